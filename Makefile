@@ -71,7 +71,7 @@ figures: .venv/installed-dev
 # an hour. What both print stands in README.md and docs/how-it-works/forecast.md.
 model: .venv/installed
 	$(BIN)/python tools/train_default.py .venv/default-samples.parquet datasets/default.npz
-	$(BIN)/python tools/unlearned.py datasets/unlearned.json
+	$(BIN)/python tools/unlearned.py .venv/default-samples.parquet datasets/unlearned.json
 
 # The pages of docs/reference that are made from the program.
 pages: .venv/installed

@@ -513,7 +513,23 @@ def trust(found: Forecast) -> str:
             if found.fitted.provenance_.get("default")
             else f" The model learned from no {kinds}: its intervals do not hold there."
         )
-    return text + _of_a_sum(found)
+    return text + _physical(found) + _of_a_sum(found)
+
+
+def _physical(found: Forecast) -> str:
+    """Where the release bound puts another candidate first than a model does that was trained."""
+    order, first = found.physical, found.table.iloc[0]
+    if order is None or first["how"] != "forecast" or order.first == first["mapping"]:
+        return ""
+    text = f" The release bound alone puts {shown_name(order.first)} first"
+    if order.held_out is None:
+        return f"{text}; the model does not tell which of them orders samples held out better."
+    model, bound = order.held_out["model"], order.held_out["release_bound"]
+    better = "the model" if model >= bound else "the bound"
+    return (
+        f"{text}; of pairs of samples held out the model orders {percent(model)} right, the bound "
+        f"{percent(bound)}: they favour {better}."
+    )
 
 
 def _of_a_sum(found: Forecast) -> str:

@@ -44,11 +44,11 @@ def test_packets_are_as_long_as_the_worth_asks_for(monkeypatch):
         assert order.affordable(workload, TORUS, CANDIDATES, seconds) == merged
 
 
-def test_messages_of_many_packets_keep_some_of_them(monkeypatch):
+def test_messages_of_many_packets_keep_one_of_them(monkeypatch):
     long = patterns.halo_3d((4, 4, 2), 512 * 4096, corner_nbytes=0)
     workload = as_workload(long)
     hops = mean_hops(long, TORUS, CANDIDATES) * len(CANDIDATES)
-    for worth, merged in ((1 / 30, 32), (1 / 100, 128), (1 / 200, None)):
+    for worth, merged in ((1 / 30, 32), (1 / 100, 128), (1 / 400, 512), (1 / 9000, None)):
         monkeypatch.setattr(order, "_MOST_HOPS", hops * worth)
         assert order.affordable(workload, TORUS, CANDIDATES) == merged
 
@@ -82,12 +82,20 @@ def test_what_is_simulated_to_the_last_is_proved_by_all_of_it():
 
 
 def test_longer_packets_are_less_certain():
-    times = np.array([1.0, 1.5])
-    features = np.zeros((2, 1))
-    errors = [order.error_of(merged, 80.0) for merged in (2, 4, 16, 32)]
-    widths = [order.sketched(times, error, np.ones(2), features).width for error in errors]
+    times, one, features = np.array([1.0, 1.5]), np.ones(2), np.zeros((2, 1))
+    widths = [
+        order.sketched(times, merged, 80.0, one, one, features).width for merged in (2, 4, 16, 32)
+    ]
     assert (np.diff(widths, axis=0) > 0).all()
     assert all(width[0] < width[1] for width in widths)
+
+
+def test_where_messages_keep_one_packet_the_bound_decides_between_equals():
+    times, bounds = np.array([2.0, 2.0, 3.0]), np.array([1.5, 1.0, 1.5])
+    for merged, packets in ((64, 64.0), (4, 64.0)):
+        centre = order.sketched(times, merged, packets, bounds, bounds, np.zeros((3, 1))).centre
+        assert centre[1] < centre[0] < centre[2]
+        assert centre.mean() == pytest.approx(np.log(times).mean())
 
 
 def test_all_are_simulated_with_the_packets_asked_for():

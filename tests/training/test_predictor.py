@@ -176,7 +176,7 @@ def test_folds_behind_the_intervals(monkeypatch):
     seen = []
     monkeypatch.setattr(
         "toruscast.training.predictor.predictor.calibrate",
-        lambda forest, *rest: seen.append((forest, rest)),
+        lambda forest, *rest: (seen.append((forest, rest)), None),
     )
     X, y = made_up(60, 9)
     for n_estimators, grown in ((300, 50), (600, 100), (20, 20)):

@@ -1,18 +1,29 @@
 """Intervals of the default model on kinds of traffic that it never saw."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from toruscast.answers.rank import trust
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
-from toruscast.training import build_samples, forecast, load_predictor, plan, train_for
+from toruscast.training import (
+    TimePredictor,
+    build_samples,
+    forecast,
+    load_predictor,
+    plan,
+    save_predictor,
+    train_for,
+)
 from toruscast.training.predictor.unlearned import (
     Residuals,
+    reach_of,
     residuals,
     unlearned_kinds,
-    widths,
 )
 from toruscast.training.samples.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, kinds_of
 
@@ -73,8 +84,6 @@ def test_what_a_model_never_saw_is_named_and_widens_its_intervals():
     assert plain.unlearned == ()
     twice = forecast(Workload([HALO, HALO], dependent=True), TORUS, maps, budget=0)
     assert twice.unlearned == (ROUNDS,)
-    width = np.log(plain.table["high"] / plain.table["low"]).median()
-    assert np.log(twice.table["high"] / twice.table["low"]).median() > 0.99 * width
     # The second round sends elsewhere, so that the two may overlap or not.
     other = patterns.random_pairs(64, 6, 16_384, seed=3)
     apart = forecast(Workload([HALO, other], dependent=True), TORUS, maps, budget=0)
@@ -82,6 +91,42 @@ def test_what_a_model_never_saw_is_named_and_widens_its_intervals():
     width = np.log(own.table["high"] / own.table["low"]).median()
     assert np.log(apart.table["high"] / apart.table["low"]).median() > 1.1 * width
     assert twice.verdict.kind == "open"
+
+
+def test_candidates_are_in_the_order_of_their_release_bounds():
+    maps = strategies.sample(HALO, TORUS, 12, seed=4)
+    for routing in ("deterministic", "adaptive"):
+        table = forecast(HALO, TORUS, maps, routing=routing, budget=0).table.set_index("mapping")
+        bound = [
+            RoutedTraffic(HALO, TORUS, each, routing).release_bound
+            for each in sorted(maps, key=lambda each: list(table.index).index(each.name))
+        ]
+        # Times that people read as equal are led by the mapping that loads the network least.
+        assert (np.diff(bound[1:]) >= -1e-12).all()
+        assert bound[0] <= min(bound) * 1.01
+        ratio = table["time"] / bound
+        np.testing.assert_allclose(ratio, ratio.iloc[-1], rtol=0.02)
+
+
+def test_the_order_by_the_bound_stands_beside_that_of_a_model_of_ones_own(tmp_path):
+    maps = strategies.sample(HALO, TORUS, 12, seed=4)
+    table = build_samples([(HALO, TORUS, maps)], level=1)
+    # This model has learned that times fall with the bound.
+    model = TimePredictor(["release_bound"], n_estimators=30)
+    model.fit(table, 1 / table["release_bound"])
+    held = model.provenance_["held_out_rcc"]
+    assert held["model"] > 0.8 > 0.2 > held["release_bound"]
+    path = tmp_path / "model.npz"
+    save_predictor(model, path)
+    found = forecast(HALO, TORUS, maps, model=str(path), budget=0)
+    bounds = found.table.set_index("mapping")["release_bound"]
+    assert found.table["mapping"].iloc[0] == bounds.idxmax()
+    assert found.physical.first == bounds.idxmin()
+    assert found.physical.held_out == held
+    assert "they favour the model" in trust(found)
+    model.provenance_.pop("held_out_rcc")
+    assert "does not tell" in trust(forecast(HALO, TORUS, maps, model=model, budget=0))
+    assert forecast(HALO, TORUS, maps, budget=0).physical is None
 
 
 def test_a_long_sweep_is_within_its_intervals():
@@ -149,8 +194,14 @@ def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
 def test_residuals_are_stored_by_their_quantiles():
     rng = np.random.default_rng(1)
     apart = [np.full(12, rng.uniform()) for _ in range(80)]
-    groups = [(rng.normal(rng.normal(0.2, 0.3) + 0.5 * far, 0.1), far) for far in apart]
-    found = residuals(groups)
+    table = pd.DataFrame({name: np.ones(12) for name in load_predictor().required_columns})
+    prior = replace(
+        load_predictor().prior_prediction(table), centre=np.zeros(12), width=np.ones(12)
+    )
+    forecasts = [
+        (prior, np.exp(rng.normal(rng.normal(0.2, 0.3) + 0.5 * far, 0.1)), far) for far in apart
+    ]
+    found = residuals(forecasts)
     assert found.slope == pytest.approx(0.5, abs=0.3)
     again = Residuals.from_json(found.to_json())
     assert again.slope == pytest.approx(found.slope, abs=1e-4)
@@ -158,6 +209,6 @@ def test_residuals_are_stored_by_their_quantiles():
     assert again.centre == pytest.approx(found.centre, abs=1e-4)
     assert again.calibration.quantile(0.9) == pytest.approx(found.calibration.quantile(0.9), 0.03)
     own = found.calibration
-    typical = float(widths(np.array([0.5]))[0])
+    typical = float(reach_of(np.array([0.5]))[0])
     assert own.common.std() * typical == pytest.approx(0.3, rel=0.3)
     assert own.deviations.std() / own.common.std() == pytest.approx(1 / 3, rel=0.5)

@@ -74,6 +74,15 @@ class Cost(NamedTuple):
     """Networks that each candidate was simulated on: several where the rules are unknown."""
 
 
+class PhysicalOrder(NamedTuple):
+    """The order by the release bound, beside that of a model of one's own."""
+
+    first: str
+    """The candidate whose bound is least."""
+    held_out: dict[str, float] | None
+    """RCC of the samples that the model did not learn from: ``model`` and ``release_bound``."""
+
+
 class Networks(NamedTuple):
     """What a machine of unknown rules may be, and how its candidates fare there."""
 
@@ -113,6 +122,9 @@ class Forecast:
     unlearned : tuple of str
         Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
         default model are then those of generated applications of that kind.
+    physical : PhysicalOrder or None
+        The order by the release bound, where another model than the default one orders; the table
+        then has the column ``release_bound``.
     networks : Networks or None
         Times on each network that the machine may have, where its rules are unknown
         (`Network.rules`).
@@ -131,6 +143,7 @@ class Forecast:
     learned: Measured | None = None
     unlearned: tuple[str, ...] = ()
     networks: Networks | None = None
+    physical: PhysicalOrder | None = None
 
     @property
     def model(self) -> TimePredictor:

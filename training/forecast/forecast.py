@@ -22,20 +22,29 @@ from toruscast.routing.packets import mean_message
 from toruscast.training.evaluate.metrics import score_answer
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
-from toruscast.training.predictor.feature_sets import SKETCHED
+from toruscast.training.predictor.feature_sets import BOUND, HELD_OUT, SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
 from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
-from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
+from .answer import (
+    OF_SUMS,
+    SHOWN_FEATURES,
+    TOLD_APART,
+    Cost,
+    Forecast,
+    PhysicalOrder,
+    Verdict,
+    names_of,
+)
 from .posterior import Kernel, Posterior
 from .race import Budget, Race, run
-from .simulate_rest import affordable, error_of, simulate_rest, sketched
+from .simulate_rest import affordable, simulate_rest, sketched
 
 Floats = NDArray[np.float64]
-BOUND, SURE_BOUND = "release_bound", "sure_bound"
+SURE_BOUND = "sure_bound"
 Stage = Literal["features", "simulations"]
 Progress = Callable[[Stage, int, int], None]
 
@@ -224,16 +233,22 @@ def _race(
             to_answer = len(race.order)
     elif coarsening is not None:
         rough = simulate(np.arange(len(mappings)), coarsening)
-        bounds = features["lower_bound"].to_numpy(dtype=np.float64)
-        error = error_of(coarsening, mean_message(workload, torus))
-        race.set_prior(sketched(rough, error, bounds, prior.features))
+        packets = mean_message(workload, torus)
+        lower, bound = features[["lower_bound", BOUND]].to_numpy(dtype=np.float64).T
+        race.set_prior(sketched(rough, coarsening, packets, lower, bound, prior.features))
         run(race, simulate, budget, batch=simulate.n_jobs, progress=observed)
         to_answer = len(race.order)
-    table, verdict = _answer(race, prior, mappings, coverage, coarsening is not None)
+    loads = features["hop_bytes"].to_numpy(dtype=np.float64)
+    table, verdict = _answer(race, prior, mappings, coverage, loads, coarsening is not None)
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()[table.index]
     # Simulated times stand beside it, which a clock may have shortened.
     table["lower_bound"] = race.bounds[table.index]
+    physical = None
+    if not model.provenance_.get("default"):
+        table[BOUND] = features[BOUND].to_numpy()[table.index]
+        first = names_of(mappings)[int(features[BOUND].to_numpy().argmin())]
+        physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
     is_sketched = bool(SKETCHED & set(model.required_columns))
     n_simulated = int(race.is_simulated.sum())
     cost = Cost(to_answer, n_simulated, len(table), is_sketched, coarsening=coarsening)
@@ -258,6 +273,7 @@ def _race(
         cost=cost,
         scores=scores,
         unlearned=unlearned,
+        physical=physical,
     )
 
 
@@ -279,6 +295,7 @@ def _answer(
     prior: PriorPrediction,
     mappings: Sequence[TaskMapping],
     coverage: float,
+    loads: Floats,
     is_sketched: bool,
 ) -> tuple[pd.DataFrame, Verdict]:
     """Return the candidates' times, best first and indexed by number, and the verdict."""
@@ -298,10 +315,10 @@ def _answer(
     if race.order:
         leads = race.times == race.best_time
     else:
-        # Of those that people read as equal, the likeliest leads.
+        # Of those that people read as equal, the one that loads the network least leads.
         shown = np.array([f"{each:.3g}" for each in seconds])
         leads = shown == shown[seconds.argmin()]
-        leads &= p_best == p_best[leads].max()
+        leads &= loads == loads[leads].min()
     table = table.iloc[np.lexsort((-p_best, seconds, ~leads))]
     kind, certainty = race.verdict()
     rivals = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from toruscast.simulation import simulate_flows
 from toruscast.training.measured.hypotheses import CONSTANTS, LESS, Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, mappings_of
 from toruscast.training.predictor.fitted import FittedModel
+from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.training.samples.simulated import Simulate
 from toruscast.workers import Task
 
@@ -150,20 +152,22 @@ def forecast_networks(
     seconds = np.inf if budget.seconds is None else budget.seconds
     share = len(networks) / _WORTH
     coarsening = affordable(workload, torus, mappings, n_jobs * seconds, share)
-    needed = () if coarsening is not None else model.required_columns
+    needed = model.required_columns if coarsening is None else ()
     features = extract(
         workload,
         torus,
         mappings,
         routing=routing,
         features=tuple(dict.fromkeys((*SHOWN_FEATURES, *needed))),
+        also={APART: attrgetter("rounds_apart")} if needed else None,
         n_jobs=n_jobs,
         progress=None if progress is None else partial(progress, "features"),
     )
     which = np.arange(len(mappings))
     forecast = error = np.zeros(len(mappings))
     if coarsening is None:
-        forecast, error = model.prior_prediction(features).logs()
+        prediction, _ = prior_of(model, features, workload, torus, routing, mappings)
+        forecast, error = prediction.logs()
         which = np.argsort(forecast, kind="stable")[: max(1, budget.simulations // len(networks))]
     merged = _COARSEST if coarsening is None else coarsening
     times = np.full((len(networks), len(mappings)), np.nan)

@@ -74,8 +74,11 @@ def calibrate(
     groups: ArrayLike | None,
     n_folds: int,
     seed: int,
-) -> ResidualCalibration:
-    """Fit ``forest`` without each fold in turn; collect how far ``centre`` misses its ``score``."""
+) -> tuple[ResidualCalibration, Floats]:
+    """Fit ``forest`` without each fold in turn; collect how far ``centre`` misses its ``score``.
+
+    Return that, and what ``centre`` says of each sample held out.
+    """
     from sklearn.base import clone
     from sklearn.model_selection import GroupKFold, KFold
 
@@ -109,12 +112,11 @@ def calibrate(
     floor = float(max(np.median(spread), 2 * root)) or 1.0
     misses = (score - middle) / (spread + floor)
     if members is None:
-        return ResidualCalibration(floor, misses, np.zeros(1), misses)
+        return ResidualCalibration(floor, misses, np.zeros(1), misses), middle
     size = np.bincount(members)
     common = np.bincount(members, misses) / size
     several = size[members] > 1
     of_several = members[several]
     deviations = misses[several] - common[of_several]
-    return ResidualCalibration(
-        floor, misses, common, deviations * np.sqrt(size / np.maximum(size - 1, 1))[of_several]
-    )
+    deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
+    return ResidualCalibration(floor, misses, common, deviations), middle

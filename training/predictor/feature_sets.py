@@ -14,6 +14,9 @@ Target = Literal["time", "slowdown", "correction", "measured"]
 """What is learned from features; see `TimePredictor`."""
 LOWER_BOUND = "lower_bound"
 SKETCH_TIME = "sketch_time"
+BOUND = "release_bound"
+HELD_OUT = "held_out_rcc"
+"""What a model's provenance calls the order of its samples held out, by itself and by `BOUND`."""
 TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
     "time": (),
     "slowdown": (LOWER_BOUND,),

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
+from toruscast.training.evaluate.metrics import rcc
 from toruscast.training.measured._seconds import ask_for_seconds
 from toruscast.training.samples._table import (
     check_order,
@@ -29,7 +30,7 @@ from ._calibration import calibrate
 from ._forest import Forest
 from ._parameters import check_parameters
 from ._relative import Line, Relative
-from .feature_sets import REFERENCE, Target, feature_set
+from .feature_sets import BOUND, HELD_OUT, REFERENCE, Target, feature_set
 from .fitted import FittedModel
 
 Floats = NDArray[np.float64]
@@ -89,7 +90,9 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     n_samples_ : int
         Mappings learned from.
     provenance_ : dict
-        What the samples say of themselves: their routing, seed, command. Empty if nothing.
+        What the samples say of themselves: their routing, seed, command. ``held_out_rcc``: how well
+        forecasts of the cross-validation and the release bound, where it is a column, order the
+        samples of a group.
 
     References
     ----------
@@ -215,9 +218,12 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
                 n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
                 fewer = self._forest(n_fewer, int(seeds[1]))
                 n_folds = int(self.calibration_folds)
-                self.calibration_ = calibrate(
+                self.calibration_, said = calibrate(
                     fewer, self._centre, matrix, goal, score, groups, n_folds, seeds[1]
                 )
+                if self.relative_ is not None and scale is not None:
+                    said = self.relative_.logs(scale, said)
+                self.provenance_ |= _orders(X, y, said, groups)
         return self
 
     def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
@@ -260,3 +266,19 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
             )
         except ValueError as error:
             raise InputError(str(error)) from None
+
+
+def _orders(X: Any, y: Floats, said: Floats, groups: ArrayLike | None) -> dict[str, Any]:
+    """Return the RCC of what is said of samples held out and of the bound, mean over the groups."""
+    if BOUND not in getattr(X, "columns", ()):
+        return {}
+    table = pd.DataFrame({"y": y, "said": said, BOUND: X[BOUND].to_numpy()})
+    found = [
+        (rcc(own["y"], own["said"]), rcc(own["y"], own[BOUND]))
+        for _, own in table.groupby(np.zeros(len(y)) if groups is None else np.asarray(groups))
+        if own["y"].nunique() > 1
+    ]
+    if not found:
+        return {}
+    model, bound = np.mean(found, axis=0)
+    return {HELD_OUT: {"model": float(model), BOUND: float(bound)}}

@@ -1,9 +1,9 @@
-"""Kinds of traffic that a model never saw: what its intervals are then.
+"""What the default model forecasts: an order from physics, seconds and intervals from learning.
 
-The default model learned from one exchange of messages in dimension order. On other kinds its
-residuals are larger, and applications differ in what all their mappings have in common. The
-residuals of generated applications of each kind, which it never saw, come with it
-(`tools/unlearned.py` makes them).
+The mappings of an application are ordered by the release bound. How much longer than it they all
+take is what the trees say of them in the mean. The intervals are those of applications that the
+model never saw: held-out ones of its samples, and generated ones of kinds of traffic that it did
+not learn from (`tools/unlearned.py` makes them).
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from .fitted import FittedModel, PriorPrediction
 Floats = NDArray[np.float64]
 # Quantiles by which a distribution is stored.
 _STORED = 200
-# Width of residuals where rounds are not apart.
-_USUAL_WIDTH = 0.4
+# How far apart rounds are where residuals are twice as wide.
+_TWICE = 0.4
+LEARNED = "one exchange"
+"""The kind of traffic that the default model learned from."""
 APART = "rounds_apart"
 """Column of `RoutedTraffic.rounds_apart` in the features of `prior_of`."""
 
@@ -48,7 +50,8 @@ class Residuals:
         How they grow with `RoutedTraffic.rounds_apart`: the forecast knows only that rounds may
         overlap, and some do not.
     calibration : ResidualCalibration
-        How the applications differ from it, and their mappings from the application, in `widths`.
+        How the applications differ from it, and their mappings from the application, in widths of
+        the forecast.
     """
 
     centre: float
@@ -78,24 +81,30 @@ class Residuals:
         return {"centre": round(self.centre, 4), "slope": round(self.slope, 4), **texts}
 
 
-def widths(apart: Floats) -> Floats:
-    """Return how far residuals reach, as a factor: further where less is known of overlaps."""
-    return _USUAL_WIDTH + apart
-
-
-def residuals(groups: list[tuple[Floats, Floats]]) -> Residuals:
-    """Return the residuals of applications: of each its mappings', and how far rounds are apart."""
-    logs, apart = (np.concatenate(each) for each in zip(*groups, strict=True))
-    slope = 0.0
-    if apart.any():
-        slope = float(np.polyfit(apart, logs, 1)[0])
-    centre = float(np.median([(own - slope * each).mean() for own, each in groups]))
-    scaled = [(own - slope * each - centre) / widths(each) for own, each in groups]
+def residuals(forecasts: list[tuple[PriorPrediction, Floats, Floats]]) -> Residuals:
+    """Return those of applications: of each a forecast, times, and how far rounds are apart."""
+    logs, apart = (
+        [np.log(times) - said.logs()[0] for said, times, _ in forecasts],
+        [each[2] for each in forecasts],
+    )
+    every = np.concatenate(apart)
+    slope = float(np.polyfit(every, np.concatenate(logs), 1)[0]) if every.any() else 0.0
+    rest = [own - slope * each for own, each in zip(logs, apart, strict=True)]
+    centre = float(np.median([own.mean() for own in rest]))
+    scaled = [
+        (own - centre) / (said.width * reach_of(each))
+        for own, (said, _, each) in zip(rest, forecasts, strict=True)
+    ]
     common = np.array([own.mean() for own in scaled])
     # The mean of m mappings takes a part of their deviations with it.
     deviations = [(own - own.mean()) * np.sqrt(own.size / (own.size - 1)) for own in scaled]
     own = ResidualCalibration(0.0, np.concatenate(scaled), common, np.concatenate(deviations))
     return Residuals(centre, slope, own)
+
+
+def reach_of(apart: Floats) -> Floats:
+    """Return how far residuals reach, as a factor: further where less is known of overlaps."""
+    return 1.0 + apart / _TWICE
 
 
 @cache
@@ -129,8 +138,8 @@ def prior_of(
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
     """Return a model's forecast, and the kinds of traffic that it never saw.
 
-    There the intervals of the default model are those of applications of the widest of these kinds.
-    The features hold `APART` besides the model's.
+    The intervals of the default model are those of applications of the widest of these kinds, or of
+    held-out applications of the kind that it learned from. The features hold `APART` besides the model's.
 
     Warns
     -----
@@ -141,20 +150,28 @@ def prior_of(
     kinds = unlearned_kinds(model, workload, torus, routing, mappings)
     checks.warn_of_distance(model, features, kinds)
     prior = model.prior_prediction(features)
-    known = [_known()[kind] for kind in kinds if kind in _known()]
-    if not (known and model.provenance_.get("default")):
+    if not model.provenance_.get("default"):
         return prior, kinds
+    known = [_known()[kind] for kind in kinds if kind in _known()] or [_known()[LEARNED]]
     found = max(known, key=lambda each: each.calibration.quantile(0.9))
-    return widened(prior, found, features[APART].to_numpy(dtype=np.float64)), kinds
+    apart = features[APART].to_numpy(dtype=np.float64)
+    return widened(ordered(prior, features), found, apart), kinds
+
+
+def ordered(prior: PriorPrediction, features: pd.DataFrame) -> PriorPrediction:
+    """Return the forecast of an application's mappings in the order of their release bounds.
+
+    All take longer than it by the same factor, the mean of what the trees say.
+    """
+    bound = np.log(features["release_slowdown"].to_numpy(dtype=np.float64))
+    return replace(prior, centre=bound + (prior.centre - bound).mean())
 
 
 def widened(prior: PriorPrediction, found: Residuals, apart: Floats) -> PriorPrediction:
-    """Return a forecast with the distribution of residuals, nowhere narrower than its own."""
-    scale = 1.0 if prior.scale is None or prior.relative is None else prior.scale.reach
-    own = prior.calibrated.quantile(0.9) * prior.width / found.calibration.quantile(0.9)
+    """Return a forecast with the distribution of residuals."""
     return replace(
         prior,
-        centre=prior.centre + found.middle(apart) / scale,
-        width=np.maximum(widths(apart) / scale, own),
+        centre=prior.centre + found.middle(apart),
+        width=prior.width * reach_of(apart),
         calibration=found.calibration,
     )
