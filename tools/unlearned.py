@@ -178,9 +178,10 @@ def main(samples_path: str, path: str) -> None:
         held, reach = [], []
         for i, (prior, times, apart) in enumerate(forecasts):
             others = residuals(forecasts[:i] + forecasts[i + 1 :])
-            low, high = widened(prior, others, apart).interval(0.9).T
-            held.append(float(((low <= times) & (times <= high)).mean()))
-            reach.append(float(np.sqrt(high / low).mean()))
+            wide = widened(prior, others, apart)
+            half = others.calibration.quantile(0.9) * wide.width
+            held.append(float((np.abs(np.log(times) - wide.logs()[0]) <= half).mean()))
+            reach.append(float(np.exp(half.mean())))
         print(
             f"{kind}: {len(forecasts)} applications; the 90 % intervals of the others hold "
             f"{np.mean(held):.1%}, by a factor of {np.min(reach):.2f} to {np.max(reach):.2f} each "

@@ -138,8 +138,8 @@ def prior_of(
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
     """Return a model's forecast, and the kinds of traffic that it never saw.
 
-    The intervals of the default model are those of applications of the widest of these kinds, or of
-    held-out applications of the kind that it learned from. The features hold `APART` besides the model's.
+    The intervals of the default model are those of applications of the widest of these kinds, or
+    of held-out ones of the kind that it learned from. The features hold `APART` besides its own.
 
     Warns
     -----
