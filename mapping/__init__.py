@@ -6,11 +6,11 @@ from . import collectives, patterns, strategies
 from .allocation import Hosts
 from .comm_graph import CommGraph, from_networkx, from_pandas, from_scipy, sum_edges
 from .machines import get as machine
+from .machines.registry import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
 from .ties import TieRule
 from .torus import Torus
-from .torus_text import parse_torus
 from .workload import Workload, as_workload
 
 __all__ = [

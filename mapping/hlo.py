@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
+if TYPE_CHECKING:
+    from .formats.source import Text
 
 KINDS = {
     "all-reduce": "allreduce",
@@ -94,26 +94,7 @@ class HloStep:
     left_out: tuple[str, ...] = ()
 
 
-class Lines(Protocol):
-    """A text that is read line by line, and words its faults."""
-
-    def raw_lines(self, skip: int = 0) -> Iterator[str]:
-        """Lines as they stand."""
-
-    def first_line(self) -> tuple[int, str]:
-        """Number and content of the first line with data."""
-
-    def fault(
-        self,
-        message: str,
-        line: int | None = None,
-        found: object = None,
-        expected: object = None,
-    ) -> InputError:
-        """An error that names the file and the line."""
-
-
-def step_of(text: Lines) -> HloStep:
+def step_of(text: Text) -> HloStep:
     """Return the collectives of HLO text that was read.
 
     Raises
@@ -184,7 +165,7 @@ def _called(line: str) -> list[str]:
 
 
 def _collective(
-    text: Lines,
+    text: Text,
     number: int,
     line: str,
     instruction: tuple[str, str, str],

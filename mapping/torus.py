@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
-from toruscast.validation import one_of, read_sizes, real_number, whole_number, whole_sizes
+from toruscast.validation import one_of, real_number, whole_number, whole_sizes
 from toruscast.wording import counted, shown_name
 
 from . import dimensions as checked
@@ -521,33 +521,3 @@ class Torus(PickledByFields):
 def _is_text(name: str) -> bool:
     """Whether a file can hold it: half a surrogate pair is no character."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def parse_sizes(text: str) -> Torus:
-    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
-
-    ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
-
-    Raises
-    ------
-    InputError
-        If it is no text, or not of that form.
-
-    Examples
-    --------
-    >>> parse_sizes("4x4x8m").wrap
-    (True, True, False)
-    >>> parse_sizes("4x4x8:twisted").diameter
-    6
-    """
-    expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
-    if not isinstance(text, str):
-        raise InputError("bad torus", found=repr(text), expected=f"a text of {expected}")
-    plain, is_twisted = twisted.split_twist(text)
-    parts = plain.lower().split("x")
-    sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
-    if sizes is None:
-        found = text if text.strip() else "nothing"
-        raise InputError("bad torus", found=found, expected=expected)
-    wrap = tuple(not part.endswith("m") for part in parts)
-    return Torus(sizes, wrap=wrap, twist=twisted.named_twist(sizes) if is_twisted else ())

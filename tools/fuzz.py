@@ -26,7 +26,6 @@ READERS = [
     "toruscast.mapping.hlo",
     "toruscast.mapping.mesh",
     "toruscast.mapping.machines",
-    "toruscast.mapping.torus_text",
     "toruscast.scaling.formats",
     "toruscast.scaling.codesign",
     "toruscast.scaling.interconnect.jobs",

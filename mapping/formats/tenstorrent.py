@@ -58,6 +58,10 @@ def read_mesh(source: Source) -> Torus:
         expected = "a descriptor as .textproto, or sizes such as 8x4"
         raise text.fault("mesh descriptor of an older form", None, "ChipSpec and Board", expected)
     at, block = _used(text, words, meshes)
+    if express := re.search(r"\bexpress_connections\b", block):
+        line = words.count("\n", 0, at + express.start()) + 1
+        expected = "links between neighbours only, as a torus has them"
+        raise text.fault("links besides those of the mesh", line, express[0], expected)
     match = TOPOLOGY.search(block)
     if match is None:
         expected = "device_topology { dims: [ 8, 4 ] dim_types: [ RING, LINE ] }"

@@ -1,4 +1,4 @@
-"""Every machine by name, and how the text of a machine is read."""
+"""Every machine by name, and a torus from the text that a user types."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from toruscast.errors import InputError
 from toruscast.files import parse_toml
 from toruscast.validation import read_sizes
 
-from ..torus import Torus, parse_sizes
-from ..twist import split_twist
+from ..torus import Torus
+from ..twist import named_twist, split_twist
 from .machine import Machine, read_machine
 
 _FOLDER = Path(__file__).parent
+# A suffix at the end of a name.
+_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
+# Characters of sizes, even if they are mistyped.
+_SIZES = frozenset("0123456789xm ")
 # What people call a machine besides.
 _ALSO = {"fugaku": "tofu_d"}
 # Machines that people ask for and that have no torus.
@@ -137,3 +141,69 @@ def _split(text: str) -> tuple[str, str, str]:
     name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
     rest = text.strip()[len(name) :].strip()
     return name, rest[:1], rest.removeprefix(":").strip()
+
+
+def parse_sizes(text: str) -> Torus:
+    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
+
+    ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
+
+    Raises
+    ------
+    InputError
+        If it is no text, or not of that form.
+
+    Examples
+    --------
+    >>> parse_sizes("4x4x8m").wrap
+    (True, True, False)
+    >>> parse_sizes("4x4x8:twisted").diameter
+    6
+    """
+    expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
+    if not isinstance(text, str):
+        raise InputError("bad torus", found=repr(text), expected=f"a text of {expected}")
+    plain, is_twisted = split_twist(text)
+    parts = plain.lower().split("x")
+    sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
+    if sizes is None:
+        found = text if text.strip() else "nothing"
+        raise InputError("bad torus", found=found, expected=expected)
+    wrap = tuple(not part.endswith("m") for part in parts)
+    return Torus(sizes, wrap=wrap, twist=named_twist(sizes) if is_twisted else ())
+
+
+def parse_torus(text: str) -> Torus:
+    """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension), a machine or a file.
+
+    A machine is a preset's short form, as in `machines.get`. The text of any of these tori,
+    ``str(torus)``, reads back as the same torus. A text with a slash or a suffix, or of a file that
+    is there, names a file, as in `read_torus`.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
+    ((True, True, False), 128)
+    """
+    if isinstance(text, str) and _names_file(text.strip()):
+        from ..formats.torus import read_torus
+
+        return read_torus(text.strip())
+    machine = isinstance(text, str) and text.strip()[:1].isalpha()
+    return get(text) if machine and set(text.lower()) - _SIZES else parse_sizes(text)
+
+
+def _names_file(text: str) -> bool:
+    if not set(text.lower()) - _SIZES or text.isidentifier():
+        return False
+    if text.startswith("/") or _FILE.search(text):
+        return True
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..strategies.curves import zigzag
+from ..strategies.placement import divisors
 from ..ties import TIE_RULES
 from ..torus import Holes, Torus
 from .traffic import MeshAxes
@@ -78,18 +80,6 @@ def _parts(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]
                 others = tuple(1 if a == axis else n for a, n in enumerate(left))
                 found += [((axis, part), *rest) for rest in _parts(size // part, others)]
     return sorted(found, key=len)
-
-
-def divisors(number: int) -> tuple[int, ...]:
-    """Return the divisors of a number, rising.
-
-    Examples
-    --------
-    >>> divisors(12)
-    (1, 2, 3, 4, 6, 12)
-    """
-    low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    return tuple(low + [number // d for d in reversed(low) if d * d != number])
 
 
 def node_strides(torus: Torus) -> NDArray[np.int64]:
@@ -215,14 +205,7 @@ def snake(sizes: Sequence[int]) -> NDArray[np.int64]:
     >>> snake((2, 3)).tolist()
     [[0, 0], [0, 1], [0, 2], [1, 2], [1, 1], [1, 0]]
     """
-    cells = _in_order(sizes)
-    before = np.zeros(len(cells), dtype=np.int64)
-    for d, size in enumerate(sizes):
-        # A line is walked backwards if an odd number of lines was walked before it.
-        lines = before.copy()
-        before = before * size + cells[:, d]
-        cells[:, d] = np.where(lines % 2, size - 1 - cells[:, d], cells[:, d])
-    return cells
+    return np.stack(np.unravel_index(zigzag(sizes, range(len(sizes))), tuple(sizes)), axis=1)
 
 
 def loop(sizes: Sequence[int]) -> NDArray[np.int64] | None:

@@ -136,6 +136,18 @@ class Placement:
         )
 
 
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the divisors of a number, rising.
+
+    Examples
+    --------
+    >>> divisors(12)
+    (1, 2, 3, 4, 6, 12)
+    """
+    low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return tuple(low + [number // d for d in reversed(low) if d * d != number])
+
+
 def near_cube(volume: int, ndim: int) -> tuple[int, ...]:
     """Return ``ndim`` factors of ``volume``, largest first, as equal as a greedy choice makes them.
 
@@ -148,7 +160,7 @@ def near_cube(volume: int, ndim: int) -> tuple[int, ...]:
     for left in range(ndim, 0, -1):
         # The largest factor not above the root of what is left keeps the rest no smaller.
         target = round(volume ** (1 / left), 9)
-        factor = max((f for f in _divisors(volume) if f <= target), default=1)
+        factor = max((f for f in divisors(volume) if f <= target), default=1)
         factor = volume if left == 1 else factor
         sizes.append(factor)
         volume //= factor
@@ -188,8 +200,3 @@ def boxes(shape: Sequence[int], volume: int) -> list[tuple[int, ...]]:
         return [()] if volume == 1 else []
     edges = [e for e in range(1, min(shape[0], volume) + 1) if shape[0] % e == volume % e == 0]
     return [(e, *rest) for e in edges for rest in boxes(shape[1:], volume // e)]
-
-
-def _divisors(number: int) -> list[int]:
-    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    return sorted({*small, *(number // d for d in small)})

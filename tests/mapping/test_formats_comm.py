@@ -268,3 +268,11 @@ def test_a_name_that_no_file_can_have_is_refused():
     for use in (read_comm, lambda path: write_comm(EDGES, path)):
         with pytest.raises(InputError, match="bad file name"):
             use("\ud800.csv")
+
+
+def test_a_parquet_table_has_the_tasks_that_it_says(tmp_path):
+    path = tmp_path / "two.parquet"
+    write_comm(CommGraph(4, [0], [1], [8]), path)
+    assert read_comm(path, n_tasks=4).n_tasks == 4
+    with pytest.raises(InputError, match="wrong number of tasks: found 4, expected 8"):
+        read_comm(path, n_tasks=8)

@@ -42,6 +42,21 @@ def placed(draw, *, packed, most=3):
     return torus, TaskMapping(node, torus, tasks_per_node=per_node), hosts
 
 
+def test_hosts_of_a_node_take_slots_by_rank_whatever_the_order_of_the_lines(tmp_path):
+    hosts = Hosts(["a0", "a1", "b0", "b1"], [0, 0, 1, 1], Torus((2,)))
+    lines = ["5: a1", "4: a0", "1: a1", "0: a0", "3: b1", "2: b0"]
+    files = {
+        "labelled": "\n".join(lines),
+        "flux-hosts": "a0: 0,4\na1: 1,5\nb0: 2\nb1: 3\n",
+        "flux": "0,4-4;1,5;2;3",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        found = read_mapping(tmp_path / name, hosts.torus, hosts=hosts, format=name)
+        assert found.node.tolist() == [0, 0, 1, 1, 0, 0]
+        assert found.slot.tolist() == [0, 2, 0, 2, 1, 3]
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 @given(data=st.data())
 def test_what_is_written_reads_back(tmp_path_factory, name, data):

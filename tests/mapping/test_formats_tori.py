@@ -286,6 +286,17 @@ def test_machines_survive_a_machine_file(tmp_path, name):
         ),
         ("ChipSpec: {\n}\nBoard: [\n]\nMesh: [\n]\n", "mesh descriptor of an older form"),
         (
+            '<cluster id="a" topology="TORUS" topo_parameters="4,4" bw="1GBps" lat="1us"\n'
+            ' limiter_link="5GBps"/>',
+            "1: limiter_link: found 5GBps",
+        ),
+        ("topology = torus;\nk = 4;\nn = 2;\nlink_failures = 3;\n", "4: link_failures drawn"),
+        (
+            'mesh_descriptors { name: "M" device_topology { dims: [ 4 ] }\n'
+            " express_connections { src: 0 dst: 2 } }\n",
+            "2: links besides those of the mesh",
+        ),
+        (
             'mesh_descriptors { name: "M" device_topology { dims: [ 4 ] } }\ngraph_descriptors {'
             ' name: "G" instances { mesh { mesh_descriptor: "M" } }'
             ' instances { mesh { mesh_descriptor: "M" } } }\n'

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus
+from toruscast.mapping import Torus, parse_torus
 from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.machines import named
 from toruscast.mapping.mesh import COLLECTIVES, MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices, nodes_at
-from toruscast.mapping.mesh.layouts import divisors
 from toruscast.mapping.mesh.traffic import hlo_traffic, parse_traffic
-from toruscast.mapping.torus_text import parse_torus
+from toruscast.mapping.strategies.placement import divisors
 from toruscast.validation import read_bytes
 
 from .candidates import ALIKE, is_together

@@ -15,7 +15,7 @@ from toruscast.mapping import Torus
 from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.machines import named, names
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
-from toruscast.mapping.mesh.layouts import divisors
+from toruscast.mapping.strategies.placement import divisors
 from toruscast.validation import whole_number
 
 from .answer import MeshForecast

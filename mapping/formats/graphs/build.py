@@ -63,6 +63,20 @@ class GraphOptions:
                 found = value if isinstance(value, str) else ", ".join(value.values())
                 raise InputError(message, file=path, found=found, expected=_DEFAULTS.get(option))
 
+    def graph(
+        self,
+        n_tasks: int,
+        src: Array,
+        dst: Array,
+        nbytes: Array,
+        n_messages: Array | None = None,
+        *,
+        grid: tuple[int, ...] | None = None,
+    ) -> CommGraph:
+        """Return the graph of columns; pairs may stand several times where they are added up."""
+        build = sum_edges if self.duplicates == "sum" else CommGraph
+        return build(n_tasks, src, dst, nbytes, n_messages, grid=grid, name=self.name)
+
     def agree(self, count: int | None, path: AnyPath) -> int | None:
         """Return the one task count that the file and the caller give."""
         if count is not None and self.n_tasks is not None and count != self.n_tasks:
@@ -98,13 +112,10 @@ def graph_of(
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
         _check_filled(table, np.maximum(src, dst), n_tasks)
         _warn_of_one(table.text.file, src, dst, n_tasks)
-    build = sum_edges if options.duplicates == "sum" else CommGraph
-    messages = values.get("n_messages")
+    amounts = values["nbytes"], values.get("n_messages")
     try:
         with at_file(table.text.file):
-            return build(
-                n_tasks, src, dst, values["nbytes"], messages, grid=told.grid, name=options.name
-            )
+            return options.graph(n_tasks, src, dst, *amounts, grid=told.grid)
     except InputError:
         _refuse_twice(table, src, dst, n_tasks)
         raise

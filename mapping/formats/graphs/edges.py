@@ -90,14 +90,21 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     elif len(parts) == 2:
         _refuse_head(text, number, line)
     order = _chosen(text, number, parts, options)
-    columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
-    table = read_rows(text, columns, skip, separator)
-    values = dict(zip([name for name in order if name], table.columns, strict=True))
+    table, values = _columns(text, order, skip, separator)
     if not (options.named or options.columns or told.counts):
         _ask_what_it_is(table, values, told)
     if "n_messages" in values and not (told.counts or options.columns):
         _check_counts(table, values)
     return graph_of(table, values, told, options)
+
+
+def _columns(
+    text: Text, order: list[str | None], skip: int, separator: str | None
+) -> tuple[Table, dict[str, Array]]:
+    """The rows after ``skip``, and their columns by name; those without a name are left out."""
+    columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
+    table = read_rows(text, columns, skip, separator)
+    return table, dict(zip([name for name in order if name], table.columns, strict=True))
 
 
 def _refuse_head(text: Text, number: int, line: str) -> None:
@@ -312,10 +319,7 @@ def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     number, line = text.first_line()
     separator, names = cells(line)
     order = _chosen_names(text, number, names, options)
-    columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
-    table = read_rows(text, columns, number, separator)
-    kept = [name for name in order if name]
-    values: dict[str, Array] = dict(zip(kept, table.columns, strict=True))
+    table, values = _columns(text, order, number, separator)
     return graph_of(table, values, stated(text), options)
 
 

@@ -17,13 +17,13 @@ from toruscast.errors import InputError
 from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
 from toruscast.wording import counted
 
-from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from ...comm_graph import MAX_TASKS, CommGraph
 from .. import source as files
 from .._rows import Column, read_table, row_of
 from ..dialect import Dialect
 from ..source import LINES, NUMBER, Source, Text, at_file, cells, fields, whole
 from .build import Array, GraphOptions, Told, graph_of, write_rows
-from .edges import EDGE_COLUMNS, is_edge_list, stated
+from .edges import EDGE_COLUMNS, is_edge_list, names_of, stated
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
@@ -36,11 +36,10 @@ _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
 
 def graph_of_matrix(source: Source, matrix: Entries, options: GraphOptions) -> CommGraph:
     """Return the graph of the entries of a square matrix; pairs may stand twice if summed."""
-    n_tasks, (src, dst, values) = matrix
+    n_tasks, columns = matrix
     options.agree(n_tasks, source.path)
-    build = sum_edges if options.duplicates == "sum" else CommGraph
     with at_file(source.path):
-        return build(n_tasks, src, dst, values, name=options.name)
+        return options.graph(n_tasks, *columns)
 
 
 def entries_of(dense: NDArray[np.float64]) -> Entries:
@@ -211,8 +210,6 @@ def read_npy(source: Source, options: GraphOptions) -> CommGraph:
 
 def graph_of_columns(arrays: dict[str, Array], options: GraphOptions, source: Source) -> CommGraph:
     """Return the graph of arrays under the names of columns, as in a table."""
-    from .edges import names_of
-
     theirs = names_of(list(arrays), options.columns, source.path)
     columns = {name: arrays[their] for name, their in theirs.items()}
     src, dst = columns["src"], columns["dst"]
@@ -220,9 +217,7 @@ def graph_of_columns(arrays: dict[str, Array], options: GraphOptions, source: So
         if columns[name].ndim != 1 or columns[name].dtype.kind not in "iu":
             raise InputError(f"bad {name}", found=columns[name].dtype, expected="whole numbers")
     n_tasks = options.n_tasks or int(max(src.max(initial=0), dst.max(initial=0))) + 1
-    build = sum_edges if options.duplicates == "sum" else CommGraph
-    values = [columns.get(name) for name in ("nbytes", "n_messages")]
-    return build(n_tasks, src, dst, *values, name=options.name)  # type: ignore[arg-type]
+    return options.graph(n_tasks, src, dst, columns["nbytes"], columns.get("n_messages"))
 
 
 def numbers_of(array: Array) -> NDArray[np.float64]:
@@ -275,9 +270,8 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
             )
         grid = tuple(_whole(source.path, arrays, "grid").tolist()) if "grid" in arrays else ()
         n_tasks = options.agree(_single(source.path, arrays, "n_tasks"), source.path) or 0
-        build = sum_edges if options.duplicates == "sum" else CommGraph
-        columns = (arrays[key] for key in ("src", "dst", "nbytes", "n_messages"))
-        return build(n_tasks, *columns, grid=grid or None, name=options.name)
+        columns = [arrays[key] for key in ("src", "dst", "nbytes", "n_messages")]
+        return options.graph(n_tasks, *columns, grid=grid or None)
 
 
 def write_npz(comm: CommGraph, path: Path) -> None:

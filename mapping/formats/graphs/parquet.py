@@ -18,7 +18,7 @@ from toruscast.memory import available
 from toruscast.validation import real_number, whole_array, whole_number
 from toruscast.wording import counted
 
-from ...comm_graph import MAX_TASKS, CommGraph, GraphStream, sum_edges
+from ...comm_graph import MAX_TASKS, CommGraph, GraphStream
 from ..dialect import Dialect
 from ..source import Progress, Source, at_file, check_path, label
 from .build import AnyPath, GraphOptions
@@ -39,15 +39,15 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     options.only(source.path, "columns")
     with damage_told(source.path):
         values, told = _columns(source, options)
-        n_tasks, grid = told_by(told)
-        n_tasks = options.n_tasks or n_tasks
+        count, grid = told_by(told)
+        n_tasks = options.agree(count or None, source.path)
     with at_file(source.path):
         src, dst = (whole_array(values[name], name) for name in FIELDS[:2])
         if not n_tasks:
             n_tasks = min(int(max(src.max(initial=0), dst.max(initial=0))) + 1, MAX_TASKS)
-        build = sum_edges if options.duplicates == "sum" else CommGraph
-        messages = values.get("n_messages")
-        return build(n_tasks, src, dst, values["nbytes"], messages, grid=grid, name=options.name)
+        return options.graph(
+            n_tasks, src, dst, values["nbytes"], values.get("n_messages"), grid=grid
+        )
 
 
 def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dict[bytes, bytes]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from toruscast.wording import counted
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..dialect import Dialect
 from ..source import NUMBER, Source, Text, at_file, read_text, whole
-from .build import GraphOptions, Include
+from .build import GraphOptions
 from .chakra import is_chakra
 from .otf2 import is_otf2
 from .trace import is_trace
@@ -54,9 +53,29 @@ def is_open_mpi(source: Source) -> bool:
 def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a folder, of a prefix, or of all ranks in one file."""
     options.only(source.path, "include")
+    traffic = _Traffic(_KINDS[options.include])
     if source.is_file:
-        return read_all_ranks(source.text, options.include, options.n_tasks, options.name)
-    return read_rank_files(Path(source.path), options.include, options.n_tasks, options.name)
+        _add_lines(source.text, traffic, None)
+        size = max(traffic.largest + 1, traffic.n_files)
+        if 0 < traffic.n_files < size:
+            absent = next((r for r in range(size) if r not in traffic.senders), "not known")
+            found = f"{traffic.n_files} of {size}; the first missing is {absent}"
+            raise source.text.fault("ranks missing", None, found, "the output of all ranks")
+    else:
+        files = rank_files(Path(source.path))
+        size = len(files)
+        for rank, file in files.items():
+            traffic.senders = {rank}
+            _add_lines(read_text(file), traffic, rank)
+        if traffic.largest >= size:
+            prefix = files[0].name.removesuffix(".gz").removesuffix(".0.prof")
+            _missing(Path(source.path), prefix, size, size)
+    if options.n_tasks is not None and options.n_tasks < size:
+        expected = f"at most {options.n_tasks}"
+        raise InputError("too many ranks", file=source.path, found=size, expected=expected)
+    columns = np.array(traffic.edges, dtype=np.int64).reshape(-1, 4).T
+    with at_file(source.path):
+        return sum_edges(options.n_tasks or size, *columns, name=options.name)
 
 
 def rank_files(path: Path) -> dict[int, Path]:
@@ -91,35 +110,6 @@ def rank_files(path: Path) -> dict[int, Path]:
         if rank not in files:
             _missing(path, found[0][0], rank, len(files))
     return files
-
-
-def read_rank_files(path: Path, include: Include, n_tasks: int | None, name: str) -> CommGraph:
-    """Return the graph of one file per rank."""
-    files = rank_files(path)
-    traffic = _Traffic(_KINDS[include])
-    for rank, file in files.items():
-        traffic.senders = {rank}
-        _add_lines(read_text(file), traffic, rank)
-    if traffic.largest >= len(files):
-        prefix = files[0].name.removesuffix(".gz").removesuffix(".0.prof")
-        _missing(path, prefix, len(files), len(files))
-    return _monitored(os.fspath(path), traffic, len(files), n_tasks, name)
-
-
-def read_all_ranks(text: Text, include: Include, n_tasks: int | None, name: str) -> CommGraph:
-    """Return the graph of the files of all ranks, one behind the other."""
-    traffic = _Traffic(_KINDS[include])
-    _add_lines(text, traffic, None)
-    size = max(traffic.largest + 1, traffic.n_files)
-    if 0 < traffic.n_files < size:
-        absent = next((r for r in range(size) if r not in traffic.senders), "not known")
-        raise InputError(
-            "ranks missing",
-            file=text.file,
-            found=f"{traffic.n_files} of {size}; the first missing is {absent}",
-            expected="the output of all ranks",
-        )
-    return _monitored(text.file, traffic, size, n_tasks, name)
 
 
 def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
@@ -157,16 +147,6 @@ def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
     if opened != closed:
         raise text.fault("truncated monitoring output", None, f"{opened} starts, {closed} ends")
     traffic.n_files += opened
-
-
-def _monitored(
-    file: str, traffic: _Traffic, size: int, n_tasks: int | None, name: str
-) -> CommGraph:
-    if n_tasks is not None and n_tasks < size:
-        raise InputError("too many ranks", file=file, found=size, expected=f"at most {n_tasks}")
-    columns = np.array(traffic.edges, dtype=np.int64).reshape(-1, 4).T
-    with at_file(file):
-        return sum_edges(n_tasks or size, *columns, name=name)
 
 
 def _missing(path: Path, prefix: str, rank: int, n_files: int) -> None:

@@ -101,6 +101,9 @@ def read_simgrid(source: Source) -> Torus:
         name = "bw" if bandwidth is None else "lat"
         expected = "a number with its unit, such as 125MBps, 50us"
         raise text.fault(f"bad {name}", number, keys.get(name, "none"), expected)
+    if keys.get("limiter_link", "0") != "0":
+        expected = "none: a torus has no limit on all links of a node together"
+        raise text.fault("limiter_link", number, keys["limiter_link"], expected)
     policy = keys.get("sharing_policy", "SPLITDUPLEX").upper()
     if policy not in ("SPLITDUPLEX", "SHARED"):
         expected = "SPLITDUPLEX or SHARED: links that messages share"
@@ -311,6 +314,10 @@ def read_booksim(source: Source) -> Torus:
     number, kind = found.get("topology", (None, "none"))
     if kind not in ("torus", "mesh"):
         raise text.fault("no torus", number, kind, "topology = torus, or mesh")
+    at, failures = found.get("link_failures", (None, "0"))
+    if failures != "0":
+        expected = "0; a machine file says under [holes] which links are missing"
+        raise text.fault("link_failures drawn at random", at, failures, expected)
     sizes = []
     for key, default in (("k", "8"), ("n", "2")):
         line, value = found.get(key, (number, default))
