@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import Torus, Workload
-from toruscast.mapping.formats.mappings.coordinates import bluegene_text
+from toruscast.mapping.formats.mappings.numbers import bluegene_text
 from toruscast.routing.routing import injection_fifos, ways_are_open
 from toruscast.typing import Routing
 from toruscast.units import nbytes, number, seconds, time_unit

@@ -2,9 +2,10 @@
 
 A dialect is added in two steps:
 
-1. Write a file for it in the folder of what it holds (``graphs/``, ``mappings/``, ...), with its
-   reader, its writer if there is one, and a frozen record ``DIALECT = Dialect(...)``.
-2. Put that record into the tuple ``DIALECTS`` of the folder's ``__init__``.
+1. Write a file for it in the folder of what it holds (``graphs/``, ``mappings/``, ...), or one for
+   the tool if that has files of several kinds, with its reader, its writer if there is one, and a
+   frozen record ``DIALECT = Dialect(...)``.
+2. Put that record into the tuple of `_built_in` below.
 
 Another package adds one by an entry point of the group ``toruscast.formats`` that names its record.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,14 +45,40 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     >>> [dialect.name for dialect in dialects("times")]
     ['times']
     """
-    from .graphs import DIALECTS as GRAPHS
-    from .mappings import DIALECTS as MAPPINGS
-    from .mappings.hosts import TABLES as HOSTS
-    from .times import DIALECT as TIMES
-    from .tori import DIALECTS as TORI
-
-    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, *TORI, *HOSTS, TIMES, *_of_plugins())
+    every: tuple[Dialect, ...] = (*_built_in(), *_of_plugins())
     return tuple(dialect for dialect in every if holds in (None, dialect.holds))
+
+
+@cache
+def _built_in() -> tuple[Dialect, ...]:
+    # Readers import what their folders share, and this module is read by some of them.
+    from . import scotch, sst, tenstorrent, times
+    from .graphs import (
+        chakra,
+        edges,
+        goal,
+        hlo,
+        matrix,
+        otf2,
+        parquet,
+        partitioners,
+        profiles,
+        trace,
+    )
+    from .mappings import devices, hosts, numbers, orders, table
+    from .tori import machine_file, simulators
+
+    return (
+        *(profiles.OPEN_MPI, edges.EDGES, edges.TABLE, *matrix.DIALECTS, parquet.DIALECT),
+        *(partitioners.METIS, scotch.GRAPH),
+        *(profiles.MPIP, profiles.GRAPH_STATS, profiles.IPM),
+        *(goal.DIALECT, hlo.DIALECT, chakra.DIALECT, otf2.DIALECT, trace.DIALECT),
+        *(numbers.BLUEGENE, sst.COORDINATES, numbers.VCOORD, numbers.MAPLIB, numbers.NODES),
+        *(numbers.NAMED_LINES, sst.NODES, scotch.MAP, numbers.TREEMATCH, table.DIALECT),
+        *(orders.RANK_ORDER, *hosts.DIALECTS, orders.FLUX, *devices.DIALECTS),
+        *(tenstorrent.BINDINGS, *machine_file.DIALECTS, scotch.TARGET, *simulators.DIALECTS),
+        *(sst.SETTINGS, tenstorrent.MESH, *hosts.TABLES, times.DIALECT),
+    )
 
 
 def _of_plugins() -> list[Dialect]:

@@ -1,12 +1,10 @@
-"""Graphs whose edges have no direction, as METIS, KaHIP, Zoltan and Scotch take them.
+"""Graphs whose edges have no direction, as METIS, KaHIP and Zoltan take them.
 
-The manual of METIS 5.1 (section 4.1) and Scotch's graph_io.c (graphLoad, graphLoad2) say what a
-file means. In a graph of Scotch with labels both the vertices and the ends of edges are labels.
+The manual of METIS 5.1 (section 4.1) says what a file means.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterable
 from itertools import dropwhile
@@ -31,16 +29,14 @@ CODES = {
     for text in ("0", "1", "10", "11", "100", "101", "110", "111")
     for code in (text, text.zfill(3), text.zfill(2))
 }
-# Scotch: vertex labels, edge loads, vertex loads.
-FLAGS = re.compile(r"[01]{1,3}")
 # Vertices and arcs.
 Head = tuple[int, int]
 
 
-def _reader(
+def undirected_reader(
     rows_of: Callable[[Text], tuple[Head, Iterable[Row]]],
 ) -> Callable[[Source, GraphOptions], CommGraph]:
-    """The reader of a file that tells its vertices and arcs above a line for each vertex."""
+    """Return the reader of a file that tells its vertices and arcs above a line for each vertex."""
 
     def read(source: Source, options: GraphOptions) -> CommGraph:
         """Return the graph: each edge goes both ways, with its weight as bytes."""
@@ -98,7 +94,7 @@ def _check_symmetric(text: Text, n: int, lines: list[int], edges: Whole) -> None
         raise text.fault("edge at one end only", lines[s], f"{s + 1} - {d + 1}", expected)
 
 
-def _mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
+def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     """Return the number of arcs, and neighbour and weight of each arc of a task.
 
     Edges go both ways alike. Messages of a task to itself and message counts are left out; a
@@ -230,124 +226,27 @@ def _metis_rows(text: Text) -> tuple[Head, Iterable[Row]]:
 
 def write_metis(comm: CommGraph, path: Path) -> None:
     """Write edge weights; of directions that differ, the mean."""
-    arcs, rows = _mean_directions(comm)
+    arcs, rows = mean_directions(comm)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"{comm.n_tasks} {arcs // 2} 001\n")
         file.writelines(f"{' '.join(f'{d + 1} {w}' for d, w in row)}\n" for row in rows)
 
 
-def is_scotch(source: Source) -> bool:
-    """Whether the file has a version 0 and two lines of two numbers, the last of which is flags."""
-    head = [line.split() for line in source.raw_lines[:3]]
-    return (
-        [len(words) for words in head] == [1, 2, 2]
-        and head[0] == ["0"]
-        and all(word.isdigit() for word in head[1] + head[2])
-        and head[2][0] in ("0", "1")
-        and bool(FLAGS.fullmatch(head[2][1]))
-    )
-
-
-def _scotch_rows(text: Text) -> tuple[Head, Iterable[Row]]:
-    rows = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
-    if len(rows) < 3 or [len(words) for _, words in rows[:3]] != [1, 2, 2]:
-        raise text.fault("bad head of a Scotch graph", 1, None, "version, sizes, base and flags")
-    (_, _), (number, sizes), (line_of, base_flags) = rows[:3]
-    n, arcs = (
-        whole(text, number, what, size)
-        for what, size in zip(("vertex count", "arc count"), sizes, strict=True)
-    )
-    base = whole(text, line_of, "base", base_flags[0], 1)
-    if not FLAGS.fullmatch(base_flags[1]):
-        raise text.fault("bad flags", line_of, base_flags[1], "000 to 111")
-    labels, loads, weights = (flag == "1" for flag in base_flags[1].zfill(3))
-    if len(rows) - 3 != n:
-        raise text.fault("wrong number of vertices", None, len(rows) - 3, f"{n} lines, one each")
-    task = _labels(text, rows[3:]) if labels else {base + v: v for v in range(n)}
-
-    def vertices() -> Iterable[Row]:
-        for place, (number, words) in enumerate(rows[3:]):
-            values = [whole(text, number, "entry", word) for word in words]
-            before, step = labels + weights, 1 + loads
-            degree = values[before] if len(values) > before else -1
-            if len(values) != before + 1 + degree * step:
-                expected = f"degree {degree}, so {before + 1 + degree * step}"
-                found = f"{len(values)} numbers"
-                raise text.fault(
-                    "line of a vertex at odds with its degree", number, found, expected
-                )
-            ends = values[before + step :: step]
-            for end in ends:
-                if end not in task:
-                    known = f"one of the {n} labels" if labels else f"{base} to {n + base - 1}"
-                    raise text.fault("neighbour out of range", number, end, known)
-            given = values[before + 1 :: 2] if loads else [1] * len(ends)
-            vertex = task[values[0]] if labels else place
-            yield number, vertex, [task[end] for end in ends], given
-
-    return (n, arcs), vertices()
-
-
-def _labels(text: Text, rows: list[tuple[int, list[str]]]) -> dict[int, int]:
-    """The task of each label: labels number the vertices from 0 or 1, in any order."""
-    task: dict[int, int] = {}
-    for number, words in rows:
-        label = whole(text, number, "vertex label", words[0])
-        if label in task:
-            raise text.fault("vertex label stands twice", number, label)
-        task[label] = label
-    least = min(task, default=0)
-    for number, words in rows:
-        if least > 1 or int(words[0]) >= least + len(rows):
-            expected = f"0 to {len(rows) - 1}, or 1 to {len(rows)}, each once"
-            raise text.fault("vertex label out of range", number, words[0], expected)
-    return {label: label - least for label in task}
-
-
-def write_scotch(comm: CommGraph, path: Path) -> None:
-    """Write edge loads; of directions that differ, the mean."""
-    arcs, rows = _mean_directions(comm)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"0\n{comm.n_tasks} {arcs}\n0 010\n")
-        file.writelines(
-            " ".join([str(len(row)), *(f"{w} {d}" for d, w in row)]) + "\n" for row in rows
-        )
-
-
-read_metis = _reader(_metis_rows)
-DIALECTS = (
-    Dialect(
-        name="metis",
-        holds="graph",
-        title="graph of METIS and KaHIP",
-        recognise=fits_metis,
-        read=read_metis,
-        write=write_metis,
-        plain=True,
-        suffixes=(".graph",),
-        documentation="""
+read_metis = undirected_reader(_metis_rows)
+METIS = Dialect(
+    name="metis",
+    holds="graph",
+    title="graph of METIS and KaHIP",
+    recognise=fits_metis,
+    read=read_metis,
+    write=write_metis,
+    plain=True,
+    suffixes=(".graph",),
+    documentation="""
 A line with the number of vertices, that of edges and the code `fmt`, then a line for each vertex:
 its size and weights if `fmt` says so, then its neighbours, counted from 1, with weights if `fmt`
 says so. Each edge goes both ways, with its weight as bytes (1 without weights); sizes and weights
 of vertices are not used. Written weights are whole: where the two directions differ, their mean.
 """,
-        example="% a ring of four\n4 4 001\n2 10 4 40\n1 10 3 20\n2 20 4 30\n1 40 3 30\n",
-    ),
-    Dialect(
-        name="scotch",
-        holds="graph",
-        title="graph of Scotch",
-        recognise=is_scotch,
-        read=_reader(_scotch_rows),
-        write=write_scotch,
-        suffixes=(".grf",),
-        documentation="""
-The version 0, vertices and arcs, base (0 or 1) and flags, then a line for each vertex: its label
-and load if the flags say so, its degree, then its neighbours, each behind its load if the flags say
-so. Each edge goes both ways, with its load as bytes (1 without loads). Labels say which task a
-vertex is, and number the neighbours. Written loads are whole: where the two directions differ,
-their mean.
-""",
-        example="0\n4 8\n0 010\n2 10 1 40 3\n2 10 0 20 2\n2 20 1 30 3\n2 40 0 30 2\n",
-    ),
+    example="% a ring of four\n4 4 001\n2 10 4 40\n1 10 3 20\n2 20 4 30\n1 40 3 30\n",
 )

@@ -23,7 +23,7 @@ from ...torus import Torus
 from ..dialect import Dialect
 from ..source import Source, Text
 from .build import MappingOptions, Target, mapping_of, placed, rows_of, write_lines
-from .flux import BLOCKS, may_be_ids
+from .orders import BLOCKS, may_be_ids
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # What newer versions print of a device: its number, process, coordinates and core.
