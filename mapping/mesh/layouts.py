@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..strategies.curves import zigzag
+from ..strategies.orders import zigzag
 from ..strategies.placement import divisors
 from ..ties import TIE_RULES
 from ..torus import Holes, Torus

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .curves import CURVES, permuted
+from .curves import CURVES
+from .orders import permuted
 from .placement import Placement, boxes
 from .registry import bad_variant, register
 

@@ -23,8 +23,8 @@ from toruscast.wording import counted
 
 from ..task_mapping import TaskMapping
 from ..torus import Torus
-from .curves import permuted
-from .curves import zigzag as zigzag_order
+from .orders import permuted
+from .orders import zigzag as zigzag_order
 from .placement import Placement
 from .registry import bad_variant, register
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
-from .curves import zigzag
+from .orders import zigzag
 from .placement import Placement
 from .registry import register
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus, Workload, machines, patterns, strategies
-from toruscast.mapping.strategies import Placement, registry
-from toruscast.mapping.strategies import curves as orders
+from toruscast.mapping.strategies import Placement, orders, registry
 from toruscast.mapping.strategies.chance import all_mappings, count_mappings
 from toruscast.mapping.strategies.placement import block_shape, near_cube
 

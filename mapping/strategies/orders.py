@@ -1,0 +1,137 @@
+"""Orders in which to visit the cells of a grid: permutations of their C-order numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def permuted(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the cells row by row, the last of ``axes`` varying fastest.
+
+    Examples
+    --------
+    >>> permuted((2, 3), (1, 0))
+    array([0, 3, 1, 4, 2, 5])
+    """
+    return _cells(shape).transpose(axes).ravel()
+
+
+def zigzag(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the cells row by row, every other row backwards, so that each adjoins the next.
+
+    Examples
+    --------
+    >>> zigzag((2, 3), (0, 1))
+    array([0, 1, 2, 5, 4, 3])
+    """
+    sizes = [shape[axis] for axis in axes]
+    count = np.arange(math.prod(sizes))
+    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
+    cell = np.zeros_like(count)
+    below = count.size
+    for axis, size in zip(axes, sizes, strict=True):
+        # Which way a row runs depends on how many rows were completed before it.
+        row, below = count // below, below // size
+        place = count // below % size
+        cell += np.where(row % 2, size - 1 - place, place) * strides[axis]
+    return cell
+
+
+def tiled(shape: Sequence[int], tile: Sequence[int]) -> NDArray[np.int64]:
+    """Return the cells tile by tile; tiles, and cells within each, in C order.
+
+    Tiles at the far edges are cut off where the sizes do not divide.
+
+    Examples
+    --------
+    >>> tiled((2, 4), (2, 2))
+    array([0, 1, 4, 5, 2, 3, 6, 7])
+    """
+    tile_of = tile_number(shape, tile)
+    # A stable sort keeps C order within each tile.
+    return np.argsort(tile_of, kind="stable")
+
+
+def tile_number(shape: Sequence[int], tile: Sequence[int]) -> NDArray[np.int64]:
+    """Return the C-order number of the tile that holds each cell.
+
+    Examples
+    --------
+    >>> tile_number((2, 4), (2, 2))
+    array([0, 0, 1, 1, 0, 0, 1, 1])
+    """
+    number: NDArray[Any] = np.zeros((1,) * len(shape), dtype=np.int64)
+    for c, size, edge in zip(np.indices(shape, sparse=True), shape, tile, strict=True):
+        number = number * -(-size // edge) + c // edge
+    return number.ravel()
+
+
+def z_order(shape: Sequence[int]) -> NDArray[np.int64]:
+    """Return the cells along the Morton curve of the enclosing power of two, others left out.
+
+    Examples
+    --------
+    >>> z_order((2, 4))
+    array([0, 1, 4, 5, 2, 3, 6, 7])
+    """
+    return _by_digits([c.ravel() for c in np.indices(shape)])
+
+
+def hilbert(shape: Sequence[int]) -> NDArray[np.int64]:
+    """Return the cells along the Hilbert curve of the enclosing power of two, others left out.
+
+    On a cube whose edge is a power of two each cell adjoins the next.
+
+    The transformation from coordinates to the place on the curve is that of Skilling, "Programming
+    the Hilbert curve", AIP Conf. Proc. 707, 2004.
+
+    Examples
+    --------
+    >>> hilbert((2, 2))
+    array([0, 1, 3, 2])
+    """
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    if not long:
+        return np.zeros(math.prod(shape), dtype=np.int64)
+    grid = np.indices(shape)
+    coords = [grid[axis].ravel() for axis in long]
+    top = 1 << (max(shape) - 1).bit_length() - 1
+    bit = top
+    while bit > 1:
+        low = bit - 1
+        for axis, c in enumerate(coords):
+            turned = (c & bit) > 0
+            # A set bit mirrors the first axis below it; a clear one exchanges the two axes there.
+            exchange = np.where(turned, 0, (coords[0] ^ c) & low)
+            coords[0] = coords[0] ^ np.where(turned, low, exchange)
+            if axis:
+                coords[axis] = c ^ exchange
+        bit >>= 1
+    for axis in range(1, len(coords)):
+        coords[axis] = coords[axis] ^ coords[axis - 1]
+    flip = np.zeros_like(coords[0])
+    bit = top
+    while bit > 1:
+        flip ^= np.where(coords[-1] & bit, bit - 1, 0)
+        bit >>= 1
+    return _by_digits([c ^ flip for c in coords])
+
+
+def _by_digits(coords: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """Sort cells by their bits, highest first, those of the axes interleaved."""
+    digits = []
+    for bit in range(max(int(c.max()) for c in coords).bit_length()):
+        digit = np.zeros_like(coords[0])
+        for c in coords:
+            digit = digit * 2 + (c >> bit & 1)
+        digits.append(digit)
+    return np.lexsort(digits) if digits else np.zeros(coords[0].size, dtype=np.int64)
+
+
+def _cells(shape: Sequence[int]) -> NDArray[np.int64]:
+    return np.arange(math.prod(shape)).reshape(shape)
