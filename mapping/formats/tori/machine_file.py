@@ -12,8 +12,8 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
 
+from ...machines import get
 from ...machines.machine import OF_NETWORK, OF_TORUS, WORDS, check_keys, read_machine, take_table
-from ...machines.registry import get
 from ...network import Network
 from ...torus import Torus
 from ...twist import named_twist
