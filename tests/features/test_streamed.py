@@ -263,7 +263,7 @@ import resource, sys
 import numpy as np, pyarrow as pa
 from pyarrow import parquet
 import toruscast as tc
-from toruscast.mapping.formats.graphs import streaming
+from toruscast.mapping.formats.graphs import parquet as streaming
 from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
