@@ -6,15 +6,25 @@ with the same words and numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pandas as pd
 
+from . import svg
 from .links import LinkMap
 
 Mark = Literal["best", "yours", ""]
+_NUMBER = re.compile(r"[-+<>=~ ]*\.?\d")
+# Columns of names, which may begin with a digit, and of lines of words.
+_NAMES = frozenset(
+    ("application", "callpath", "feature", "features", "layout", "mapping", "metric", "task pairs")
+)
 
 
 @dataclass(frozen=True)
@@ -23,24 +33,25 @@ class Sentence:
 
     text: str
     strong: bool = False
-
-
-@dataclass(frozen=True)
-class Cells:
-    """A column: its head, whose lines a terminal keeps, and a cell for each row."""
-
-    head: str
-    cells: Sequence[object]
-    left: bool = False
+    as_it_is: bool = False
+    """Whether a terminal breaks none of its lines, such as those of a command to copy."""
 
 
 @dataclass(frozen=True)
 class TableBlock:
-    """Rows of cells; ``marks`` says which row is the best and which is the user's."""
+    """Rows of cells by the head of their column; a cell that is a tuple has several lines.
 
-    title: str
-    columns: Sequence[Cells]
+    Examples
+    --------
+    >>> table = TableBlock([{"mapping": "identity", "time": "84.4 us"}])
+    >>> table.heads, table.left
+    (['mapping', 'time'], {'mapping'})
+    """
+
+    rows: Sequence[Mapping[str, object]]
+    title: str = ""
     marks: Sequence[Mark] = ()
+    """Which row is the best and which is the user's."""
     keep: int = 3
     """Columns that a narrow terminal keeps, from the left."""
     spare: tuple[str, ...] = ()
@@ -51,9 +62,49 @@ class TableBlock:
     """What a page calls the table, where it can be sorted, filtered and copied."""
 
     @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return len(self.columns[0].cells)
+    def heads(self) -> list[str]:
+        """Heads of the columns, whose lines a terminal keeps."""
+        return list(self.rows[0]) if self.rows else []
+
+    @cached_property
+    def left(self) -> set[str]:
+        """Heads of the columns that hold names and words, which align left."""
+        return {head for head in self.heads if head in _NAMES or self._holds_words(head)}
+
+    def _holds_words(self, head: str) -> bool:
+        cells = [row.get(head, "") for row in self.rows]
+        texts = [str(cell[0] if isinstance(cell, tuple) and cell else cell) for cell in cells]
+        texts = [text for text in texts if text not in ("", "-", "()")]
+        return bool(texts) and not any(_NUMBER.match(text) for text in texts)
+
+
+def frame_block(
+    frame: pd.DataFrame,
+    formats: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
+    **how: Any,
+) -> TableBlock:
+    """Return a table of values as a block: numbers to four digits, no cell for NaN.
+
+    ``formats`` are of columns that look otherwise; ``how`` is of `TableBlock`.
+
+    Examples
+    --------
+    >>> frame_block(pd.DataFrame({"wall_time": [1 / 3]})).rows
+    [{'wall time': '0.3333'}]
+    """
+
+    def shown(name: str, value: Any) -> str:
+        if isinstance(value, float) and math.isnan(value):
+            return ""
+        if name in formats:
+            return formats[name](value)
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    rows = [
+        {str(name).replace("_", " "): shown(str(name), value) for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+    return TableBlock(rows, **how)
 
 
 @dataclass(frozen=True)
@@ -65,6 +116,8 @@ class Chart:
     lead: str
     draw: Callable[[], str]
     """Returns the SVG."""
+    times: Sequence[svg.Row] = ()
+    """All times, of which the picture shows some; a figure can show others."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +181,7 @@ class Answer:
         What stands behind it, the most important first.
     content : dict
         All of it for programs, as JSON.
-    rows : DataFrame
+    rows : DataFrame or list of dict
         The table for programs, as CSV.
     file : File, optional
         What the answer is used with.
@@ -142,8 +195,27 @@ class Answer:
     notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
     content: dict[str, Any] = field(default_factory=dict)
-    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
+    rows: pd.DataFrame | Sequence[Mapping[str, Any]] = ()
     file: File | None = None
     facts: Sequence[tuple[str, str]] = ()
     title: str = ""
     """Of the page; the setting if empty."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The table for programs; an index that has a name is a column."""
+        table = self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
+        return table.reset_index() if table.index.name else table
+
+
+def of_table(
+    head: str | Headline,
+    *blocks: Block,
+    below: Sequence[str] = (),
+    rows: pd.DataFrame | Sequence[Mapping[str, Any]] = (),
+    **how: Any,
+) -> Answer:
+    """Return an answer of a sentence, tables and what is said below; ``how`` is of `Answer`."""
+    title = head if isinstance(head, Headline) else Headline(head)
+    section = Section("", [*blocks, *(Sentence(text, as_it_is=True) for text in below)])
+    return Answer("", title, sections=[section], rows=rows, **how)

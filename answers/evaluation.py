@@ -12,7 +12,7 @@ from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
 from toruscast.training.evaluate.metric_evaluation import Judgement
 
 from . import svg
-from .blocks import Answer, Cells, Chart, Headline, Section, TableBlock
+from .blocks import Answer, Chart, Headline, Section, TableBlock
 from .learned import METRICS, between, learned_content, learned_lines, observed_chart, score
 
 SINGLE = 10
@@ -102,50 +102,47 @@ def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> TableBlock:
     """Return a row for each feature set."""
     several = len(gain) > 1
     better = {row["features"]: row for row in gain.reset_index().to_dict("records")}
-    names, cells = [], []
+    rows = []
     for name, group in summary.groupby("features", sort=False):
-        rows = {row["metric"]: row for row in group.to_dict("records")}
-        line: list[object] = [
-            (
-                score(metric, rows[metric]["mean"]),
-                f"({between(metric, rows[metric]['low'], rows[metric]['high'])})",
+        scores = {row["metric"]: row for row in group.to_dict("records")}
+        cells: dict[str, object] = {
+            METRICS[metric][0]: (
+                score(metric, scores[metric]["mean"]),
+                f"({between(metric, scores[metric]['low'], scores[metric]['high'])})",
             )
             for metric in _SHOWN
-        ]
+        }
+        row: dict[str, object] = {"features": str(name)}
         if several:
             more = better[str(name)]
-            line.append(
+            # The gain is what was asked: it stays on a narrow terminal.
+            row["RCC"] = cells["RCC"]
+            row["gain in RCC"] = (
                 "baseline"
                 if name == gain.index[0]
                 else (f"{more['gain']:+.3f}", f"({more['low']:+.3f} to {more['high']:+.3f})")
             )
-        names.append(str(name))
-        cells.append(line)
-    heads = [METRICS[metric][0] for metric in _SHOWN] + ["gain in RCC"] * several
-    columns = [
-        Cells(head, each) for head, each in zip(heads, zip(*cells, strict=True), strict=True)
-    ]
-    if several:
-        # The gain is what was asked: it stays on a narrow terminal.
-        columns = [columns[0], columns[-1], *columns[1:-1]]
-    return TableBlock("", [Cells("features", names, left=True), *columns], keep=3)
+        rows.append(row | cells)
+    return TableBlock(rows)
 
 
 def _large(large: pd.DataFrame) -> Section:
     """Return how well each learner forecasts the largest size from the smaller ones."""
-    rows = large.to_dict("records")
-    first = rows[0]
-    columns = [
-        Cells("features", [row["predictor"] for row in rows], left=True),
-        Cells("RCC", [score("rcc", row["rcc"]) for row in rows]),
-        Cells("tau-b", [score("tau_b", row["tau_b"]) for row in rows]),
-        Cells("regret@1", [score("regret_1", row["regret_1"]) for row in rows]),
-        Cells("median error", [f"{100 * row['error']:.1f} %" for row in rows]),
+    first = large.iloc[0]
+    table = [
+        {
+            "features": row["predictor"],
+            "RCC": score("rcc", row["rcc"]),
+            "tau-b": score("tau_b", row["tau_b"]),
+            "regret@1": score("regret_1", row["regret_1"]),
+            "median error": f"{100 * row['error']:.1f} %",
+        }
+        for row in large.to_dict("records")
     ]
     return Section(
         f"Small to large: {first['n_train']} samples train, the {first['n_test']} of "
         f"{first['largest']} are forecast",
-        [TableBlock("", columns)],
+        [TableBlock(table)],
     )
 
 
@@ -153,14 +150,15 @@ def _single(single: pd.DataFrame, mine: Sequence[str]) -> TableBlock:
     """Return what single features rank without learning."""
     rows = {row["feature"]: row for row in single.reset_index().to_dict("records")}
     own = [name for name in mine if name in rows]
-    names = list(dict.fromkeys([*list(rows)[:SINGLE], *own]))
     return TableBlock(
-        "",
         [
-            Cells("feature", names, left=True),
-            Cells("RCC", [f"{rows[name]['rcc']:.3f}" for name in names]),
-            Cells("tau-b", [score("tau_b", rows[name]["tau_b"]) for name in names]),
-        ],
+            {
+                "feature": name,
+                "RCC": f"{rows[name]['rcc']:.3f}",
+                "tau-b": score("tau_b", rows[name]["tau_b"]),
+            }
+            for name in dict.fromkeys([*list(rows)[:SINGLE], *own])
+        ]
     )
 
 
@@ -208,21 +206,18 @@ def of_metrics(found: Judgement, mine: Sequence[str], n_splits: int) -> Answer:
 
 def _blocks(found: Judgement, bases: Sequence[str]) -> TableBlock:
     """Return a row for each workload and torus."""
-    lines = []
+    table = []
     for _, group in found.blocks.groupby(["workload", "torus"], sort=False):
         rows = {row["base"]: row for row in group.to_dict("records")}
         first = rows[bases[0]]
-        line = [first["workload"], first["torus"], str(first["n_samples"]), f"{first['alone']:.3f}"]
+        cells: dict[str, object] = {
+            "workload": first["workload"],
+            "torus": first["torus"],
+            "mappings": first["n_samples"],
+            "alone": f"{first['alone']:.3f}",
+        }
         for base in bases:
-            line += [f"{rows[base]['rcc']:.3f}", f"{rows[base]['gain']:+.3f}"]
-        lines.append(line)
-    heads = ["workload", "torus", "mappings", "alone"]
-    heads += [head for base in bases for head in (base, "gain")]
-    cells = list(zip(*lines, strict=True))
-    return TableBlock(
-        "",
-        [
-            Cells(head, each, left=i < 2)
-            for i, (head, each) in enumerate(zip(heads, cells, strict=True))
-        ],
-    )
+            cells[base] = f"{rows[base]['rcc']:.3f}"
+            cells[f"gain over\n{base}"] = f"{rows[base]['gain']:+.3f}"
+        table.append(cells)
+    return TableBlock(table)

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 from toruscast.mapping.formats import atomic_path
+from toruscast.units import time_unit
 from toruscast.validation import whole_number
 
 from .links import places
-from .svg import RAMP, standing_alone
+from .svg import RAMP, Row, standing_alone, times
 
 FORMS = ("svg", "png", "pdf")
 TORUS = "torus"
@@ -69,6 +70,7 @@ class Views:
             raise self._wrong()
         self._charts = dict(_VIEW.findall(content))
         self._network = self._block(content, "network")
+        self._times = self._block(content, "times") or {}
 
     @property
     def names(self) -> list[str]:
@@ -81,6 +83,7 @@ class Views:
         path: str | os.PathLike[str],
         *,
         width: int = WIDTH,
+        top: int | None = None,
         candidate: int = 1,
         against: int | None = None,
     ) -> None:
@@ -93,6 +96,8 @@ class Views:
         path : path
         width : int
             Of the drawing, in pixels.
+        top : int, optional
+            Of the times of candidates: the first so many, in place of those on the page.
         candidate : int
             Of the torus: the candidate whose links are shown, counted from 1.
         against : int, optional
@@ -111,11 +116,14 @@ class Views:
             raise InputError("unknown suffix of a figure", file=path, expected=".svg, .png or .pdf")
         whole_number(width, "width", 100, 10_000)
         try:
-            drawn = (
-                self._torus(candidate, against)
-                if view == TORUS
-                else standing_alone(_checked(self._charts[view]))
-            )
+            if view == TORUS:
+                drawn = self._torus(candidate, against)
+            elif top is not None and view in self._times:
+                rows = [Row(*row) for row in self._times[view][:top]]
+                scale, unit = time_unit([row.time for row in rows])
+                drawn = standing_alone(times(rows, scale, unit))
+            else:
+                drawn = standing_alone(_checked(self._charts[view]))
         except InputError:
             raise
         except (*_DAMAGED, ElementTree.ParseError):
@@ -221,7 +229,7 @@ def _as_form(svg: str, form: str) -> bytes:
     if find_spec("vl_convert") is None:
         raise InputError(
             "a figure as PNG or PDF needs vl-convert-python",
-            expected="pip install 'toruscast[report]', or --form svg",
+            expected="pip install 'toruscast[report]', or --out-format svg",
         )
     import vl_convert
 

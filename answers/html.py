@@ -18,7 +18,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
 from toruscast.wording import shown_name
 
-from .blocks import Answer, Block, Cells, Chart, File, Section, Sentence, TableBlock
+from .blocks import Answer, Block, Chart, File, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places
 from .machine import describe_machine
 from .svg import RAMP
@@ -76,9 +76,10 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
         data |= more
     asked = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
-    names, values = zip(*rows, strict=True)
-    facts = TableBlock("", (Cells("what", names, left=True), Cells("is", values, left=True)))
-    blocks = {"ramp": list(RAMP), **data}
+    facts = TableBlock([{"what": name, "value": value} for name, value in rows])
+    every = [block for section in answer.sections for block in section.blocks]
+    times = {each.key: each.times for each in every if isinstance(each, Chart) and each.times}
+    blocks = {"ramp": list(RAMP), "times": times, **data}
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,

@@ -15,7 +15,7 @@ from toruscast.units import number, percent, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Cells, Chart, Headline, Section, Sentence, TableBlock
+from .blocks import Answer, Chart, Headline, Section, Sentence, TableBlock
 
 if TYPE_CHECKING:
     from toruscast.training import Measured, Runs, Training
@@ -241,18 +241,18 @@ METRICS = {
 
 def quality_table(quality: pd.DataFrame) -> TableBlock:
     """Return the scores of one predictor over repeated splits, as `summarise` gives them."""
-    rows = [row for row in quality.to_dict("records") if row["metric"] in METRICS]
     return TableBlock(
-        "Quality on held-out mappings, over repeated splits",
         [
-            Cells("score", [METRICS[row["metric"]][0] for row in rows], left=True),
-            Cells("mean", [score(row["metric"], row["mean"]) for row in rows]),
-            Cells(
-                "95 % of splits",
-                [between(row["metric"], row["low"], row["high"]) for row in rows],
-            ),
-            Cells("what it is", [METRICS[row["metric"]][1] for row in rows], left=True),
+            {
+                "score": METRICS[row["metric"]][0],
+                "mean": score(row["metric"], row["mean"]),
+                "95 % of splits": between(row["metric"], row["low"], row["high"]),
+                "what it is": METRICS[row["metric"]][1],
+            }
+            for row in quality.to_dict("records")
+            if row["metric"] in METRICS
         ],
+        "Quality on held-out mappings, over repeated splits",
     )
 
 
@@ -282,20 +282,15 @@ def _observed(
 
 
 def _tried(found: Measured) -> TableBlock:
-    rows = found.held_out
+    tried = found.held_out
     return TableBlock(
-        "Models tried: mean error on held-out times",
         [
-            Cells(
-                "model",
-                [
-                    f"{tried}{', offered' if offered else ''}"
-                    for tried, offered in zip(rows.index, rows["offered"], strict=True)
-                ],
-                left=True,
-            ),
-            Cells("mean error", [percent(miss) for miss in rows["miss"]]),
+            {"model": f"{name}{', offered' if offered else ''}", "mean error": percent(miss)}
+            for name, offered, miss in zip(
+                tried.index, tried["offered"], tried["miss"], strict=True
+            )
         ],
+        "Models tried: mean error on held-out times",
     )
 
 
@@ -339,9 +334,6 @@ def _rests_on(found: Training | Measured) -> Sentence | Chart | TableBlock:
         return Sentence("No feature corrects it: no tree splits.")
     order = np.argsort(-shares, kind="stable")[:10]
     return TableBlock(
+        [{"feature": names[i], "importance": percent(float(shares[i]))} for i in order],
         "Importance of the features in the trees",
-        [
-            Cells("feature", [names[i] for i in order], left=True),
-            Cells("importance", [percent(float(shares[i])) for i in order]),
-        ],
     )

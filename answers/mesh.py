@@ -12,7 +12,7 @@ from toruscast.units import nbytes, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Cells, Chart, File, Headline, Mark, Section, Sentence, TableBlock
+from .blocks import Answer, Chart, File, Headline, Mark, Section, Sentence, TableBlock
 from .links import LinkMap, LinkUse
 from .rank import less, versus
 
@@ -142,19 +142,17 @@ def times_chart(found: MeshForecast) -> Chart:
 def _layouts(found: MeshForecast) -> TableBlock:
     several = _all(found)
     reference = (found.compared or found.in_order).time
+    against = "vs\nyours" if found.compared else "vs in\norder"
     return TableBlock(
-        "",
         [
-            Cells(
-                "#", [str(i + 1) if i < len(found.layouts) else "-" for i in range(len(several))]
-            ),
-            Cells("time", [seconds(each.time) for _, each, _ in several]),
-            Cells(
-                "vs\nyours" if found.compared else "vs in\norder",
-                [versus(each.time, reference) for _, each, _ in several],
-            ),
-            Cells("source", [each.how for _, each, _ in several], left=True),
-            Cells("layout", [each.words for _, each, _ in several], left=True),
+            {
+                "#": i + 1 if i < len(found.layouts) else "-",
+                "time": seconds(each.time),
+                against: versus(each.time, reference),
+                "source": each.how,
+                "layout": each.words,
+            }
+            for i, (_, each, _) in enumerate(several)
         ],
         marks=[mark for _, _, mark in several],
         keep=5,
@@ -180,25 +178,21 @@ def _collectives(found: MeshForecast) -> Chart:
 
 
 def _step(found: MeshForecast) -> TableBlock:
-    rows = found.lines().to_dict("records")
     return TableBlock(
-        "Collectives of a step",
         [
-            Cells("what", [shown_name(row["what"]) for row in rows], left=True),
-            Cells("time", [seconds(row["time"]) for row in rows]),
-            Cells("share", [percent(row["share"]) for row in rows]),
-            Cells("bound", [seconds(row["bound"]) for row in rows]),
-            Cells(
-                "size",
-                [
-                    nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else "")
-                    for row in rows
-                ],
-            ),
-            Cells("devices", [str(row["devices"]) for row in rows]),
-            Cells("GB/s", [f"{row['GBps']:.3g}" if row["time"] else "-" for row in rows]),
-            Cells("source", [f"{row['algorithm']}, {row['how']}" for row in rows], left=True),
+            {
+                "what": shown_name(row["what"]),
+                "time": seconds(row["time"]),
+                "share": percent(row["share"]),
+                "bound": seconds(row["bound"]),
+                "size": nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else ""),
+                "devices": row["devices"],
+                "GB/s": f"{row['GBps']:.3g}" if row["time"] else "-",
+                "source": f"{row['algorithm']}, {row['how']}",
+            }
+            for row in found.lines().to_dict("records")
         ],
+        "Collectives of a step",
         keep=5,
     )
 

@@ -15,7 +15,7 @@ from toruscast.units import number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Cells, Chart, Headline, Mark, Section, TableBlock
+from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
 from .rank import default_order, versus
 from .traffic import View, setting_of
@@ -224,26 +224,23 @@ def times_chart(made: Plan) -> Chart:
 
 def _table(made: Plan, top: int | None) -> TableBlock:
     """Return the table of the mappings, with their runs and likely times."""
-    rows = made.table.to_dict("records")
     scale, unit = time_unit(made.table[["time", "measured"]].to_numpy().ravel())
     yours = _yours(made)
+    rows = [
+        {
+            "mapping": shown_name(row["mapping"]),
+            "runs": row["runs"] or "-",
+            f"measured\n{unit}": number(row["measured"] / scale) if row["runs"] else "-",
+            f"likely\n{unit}": number(row["time"] / scale),
+            f"90 % interval\n{unit}": " - ".join(number(row[k] / scale) for k in ("low", "high")),
+            "P(best)": percent(row["p_best"]),
+        }
+        for row in made.table.to_dict("records")
+    ]
     return TableBlock(
+        rows,
         "" if top else "All candidates",
-        [
-            Cells("mapping", [shown_name(row["mapping"]) for row in rows], left=True),
-            Cells("runs", [str(row["runs"] or "-") for row in rows]),
-            Cells(
-                f"measured\n{unit}",
-                [number(row["measured"] / scale) if row["runs"] else "-" for row in rows],
-            ),
-            Cells(f"likely\n{unit}", [number(row["time"] / scale) for row in rows]),
-            Cells(
-                f"90 % interval\n{unit}",
-                [f"{number(row['low'] / scale)} - {number(row['high'] / scale)}" for row in rows],
-            ),
-            Cells("P(best)", [percent(row["p_best"]) for row in rows]),
-        ],
-        marks=[_mark(made, str(row["mapping"]), yours) for row in rows],
+        marks=[_mark(made, str(name), yours) for name in made.table["mapping"]],
         keep=4,
         top=top,
         key="" if top else "candidates",

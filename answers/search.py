@@ -13,7 +13,7 @@ from toruscast.units import nbytes, number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Cells, Chart, Headline, Mark, Section, TableBlock
+from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
 from .rank import DEFAULT_ORDER, less, versus
 from .traffic import BINDING, View, node_label, setting_of
@@ -156,22 +156,23 @@ def _compared(found: Found, top: int | None, yours: bool) -> TableBlock:
     names = [row["mapping"] for row in rows]
     if found.reference.name in names[1:]:
         marks[names.index(found.reference.name)] = "yours"
+    value, against = (
+        f"time\n{unit}" if is_time else found.objective,
+        "yours" if yours else "default",
+    )
     return TableBlock(
-        "" if top else "All that was compared, the best first",
         [
-            Cells("#", [str(i + 1) for i in range(len(rows))]),
-            Cells("mapping", [shown_name(name) for name in names], left=True),
-            Cells(
-                f"time\n{unit}" if is_time else found.objective,
-                [number(row["value"] / scale, 3 if is_time else 6) for row in rows],
-            ),
-            Cells(
-                "vs\nyours" if yours else "vs\ndefault",
-                [versus(row["value"], found.given) for row in rows],
-            ),
-            Cells("source", [row["how"] for row in rows], left=True),
-            Cells("from", [row["from"] for row in rows], left=True),
+            {
+                "#": i + 1,
+                "mapping": shown_name(row["mapping"]),
+                value: number(row["value"] / scale, 3 if is_time else 6),
+                f"vs\n{against}": versus(row["value"], found.given),
+                "source": row["how"],
+                "from": row["from"],
+            }
+            for i, row in enumerate(rows)
         ],
+        "" if top else "All that was compared, the best first",
         marks=marks,
         keep=5,
         top=top,
@@ -276,34 +277,34 @@ def _advice(why: Explanation) -> str:
 def _by_dimension(view: View) -> TableBlock:
     """Return the busiest link of each dimension and direction under both."""
     torus = view.torus
-    values = [use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0) for use in view.uses]
-    scale, unit = time_unit([float(each.max(initial=0.0)) for each in values])
-    axes = torus.axes
-    cells = [
-        [" / ".join(number(each[2 * k + way] / scale) for way in (0, 1)) for k in range(torus.ndim)]
-        for each in values
-    ]
+    busiest = {
+        shown_name(use.name): use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0)
+        for use in view.uses
+    }
+    scale, unit = time_unit([float(each.max(initial=0.0)) for each in busiest.values()])
     return TableBlock(
-        f"Busiest link of each dimension, + / -, {unit}",
         [
-            Cells("dimension", [axes[k] for k in range(torus.ndim)], left=True),
-            *(
-                Cells(shown_name(use.name), each)
-                for use, each in zip(view.uses, cells, strict=True)
-            ),
+            {"dimension": torus.axes[k]}
+            | {
+                name: " / ".join(number(each[2 * k + way] / scale) for way in (0, 1))
+                for name, each in busiest.items()
+            }
+            for k in range(torus.ndim)
         ],
+        f"Busiest link of each dimension, + / -, {unit}",
     )
 
 
 def _hot_links(why: Explanation, other: str) -> TableBlock:
-    rows = why.links.to_dict("records")
     return TableBlock(
-        "",
         [
-            Cells("link", [(row["label"],) for row in rows], left=True),
-            Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            Cells("times\nthe mean", [f"{row['over_mean']:.1f}" for row in rows]),
-            Cells(f"bytes under\n{other}", [nbytes(row["against"]) for row in rows]),
+            {
+                "link": (row["label"],),
+                "bytes": nbytes(row["nbytes"]),
+                "times\nthe mean": f"{row['over_mean']:.1f}",
+                f"bytes under\n{other}": nbytes(row["against"]),
+            }
+            for row in why.links.to_dict("records")
         ],
         keep=2,
     )
@@ -312,29 +313,32 @@ def _hot_links(why: Explanation, other: str) -> TableBlock:
 def _pairs(why: Explanation, top: int, other: str) -> TableBlock:
     rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2)).to_dict("records")
     return TableBlock(
-        "",
         [
-            Cells("link", [(why.torus.link_label(row["link"]),) for row in rows], left=True),
-            Cells("tasks", [f"{row['src']} to {row['dst']}" for row in rows]),
-            Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            Cells("of the\nlink", [percent(row["share"]) for row in rows]),
-            Cells("hops", [str(row["hops"]) for row in rows]),
-            Cells(f"hops under\n{other}", [str(row["against"]) for row in rows]),
-            Cells("phase", [str(row["phase"]) for row in rows]),
-        ],
+            {
+                "link": (why.torus.link_label(row["link"]),),
+                "tasks": f"{row['src']} to {row['dst']}",
+                "bytes": nbytes(row["nbytes"]),
+                "of the\nlink": percent(row["share"]),
+                "hops": row["hops"],
+                f"hops under\n{other}": row["against"],
+                "phase": row["phase"],
+            }
+            for row in rows
+        ]
     )
 
 
 def _weights(why: Explanation, other: str) -> TableBlock:
-    rows = why.weights.to_dict("records")
-    title = f"Change of the forecast if one feature alone were that of {other}"
     return TableBlock(
-        title,
         [
-            Cells("feature", [row["feature"] for row in rows], left=True),
-            Cells("value", [number(row["value"], 4) for row in rows]),
-            Cells(f"in {other}", [number(row["against"], 4) for row in rows]),
-            Cells("change", [f"{100 * row['effect']:+.1f} %" for row in rows]),
+            {
+                "feature": row["feature"],
+                "value": number(row["value"], 4),
+                f"in {other}": number(row["against"], 4),
+                "change": f"{100 * row['effect']:+.1f} %",
+            }
+            for row in why.weights.to_dict("records")
         ],
+        f"Change of the forecast if one feature alone were that of {other}",
         keep=2,
     )

@@ -20,7 +20,7 @@ from toruscast.units import nbytes, number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Cells, Chart, Headline, Section, Sentence, TableBlock
+from .blocks import Answer, Chart, Headline, Section, Sentence, TableBlock
 from .links import Candidate
 from .traffic import View, bound_line, node_label, setting_of
 
@@ -181,81 +181,79 @@ class _Simulated:
         if len(phases) < 2:
             return []
         kind = "round" if self.result.workload.dependent else "phase"
-        rows = phases.head(BUSIEST).reset_index().to_dict("records")
         n = len(phases)
         table = TableBlock(
-            "",
             [
-                Cells(kind, [f"{row['phase']} {row['name']}".strip() for row in rows], left=True),
-                Cells("begins", [seconds(row["begin"]) for row in rows]),
-                Cells("ends", [seconds(row["end"]) for row in rows]),
-                Cells("messages", [str(row["messages"]) for row in rows]),
-                Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            ],
+                {
+                    kind: (f"{row['phase']} {row['name']}".strip(),),
+                    "begins": seconds(row["begin"]),
+                    "ends": seconds(row["end"]),
+                    "messages": row["messages"],
+                    "bytes": nbytes(row["nbytes"]),
+                }
+                for row in phases.head(BUSIEST).reset_index().to_dict("records")
+            ]
         )
         return [Section(f"The {'first of ' if n > BUSIEST else ''}{n} {kind}s", [table])]
 
     def _busiest(self) -> TableBlock:
-        rows = self.busiest.to_dict("records")
         return TableBlock(
-            "",
             [
-                Cells("link", [(row["label"],) for row in rows], left=True),
-                Cells("wire bytes", [nbytes(row["wire_bytes"]) for row in rows]),
-                Cells("busy", [percent(row["busy_share"]) for row in rows]),
-                Cells("packets", [str(row["packets"]) for row in rows]),
-            ],
+                {
+                    "link": (row["label"],),
+                    "wire bytes": nbytes(row["wire_bytes"]),
+                    "busy": percent(row["busy_share"]),
+                    "packets": row["packets"],
+                }
+                for row in self.busiest.to_dict("records")
+            ]
         )
 
     def _fullest(self) -> TableBlock:
-        rows = self.fullest.to_dict("records")
         return TableBlock(
-            "",
             [
-                Cells("behind link", [(row["label"],) for row in rows], left=True),
-                Cells("packets\non average", [number(row["mean_buffered"], 2) for row in rows]),
-                Cells("at most", [str(row["most_buffered"]) for row in rows]),
-                Cells("a packet\nwaits", [seconds(row["delay"]) for row in rows]),
-            ],
+                {
+                    "behind link": (row["label"],),
+                    "packets\non average": number(row["mean_buffered"], 2),
+                    "at most": row["most_buffered"],
+                    "a packet\nwaits": seconds(row["delay"]),
+                }
+                for row in self.fullest.to_dict("records")
+            ]
         )
 
     def _messages(self) -> TableBlock:
-        rows = self.slowest.to_dict("records")
-        columns = [
-            Cells("task\nto task", [f"{row['src']} to {row['dst']}" for row in rows], left=True),
-            Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            Cells("hops", [str(row["hops"]) for row in rows]),
-            Cells("arrived\nafter", [seconds(row["took"]) for row in rows]),
-            Cells(
-                "alone it\nwould take",
-                ["-" if math.isnan(row["alone"]) else seconds(row["alone"]) for row in rows],
-            ),
-            Cells(
-                "behind others\nin its FIFO",
-                [f"<= {seconds(row['queued'])}" if row["queued"] else "-" for row in rows],
-            ),
-        ]
-        if "place" in self.slowest:
-            waits = [
-                f"{seconds(row['wait'])} {row['place']}" if row["wait"] else "-" for row in rows
-            ]
-            head = "longest wait on its way,\na packet's average"
-            columns.append(Cells(head, waits, left=True))
-        return TableBlock("", columns, keep=4)
+        rows = []
+        for row in self.slowest.to_dict("records"):
+            alone, queued, wait = row["alone"], row["queued"], row.get("wait")
+            cells = {
+                "task\nto task": f"{row['src']} to {row['dst']}",
+                "bytes": nbytes(row["nbytes"]),
+                "hops": row["hops"],
+                "arrived\nafter": seconds(row["took"]),
+                "alone it\nwould take": "-" if math.isnan(alone) else seconds(alone),
+                "behind others\nin its FIFO": f"<= {seconds(queued)}" if queued else "-",
+            }
+            if "place" in row:
+                head = "longest wait on its way,\na packet's average"
+                cells[head] = f"{seconds(wait)} {row['place']}" if wait else "-"
+            rows.append(cells)
+        return TableBlock(rows, keep=4)
 
     def _fifos(self) -> TableBlock:
-        rows = self.fifos.to_dict("records")
         return TableBlock(
-            "",
             [
-                Cells("node", [node_label(self.torus, row["node"]) for row in rows], left=True),
-                Cells("FIFO", [str(row["fifo"]) for row in rows]),
-                Cells("messages", [str(row["messages"]) for row in rows]),
-                Cells("edges\nat once", [str(row["most_edges"]) for row in rows]),
-                Cells("an edge\nstays", [seconds(row["mean_stay"]) for row in rows]),
-                Cells("packets\nwaited", [seconds(row["waited"]) for row in rows]),
-                Cells("each", [seconds(row["mean_wait"]) for row in rows]),
-            ],
+                {
+                    "node": node_label(self.torus, row["node"]),
+                    "FIFO": row["fifo"],
+                    "messages": row["messages"],
+                    "edges\nat once": row["most_edges"],
+                    "an edge\nstays": seconds(row["mean_stay"]),
+                    "packets\nwaited": seconds(row["waited"]),
+                    "each": seconds(row["mean_wait"]),
+                }
+                for row in self.fifos.to_dict("records")
+            ]
         )
 
     def _watched(self) -> list[Section]:
@@ -279,17 +277,16 @@ class _Simulated:
             )
         rows = waits.head(3 * BUSIEST).to_dict("records")
         if rows:
-            blocks.append(
-                TableBlock(
-                    "",
-                    [
-                        Cells("where", [row["where"] for row in rows], left=True),
-                        Cells("packets", [str(row["packets"]) for row in rows]),
-                        Cells("on average", [seconds(row["mean"]) for row in rows]),
-                        Cells("at most", [seconds(row["longest"]) for row in rows]),
-                    ],
-                )
-            )
+            table = [
+                {
+                    "where": row["where"],
+                    "packets": row["packets"],
+                    "on average": seconds(row["mean"]),
+                    "at most": seconds(row["longest"]),
+                }
+                for row in rows
+            ]
+            blocks.append(TableBlock(table))
         return [Section(f"The message {message.src} to {message.dst}", blocks)]
 
     def content(self) -> dict[str, object]:
@@ -319,7 +316,7 @@ class _Simulated:
 
 
 def _holds_something(section: Section) -> bool:
-    return any(not isinstance(block, TableBlock) or block.n_rows for block in section.blocks)
+    return any(not isinstance(block, TableBlock) or block.rows for block in section.blocks)
 
 
 def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rich.box import Box
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from toruscast.units import seconds
@@ -12,13 +15,12 @@ from toruscast.wording import printable, shown_name
 
 from .blocks import Answer, Section, Sentence, TableBlock
 from .links import LinkMap, heat_lines
-from .tables import new_table, print_table, top_and_bottom
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Columns that a line of a map of links takes at most.
-_MOST = 32
+# Columns that a line of a map of links takes at most; last rows of a table cut short.
+_MOST, _BOTTOM = 32, 3
 _LEGEND = (
     "A character is a coordinate: how long its busiest link works, on the left in plus direction, "
     "on the right in minus direction; a full block is the busiest link of all."
@@ -29,24 +31,26 @@ _STYLES: Mapping[str, str] = {"best": "green", "yours": "yellow"}
 def show(answer: Answer, console: Console, details: bool = False) -> None:
     """Print an answer; ``details`` are the sections that a page folds."""
     head = answer.headline
-    console.print(
-        Text.assemble(
-            (printable(head.before), "bold"),
-            (shown_name(head.name), "bold green"),
-            (printable(head.after), "bold"),
+    if first := str(head):
+        console.print(
+            Text.assemble(
+                (printable(head.before), "bold"),
+                (shown_name(head.name), "bold green"),
+                (printable(head.after), "bold"),
+            )
         )
-    )
     for note in answer.notes:
         console.print(note)
     for section in answer.sections:
         if section.only != "page" and (details or (section.brief and not section.folded)):
-            _print_section(section, console)
+            _print_section(section, console, apart=bool(first))
+            first = "some"
     if answer.setting:
         console.print()
         console.print(answer.setting, style="dim")
 
 
-def _print_section(section: Section, console: Console) -> None:
+def _print_section(section: Section, console: Console, apart: bool) -> None:
     shown = [
         block
         for block in section.blocks
@@ -54,16 +58,22 @@ def _print_section(section: Section, console: Console) -> None:
         or (isinstance(block, LinkMap) and can_draw(console))
     ]
     if shown:
-        console.print()
+        if apart:
+            console.print()
         if section.title:
             end = "" if ":" in section.title else ":"
             console.print(f"{section.title}{end}", style="bold")
+    before: object = None
     for block in shown:
+        if isinstance(block, TableBlock) and isinstance(before, TableBlock):
+            console.print()
+        before = block
         if isinstance(block, Sentence):
-            console.print(block.text, style="bold" if block.strong else None)
+            style = "bold" if block.strong else None
+            console.print(block.text, style=style, soft_wrap=block.as_it_is)
         elif isinstance(block, LinkMap):
             _print_links(block, console)
-        elif block.n_rows:
+        elif block.rows:
             if block.title and block.title != section.title:
                 console.print(f"{block.title}:")
             _print_table(block, console)
@@ -78,22 +88,71 @@ def _print_links(view: LinkMap, console: Console) -> None:
     console.print(_LEGEND, style="dim")
 
 
-def _print_table(table: TableBlock, console: Console) -> None:
-    names = [column.head for column in table.columns]
-    shown = new_table(*names, left=tuple(c.head for c in table.columns if c.left))
-    top = table.n_rows if table.top is None else table.top
-    kept = set(top_and_bottom(table.n_rows, top))
+def _print_table(block: TableBlock, console: Console) -> None:
+    """Print a table; where it is too wide, closer, and then without some of its columns.
+
+    Cells are never cut short. The first columns stay, but for those of them that are spare and
+    whose cells are all alike: these go first. A line below the table names the columns left out.
+    """
+    table, hidden = _rows_shown(block)
+    unlimited = console.options.update(max_width=100_000)
+
+    def fits() -> bool:
+        return Measurement.get(console, unlimited, table).maximum <= console.width
+
+    alike: list[str] = []
+    left_out: list[str] = []
+    keep = block.keep
+    if not fits():
+        table.padding = (0, 0, 0, 0)
+    for column in reversed([column for column in table.columns if column.header in block.spare]):
+        # Rows that are not printed may differ.
+        cells = {str(row[str(column.header)]) for row in block.rows}
+        if len(cells) == 1 and not fits():
+            alike.append(f"{column.header} {cells.pop()}")
+            table.columns.remove(column)
+            keep -= 1
+    while not fits() and len(table.columns) > keep:
+        left_out.insert(0, " ".join(str(table.columns.pop().header).split()))
+    console.print(table)
+    if alike:
+        console.print(f"(all: {', '.join(alike)})", style="dim")
+    if left_out:
+        console.print(f"(no room for: {', '.join(left_out)})", style="dim")
+    if hidden:
+        console.print(f"({hidden} of {len(block.rows)} rows are not shown)", style="dim")
+
+
+def _rows_shown(block: TableBlock) -> tuple[Table, int]:
+    """Return the rows that a terminal shows, and how many it does not."""
+    # Blanks between columns and a line under the head: readable in a terminal and in a file.
+    box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
+    table = Table(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    lines = max(head.count("\n") for head in block.heads)
+    for head in block.heads:
+        # Short heads stand on the line above the cells.
+        align: Any = "left" if head in block.left else "right"
+        title = "\n" * (lines - head.count("\n")) + head
+        table.add_column(title, justify=align, overflow="fold")
+    n = len(block.rows)
+    top = n if block.top is None or n <= block.top + _BOTTOM + 1 else block.top
+    kept = {*range(top), *range(max(n - _BOTTOM, 0), n)}
     # The user's own row stands in the table, however far down it is.
-    yours = {i for i, mark in enumerate(table.marks) if mark == "yours"}
+    kept |= {i for i, mark in enumerate(block.marks) if mark == "yours"}
     before = -1
-    for i in sorted({i for i in kept if i is not None} | yours):
+    for i in sorted(kept):
         if i != before + 1:
-            shown.add_row("...", style="dim")
+            table.add_row("...", style="dim")
         before = i
-        mark = table.marks[i] if table.marks else ""
-        cells: Any = [column.cells[i] for column in table.columns]
-        shown.add_row(*cells, style=_STYLES.get(mark))
-    print_table(shown, console, keep=table.keep, spare=table.spare)
+        style = _STYLES.get(block.marks[i]) if block.marks else None
+        table.add_row(*map(_lines, block.rows[i].values()), style=style)
+    return table, n - len(kept)
+
+
+def _lines(cell: object) -> str:
+    """Return a cell, or the lines of one, as a terminal can show it: names come from files."""
+    lines = cell if isinstance(cell, tuple) else (cell,)
+    return "\n".join(printable(str(line)) for line in lines)
 
 
 def can_draw(console: Console) -> bool:

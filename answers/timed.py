@@ -12,7 +12,7 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.units import number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
-from .blocks import Answer, Cells, Mark, Section, TableBlock
+from .blocks import Answer, Mark, Section, TableBlock
 from .rank import alike, default_order, headline, less, versus
 from .traffic import bound_line, link_note
 
@@ -85,27 +85,29 @@ def answer(
     known = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
     yours = default_order(mappings, known, torus)
     link = table["busiest_link"].iloc[0]
-    rows = table.to_dict("records")
     scale, unit = time_unit(table["time"])
     marks: list[Mark] = [
         "best" if i == 0 else "yours" if name == yours else "" for i, name in enumerate(names)
     ]
-    columns = [
-        Cells("#", [str(row["rank"]) for row in rows]),
-        Cells("mapping", [shown_name(name) for name in names], left=True),
-        Cells(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
-    ]
-    if yours in names:
-        reference = times[names.index(yours or "")]
-        columns.append(Cells("vs\ndefault", [versus(time, reference) for time in times]))
-    columns += [
-        Cells(
-            "times its\nlower bound",
-            [f"{row['over_bound']:.2f}" if row["lower_bound"] else "-" for row in rows],
-        ),
-        Cells("busiest\nlink", [row["busiest_link"] or "-" for row in rows], left=True),
-        Cells("busy", [percent(row["busy_share"]) if row["busiest_link"] else "-" for row in rows]),
-    ]
+    reference = times[names.index(yours or "")] if yours in names else None
+    rows = []
+    for row in table.to_dict("records"):
+        used = row["busiest_link"]
+        cells = {
+            "#": row["rank"],
+            "mapping": shown_name(row["mapping"]),
+            f"time\n{unit}": number(row["time"] / scale),
+        }
+        if reference is not None:
+            cells["vs\ndefault"] = versus(row["time"], reference)
+        rows.append(
+            cells
+            | {
+                "times its\nlower bound": f"{row['over_bound']:.2f}" if row["lower_bound"] else "-",
+                "busiest\nlink": (used or "-",),
+                "busy": percent(row["busy_share"]) if used else "-",
+            }
+        )
     return Answer(
         setting=setting,
         headline=headline(names, times, yours),
@@ -120,7 +122,7 @@ def answer(
             )
             if each
         ],
-        sections=[Section("", [TableBlock("", columns, marks, keep=3, top=top)])],
+        sections=[Section("", [TableBlock(rows, marks=marks, top=top)])],
         content=content,
         rows=table,
     )

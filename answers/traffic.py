@@ -20,7 +20,7 @@ from toruscast.units import nbytes, number, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Cells, Chart, File, Section, TableBlock
+from .blocks import Chart, File, Section, TableBlock
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
 
 # Tasks up to which the launcher's file stands on the page.
@@ -79,6 +79,12 @@ class View:
         return self.candidates[:2]
 
     @property
+    def names(self) -> list[str]:
+        """Names of those compared, each once."""
+        first, *second = [shown_name(one.name) for one in self.compared]
+        return [first, *(name if name != first else f"{name} (now)" for name in second)]
+
+    @property
     def estimated(self) -> bool:
         """Whether packets choose their way, so that loads are expected values."""
         return bool(ways_are_open(self.workload, self.torus, self.routing))
@@ -106,7 +112,7 @@ class View:
         kinds = [part for part in PARTS if part in self.reasons[0].bounds]
         values = [[why.bounds[part] for part in kinds] for why in self.reasons]
         scale, unit = time_unit([max(each) for each in values])
-        names = [shown_name(one.name) for one in self.compared]
+        names = self.names
         solid = [kinds.index(why.binding) for why in self.reasons]
         series = [
             (name, kind, each)
@@ -119,19 +125,16 @@ class View:
             f"What each part of the network {verb}, {unit}. The longest one, solid, limits a "
             "mapping; the line is its whole time."
         )
-        cells = [
-            [
-                f"{number(each[i] / scale)}{' (the limit)' if i == at else ''}"
-                for i in range(len(kinds))
-            ]
-            for each, at in zip(values, solid, strict=True)
-        ]
         table = TableBlock(
-            f"What each part of the network {verb}, {unit}",
             [
-                Cells("part", groups, left=True),
-                *(Cells(name, each) for name, each in zip(names, cells, strict=True)),
+                {"part": part}
+                | {
+                    name: f"{number(each[i] / scale)}{' (the limit)' if i == at else ''}"
+                    for name, each, at in zip(names, values, solid, strict=True)
+                }
+                for i, part in enumerate(groups)
             ],
+            f"What each part of the network {verb}, {unit}",
         )
         chart = Chart(
             "limits",
@@ -195,8 +198,8 @@ class View:
         links = behind.links[order]
         scale, unit = time_unit(busy[links])
         nodes = [one.mapping.node for one in reversed(self.compared)]
-        told: list[object] = []
-        for row in order.tolist():
+        rows = []
+        for row, link in zip(order.tolist(), links.tolist(), strict=True):
             pairs = []
             for (src, dst), amount in zip(behind.ends[row], behind.nbytes[row], strict=True):
                 if src >= 0:
@@ -205,24 +208,20 @@ class View:
                         f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} "
                         f"{'hop' if hops == ['1'] else 'hops'}"
                     )
-            told.append(tuple(pairs))
-        columns: list[Cells] = [
-            Cells("link", [(self.torus.link_label(int(link)),) for link in links], left=True),
-            Cells(f"{shown_name(from_.name)}\n{unit}", [number(busy[i] / scale) for i in links]),
-        ]
-        if two:
-            best = self.uses[0].seconds
-            name = shown_name(self.uses[0].name)
-            columns.append(Cells(f"{name}\n{unit}", [number(best[i] / scale) for i in links]))
-        columns.append(Cells(f"task pairs that send most over it (at most {PAIRS})", told, True))
+            uses = zip(reversed(self.names), reversed(self.uses), strict=True)
+            rows.append(
+                {"link": (self.torus.link_label(link),)}
+                | {f"{name}\n{unit}": number(use.seconds[link] / scale) for name, use in uses}
+                | {"task pairs": tuple(pairs)}
+            )
         title = "What moved: the hottest links" if two and self.moved else "The hottest links"
         lead = (
-            f"Busy time under {shown_name(from_.name)}, and what becomes of it; hops of each pair "
-            "under both."
+            f"Busy time under {shown_name(from_.name)}, and what becomes of it; the "
+            f"{counted(PAIRS, 'pair')} of tasks that send most over it, and their hops under both."
             if two
             else ""
         )
-        table = TableBlock("", columns, keep=2 + two)
+        table = TableBlock(rows, keep=2 + two)
         return [Section(title, [table], lead, brief=False, wide=False)]
 
     def traffic(self) -> Section:
@@ -250,39 +249,34 @@ class View:
     def _hops(self) -> TableBlock:
         comm = self.workload.total
         shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
-        most = max(map(len, shares))
-        columns = [Cells("hops", range(most))]
-        for one, share in zip(self.compared, shares, strict=True):
-            padded = [*share.tolist(), *[0.0] * (most - len(share))]
-            cells = [f"{100 * each:.1f}" for each in padded]
-            columns.append(Cells(f"{shown_name(one.name)}\n%", cells))
-        return TableBlock(
-            f"Share of the {nbytes(comm.nbytes.sum())} over each number of hops", columns
-        )
+        rows = [
+            {"hops": hops}
+            | {
+                f"{name}\n%": f"{100 * share[hops] if hops < len(share) else 0.0:.1f}"
+                for name, share in zip(self.names, shares, strict=True)
+            }
+            for hops in range(max(map(len, shares)))
+        ]
+        title = f"Share of the {nbytes(comm.nbytes.sum())} over each number of hops"
+        return TableBlock(rows, title)
 
     def _phases(self) -> TableBlock:
         """Return what bounds each phase under the best mapping."""
         best = self.candidates[0]
-        found = [
-            explain(phase, self.torus, best.mapping, routing=self.routing)
-            for phase in self.workload
-        ]
-        sent = [float(phase.nbytes.sum()) for phase in self.workload]
-        rates = [
-            number(total / why.lower_bound / 1e9) if why.lower_bound else "-"
-            for total, why in zip(sent, found, strict=True)
-        ]
-        return TableBlock(
-            f"Phases under {shown_name(best.name)}",
-            [
-                Cells("phase", [str(i + 1) for i in range(len(found))]),
-                Cells("bytes", list(map(nbytes, sent))),
-                Cells("lower bound", [seconds(why.lower_bound) for why in found]),
-                Cells("limited by", [BINDING[why.binding] for why in found], left=True),
-                Cells("GB/s at most", rates),
-            ],
-            top=5,
-        )
+        rows: list[dict[str, object]] = []
+        for i, phase in enumerate(self.workload):
+            why = explain(phase, self.torus, best.mapping, routing=self.routing)
+            sent, least = float(phase.nbytes.sum()), why.lower_bound
+            rows.append(
+                {
+                    "phase": i + 1,
+                    "bytes": nbytes(sent),
+                    "lower bound": seconds(least),
+                    "limited by": BINDING[why.binding],
+                    "GB/s at most": number(sent / least / 1e9) if least else "-",
+                }
+            )
+        return TableBlock(rows, f"Phases under {shown_name(best.name)}", top=5)
 
     def _fullest_nodes(self) -> TableBlock:
         """Return the nodes whose injection FIFOs take most messages under the best mapping."""
@@ -300,13 +294,16 @@ class View:
         received = np.bincount(best.node[comm.dst[remote]], comm.nbytes[remote], torus.n_nodes)
         order = np.argsort(-messages.max(axis=1), kind="stable")[:_NODES_LISTED].tolist()
         return TableBlock(
-            f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}",
             [
-                Cells("node", [node_label(torus, node) for node in order], left=True),
-                Cells("messages", [f"{messages[node].max():.0f}" for node in order]),
-                Cells("sent", [nbytes(sent[node]) for node in order]),
-                Cells("received", [nbytes(received[node]) for node in order]),
+                {
+                    "node": node_label(torus, node),
+                    "messages": f"{messages[node].max():.0f}",
+                    "sent": nbytes(sent[node]),
+                    "received": nbytes(received[node]),
+                }
+                for node in order
             ],
+            f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}",
         )
 
     def facts(self) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any, NoReturn
 
 import click
 
+from toruscast import __version__
+from toruscast.errors import InputError
 from toruscast.wording import closest, one_line, shortened
 
 from . import recording
@@ -91,7 +92,6 @@ def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) ->
     words = [word for argument in arguments for word in argument.split("=", 1)]
     if file is None or file not in words or not _is_file(file):
         return ""
-    from toruscast.errors import InputError
     from toruscast.mapping.formats.registry import purpose
     from toruscast.mapping.formats.source import Source
 
@@ -121,12 +121,10 @@ COMMANDS = {
     "search": "Search for a better mapping than those at hand.",
     "explain": "Explain why a mapping takes its time, and what to try.",
     "features": "Compute the named features of mappings.",
-    "simulate": "Simulate one mapping packet by packet, or rank many so.",
+    "simulate": "Simulate one mapping as packets, or rank many, as packets or flows.",
     "plot": "Draw the views of a report as figures for a paper.",
-    "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
     "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",
-    "fugaku": "Rank the orders of a job's ranks on Fugaku, and write a vcoordfile.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "launch": "Start an MPI program with its ranks placed better, inside a job.",
@@ -138,47 +136,18 @@ COMMANDS = {
     "calibrate": "Find the constants of a machine's network from microbenchmarks.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
     "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
-    "codesign": "Tell what an upgrade or a machine offers an application.",
+    "codesign": "Show what an upgrade or a machine offers an application.",
 }
 
 
 # What commands are for, in the order of the help.
 _KINDS = {
-    "Decide": ("rank", "plan", "search", "launch", "mesh", "collectives", "fugaku"),
-    "Understand": ("explain", "simulate", "flows", "features", "plot"),
+    "Decide": ("rank", "plan", "search", "launch", "mesh", "collectives"),
+    "Understand": ("explain", "simulate", "features", "plot"),
     "Learn": ("train", "evaluate", "calibrate"),
     "Files": ("trace", "doctor", "convert", "formats", "machines"),
     "Scaling": ("pmnf", "interconnect", "codesign"),
 }
-# Which group of the help an option stands in; all others are about the answer.
-_OPTIONS = {
-    "Input": "comm collective tasks dependent format columns duplicates collectives gathered "
-    "iterations traffic include grid hlo compile samples times",
-    "Machine": "torus network allocation slow-links devices devices-per-chip",
-    "Mappings": "mapping mappings candidates tasks-per-node hosts mapping-format mapping-columns "
-    "fix against compare",
-    "Answer": "",
-    "Work": "routing seed jobs workers cluster simulations seconds no-simulation splits",
-    "Output": "out dialect top report json csv parquet links trace write quiet verbose log-file "
-    "help",
-}
-
-
-def _format_options(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    """Write the options in groups, those of one group in the order of the command."""
-    known = {name: title for title, names in _OPTIONS.items() for name in names.split()}
-    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in _OPTIONS}
-    for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if record is not None:
-            longest = max(parameter.opts, key=len).lstrip("-")
-            groups[known.get(longest, "Answer")].append(record)
-    for title, records in groups.items():
-        if records:
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 class Program(SubCommands):
@@ -224,8 +193,6 @@ class Toruscast(Program):
         if hasattr(module, "__path__"):
             module = import_module(f"{module.__name__}.command")
         command: click.Command = module.command
-        if not isinstance(command, click.Group):
-            command.format_options = partial(_format_options, command)  # type: ignore[method-assign]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -307,8 +274,6 @@ def _end(message: str, code: int) -> int:
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from toruscast import __version__
-
         click.echo(f"toruscast {__version__}")
         ctx.exit()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-import pandas as pd
-
+from toruscast import answers
 from toruscast.errors import InputError, MissingFileError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import (
@@ -25,49 +25,48 @@ from toruscast.mapping.formats.foreign import Foreign, foreign
 from toruscast.mapping.formats.mapping import mapping_files
 from toruscast.mapping.formats.registry import identify, recognised
 from toruscast.mapping.formats.source import Source
+from toruscast.scaling.formats import read_measurements
 from toruscast.units import nbytes
 from toruscast.wording import counted, one_line
 
-from . import options
 from .app import WRONG_INPUT
 from .inputs import load_torus
+from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
-from .placing_options import placing_options
-from .reading_options import include_option, reading_options
-from .records import Host, Placing, Reading, as_record
 
 
-@click.command("doctor")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@as_record(
-    "place",
-    Host,
-    click.option("--torus", metavar="TORUS", help=f"The host of mappings. {options.TORUS_HELP}"),
-    options.network_option,
-)
-@as_record("placing", Placing, *placing_options)
-@as_record("reading", Reading, *reading_options, include_option)
-@options.output_record
+@dataclass(frozen=True)
+class Files:
+    """What is looked at."""
+
+    files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True)
+
+
+@sub_command("doctor")
 def command(
-    files: tuple[str, ...], place: Host, placing: Placing, reading: Reading, output: Output
+    which: Files, place: TorusOptions, placing: Placing, reading: Reading, output: Output
 ) -> int:
     """Say what each FILE is, what is in it and what is wrong with it.
 
     Exit status: 0 if all can be used, 2 if one cannot.
     """
     output.check()
+    files = which.files
     host = None if place.torus is None else load_torus(place)
     reports = []
     with output.progress("Reading") as progress:
         for done, file in enumerate(files):
             progress(done, len(files))
             reports.append(_report(file, host, reading, placing))
-    output.write({"files": reports}, pd.DataFrame(reports))
-    if output.for_people:
-        for report in reports:
-            for line in _words(report):
-                click.echo(one_line(line) if not line.startswith("  ") else f"  {one_line(line)}")
-    return WRONG_INPUT if any(report["faults"] for report in reports) else 0
+    bad = sum(bool(report["faults"]) for report in reports)
+    head = f"{counted(len(files), 'file')}, {bad or 'none'} of which cannot be used"
+    if len(files) == 1:
+        head = f"{one_line(files[0])} {'cannot' if bad else 'can'} be used"
+    texts = ["\n  ".join(map(one_line, _lines(report))) for report in reports]
+    output.deliver(
+        answers.blocks.of_table(head, below=texts, rows=reports, content={"files": reports})
+    )
+    return WRONG_INPUT if bad else 0
 
 
 def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) -> dict[str, Any]:
@@ -78,11 +77,12 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
             warnings.simplefilter("always")
             source = Source(file, torus=torus)
             fits = _mappings_of_folder(source) or recognised(source)
-            if reading.columns and reading.form == "auto" and "table" in [fit.name for fit in fits]:
+            form = reading.format_of("graph")
+            if reading.columns and form == "auto" and "table" in [fit.name for fit in fits]:
                 # Names that the caller gives are those of a graph.
                 fits = [identify(source, "graph", "table")]
-            elif reading.form != "auto":
-                fits = [identify(source, "graph", reading.form)]
+            elif form != "auto":
+                fits = [identify(source, "graph", form)]
             elif (known := foreign(source)) is not None and not fits:
                 report |= {"is": known.name}
                 report |= {"remedy": known.remedy} if known.ours else _fault(known, source)
@@ -131,8 +131,6 @@ def _mappings_of_folder(source: Source) -> list[Dialect]:
 
 def _measurements(file: str) -> dict[str, Any]:
     """What a table of measurements for scaling models holds; nothing if it is none."""
-    from toruscast.scaling.formats import read_measurements
-
     try:
         found = read_measurements(file)
     except InputError:
@@ -198,7 +196,7 @@ def _which(source: Source, fits: list[Dialect], fault: InputError) -> InputError
     why = fault.message + ("" if fault.found is None else f", {fault.found}")
     look = "--torus TORUS to look into the mapping" if others[0].holds == "mapping" else "one kind"
     if len(others) > 1:
-        look += ", --mapping-format to say which"
+        look += ", --format to say which"
     return InputError(
         "fits several formats",
         file=source.path,
@@ -226,51 +224,51 @@ def _guessed_torus(source: Source, dialect: Dialect) -> Torus | None:
         return None
 
 
-def _words(report: dict[str, Any]) -> list[str]:
-    """The report in lines for people."""
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    """Yield the report in lines for people."""
     kinds = [f"{f['format']}, a {NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]]
     if "is" in report and not report["faults"]:
         kinds = [f"{report['is']}; {report['remedy']}"]
-    lines = [f"{report['file']}: {' or '.join(kinds) or report.get('is', 'not known')}"]
+    yield f"{report['file']}: {' or '.join(kinds) or report.get('is', 'not known')}"
     if "points" in report:
-        named = ", ".join(report["parameters"])
-        lines.append(f"  {counted(report['points'], 'point')} of {named}")
+        yield f"{counted(report['points'], 'point')} of {', '.join(report['parameters'])}"
     if "edges" in report:
-        parts = [
-            counted(report["tasks"], "task"),
-            counted(report["edges"], "edge"),
-            nbytes(report["bytes"]),
-            counted(report["messages"], "message"),
-            "symmetric" if report["symmetric"] else "not symmetric",
-        ]
-        if report["phases"] > 1:
-            parts.append(counted(report["phases"], "phase"))
-        if report["to_itself"]:
-            parts.append(f"{nbytes(report['to_itself'])} of tasks to themselves")
-        lines.append("  " + ", ".join(parts))
-        isolated = report["isolated"]
-        if isolated:
-            names = ", ".join(map(str, report["first_isolated"]))
-            more = ", ..." if isolated > len(report["first_isolated"]) else ""
-            lines.append(f"  {counted(isolated, 'task')} without traffic: {names}{more}")
-    lines += [f"  {line}" for line in report.get("about", ())]
+        yield from _graph_lines(report)
+    yield from report.get("about", ())
     for key in ("mappings", "times"):
         if key in report:
             of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""
-            lines.append(f"  {counted(report[key], key[:-1])}{of}")
+            yield f"{counted(report[key], key[:-1])}{of}"
     if "torus" in report:
         sizes = f"{counted(report['nodes'], 'node')}, {counted(report['links'], 'link')} one way"
-        lines.append(f"  {report['torus']}: {sizes}")
+        yield f"{report['torus']}: {sizes}"
     if "hosts" in report:
-        lines.append(f"  {counted(report['hosts'], 'host')}")
+        yield counted(report["hosts"], "host")
     may_map = any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report
     if may_map and not report["faults"]:
-        ways = [fit["format"] for fit in report["fits"] if fit["holds"] == "mapping"]
+        names = [fit["format"] for fit in report["fits"] if fit["holds"] == "mapping"]
         needed = "--torus is needed to look into it"
-        if len(ways) > 1:
-            needed += f"; where both fit, --mapping-format {' or '.join(ways)} says which"
-        why = report.get("no_mapping", needed)
-        lines.append(f"  as a mapping: {why}")
-    lines += [f"  note: {note}" for note in report["notes"]]
-    lines += [f"  fault: {fault}" for fault in report["faults"]]
-    return lines
+        if len(names) > 1:
+            needed += f"; where both fit, --format {' or '.join(names)} says which"
+        yield f"as a mapping: {report.get('no_mapping', needed)}"
+    yield from (f"note: {note}" for note in report["notes"])
+    yield from (f"fault: {fault}" for fault in report["faults"])
+
+
+def _graph_lines(report: dict[str, Any]) -> Iterator[str]:
+    parts = [
+        counted(report["tasks"], "task"),
+        counted(report["edges"], "edge"),
+        nbytes(report["bytes"]),
+        counted(report["messages"], "message"),
+        "symmetric" if report["symmetric"] else "not symmetric",
+    ]
+    if report["phases"] > 1:
+        parts.append(counted(report["phases"], "phase"))
+    if report["to_itself"]:
+        parts.append(f"{nbytes(report['to_itself'])} of tasks to themselves")
+    yield ", ".join(parts)
+    if report["isolated"]:
+        names = ", ".join(map(str, report["first_isolated"]))
+        more = ", ..." if report["isolated"] > len(report["first_isolated"]) else ""
+        yield f"{counted(report['isolated'], 'task')} without traffic: {names}{more}"

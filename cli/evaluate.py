@@ -2,72 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from . import options
-from .judged import judge_metrics
-from .learning import MINE, load_plugin, names_of, obtain_samples
-from .output import Output
-from .phrases import check_page, report_option
-from .records import SampleSource, Traffic, Work
+import toruscast as tc
+from toruscast import answers, datasets
+from toruscast.errors import InputError
+
+from .inputs import load_application, load_torus
+from .learning import load_plugin, names_of, obtain_samples
+from .options import (
+    MINE,
+    SampleSource,
+    Traffic,
+    Work,
+    is_default,
+    option,
+    plugin_option,
+    refuse,
+    splits_option,
+    sub_command,
+)
+from .output import PageOutput
 from .runs import learn_from_runs, scored
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toruscast.training import Measured, Target, TimePredictor
     from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
 
 BASELINE = "analytic"
+# Of each workload and torus so many messages are routed at most, so that tables of millions of
+# messages a mapping take a minute.
+MOST = 2**23
+_SPLITS = 10
 
 
-@click.command("evaluate")
-@options.sample_options
-@click.option(
-    "--features",
-    "chosen",
-    metavar="SET",
-    multiple=True,
-    help="A feature set, features joined by commas, or a sum such as prior+mine; repeat to "
-    "compare. The first is the baseline of the gain.  [default: all sets that the samples allow]",
-)
-@options.plugin_option(options.FEATURES_MINE)
-@click.option(
-    "--target",
-    type=click.Choice(["correction", "slowdown", "time"]),
-    help="What is learned.  [default: correction with features of the sketch, slowdown with the "
-    "set 'relative', else time]",
-)
-@click.option(
-    "--level",
-    type=click.IntRange(1, 2),
-    help="Features to compute with --comm: 2 adds the simulator's.  "
-    "[default: what --features need]",
-)
-@click.option(
-    "--baseline",
-    type=click.Choice(["pmnf"]),
-    help="Add a scaling model of message size, nodes and lower bound beside the sets; for samples "
-    "of several sizes, trained on the smaller ones too.",
-)
-@options.splits_option
-@options.routed_work_options
-@report_option
-@options.output_record
+@dataclass(frozen=True)
+class Judging:
+    """What is compared, and how."""
+
+    chosen: tuple[str, ...] = option(
+        "A feature set, features joined by commas, or a sum such as prior+mine; repeat to "
+        "compare. The first is the baseline of the gain.  [default: all sets that the samples "
+        "allow]",
+        "SET",
+        "--features",
+        default=(),
+    )
+    plugin: str | None = plugin_option()
+    target: Literal["correction", "slowdown", "time"] | None = option(
+        "What is learned.  [default: correction with features of the coarse simulation, slowdown "
+        "with the set 'relative', else time]"
+    )
+    level: int | None = option(
+        "Features to compute with --comm: 2 adds the simulator's.  [default: what --features need]",
+        type=click.IntRange(1, 2),
+    )
+    baseline: Literal["pmnf"] | None = option(
+        "Add a scaling model of message size, nodes and lower bound beside the sets; for samples "
+        "of several sizes, trained on the smaller ones too."
+    )
+    splits: int = splits_option()
+
+
+@sub_command("evaluate")
 def command(
-    traffic: Traffic,
-    source: SampleSource,
-    chosen: tuple[str, ...],
-    plugin: str | None,
-    target: Target | None,
-    level: int | None,
-    baseline: str | None,
-    splits: int,
-    work: Work,
-    report: str | None,
-    output: Output,
+    traffic: Traffic, source: SampleSource, how: Judging, work: Work, output: PageOutput
 ) -> None:
     """Measure how well feature sets forecast held-out mappings.
 
@@ -89,101 +93,149 @@ def command(
     toruscast evaluate --samples samples.parquet --features prior --features H5
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
-    output.check({"--report": report}, also={"--samples": source.samples})
-    check_page(report)
-    if baseline and source.times is not None:
+    output.check(also={"--samples": source.samples})
+    if how.baseline and source.times is not None:
         raise click.UsageError("--baseline takes no --times")
-    mine = load_plugin(plugin)
-    if mine and not chosen and not baseline and source.times is None:
-        judge_metrics(traffic, source, mine, level, splits, work, output, report)
+    mine = load_plugin(how.plugin)
+    chosen = how.chosen
+    if mine and not chosen and not how.baseline and source.times is None:
+        _judge_metrics(traffic, source, mine, how, work, output)
         return
     if chosen in ((), (MINE,)) and mine:
-        # A metric of one's own is worth what it adds to those that are there.
+        # The question about a metric of one's own is what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     if source.times is not None:
-        _evaluate_runs(traffic, source, chosen, level or 1, mine, splits, work, output, report)
+        _evaluate_runs(traffic, source, chosen, mine, how, work, output)
         return
-    columns: list[str] = []
+    level = how.level
     if traffic.is_given:
-        from toruscast.training import needed_level
-
-        wanted = {text: names_of(text, mine) for text in chosen}
-        columns = [name for names in wanted.values() for name in names]
-        needed = needed_level(columns, target)
-        level = needed if level is None else max(level, needed)
-    table = obtain_samples(
-        traffic,
-        source,
-        level or 1,
-        work,
-        output,
-    )
+        columns = [name for text in chosen for name in names_of(text, mine)]
+        level = max(level or 1, tc.training.needed_level(columns, how.target))
+    table = obtain_samples(traffic, source, level or 1, work, output)
     sets = _sets(chosen, mine, table, source.samples)
-    learners = _learners(sets, target, baseline)
-    scores, gain = _scored(table, learners, splits, work, output)
+    learners = _learners(sets, how)
+    scores, gain = _scored(table, learners, how.splits, work, output)
     large = None
-    if baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
+    if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
         from toruscast.training.evaluate.pmnf_baseline import small_to_large
 
         large = small_to_large(table, learners)
-    _show(table, sets, scores, gain, mine, output, report, large=large)
+    single = tc.training.single_features(table)
+    output.deliver(
+        answers.evaluation.answer(table, sets, scores, gain, single, mine=mine, large=large)
+    )
 
 
 def _evaluate_runs(
     traffic: Traffic,
     source: SampleSource,
     chosen: tuple[str, ...],
-    level: int,
     mine: tuple[str, ...],
-    splits: int,
+    how: Judging,
     work: Work,
-    output: Output,
-    report: str | None,
+    output: PageOutput,
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
     from toruscast.features.registry import select
     from toruscast.training.evaluate.feature_set_gain import gains
 
     wanted = [name for text in chosen for name in names_of(text, mine)]
-    more = wanted or [feature.name for feature in select(None, level)]
+    more = wanted or [feature.name for feature in select(None, how.level or 1)]
     found = learn_from_runs(traffic, source, (), more, work, output)
     table = found.table.assign(time=found.runs.times)
     sets = _sets(chosen, mine, table, None)
-    scores = scored(found, sets, splits, work, output)
-    _show(table, sets, scores, gains(scores), mine, output, report, found)
-
-
-def _show(
-    table: pd.DataFrame,
-    sets: dict[str, tuple[str, ...]],
-    scores: pd.DataFrame,
-    gain: pd.DataFrame,
-    mine: tuple[str, ...],
-    output: Output,
-    report: str | None,
-    found: Measured | None = None,
-    large: pd.DataFrame | None = None,
-) -> None:
-    """Write and print how good the sets are, and each feature alone."""
-    from toruscast.answers.evaluation import answer
-    from toruscast.training import single_features
-
-    single = single_features(table)
+    scores = scored(found, sets, how.splits, work, output)
+    single = tc.training.single_features(table)
     output.deliver(
-        answer(table, sets, scores, gain, single, mine=mine, found=found, large=large), report
+        answers.evaluation.answer(
+            table, sets, scores, gains(scores), single, mine=mine, found=found
+        )
     )
+
+
+def _judge_metrics(
+    traffic: Traffic,
+    source: SampleSource,
+    mine: tuple[str, ...],
+    how: Judging,
+    work: Work,
+    output: PageOutput,
+) -> None:
+    """Say whether metrics of the user's own add to the set ``prior`` and to the best set."""
+    from toruscast.training.evaluate.metric_evaluation import judge
+
+    if source.samples is not None and os.path.exists(source.samples):  # noqa: PTH110
+        table = _from_table(traffic, source, mine, work, output)
+    else:
+        level = max(how.level or 1, tc.training.needed_level(mine, None))
+        table = obtain_samples(traffic, source, level, work, output)
+    n_splits = _SPLITS if is_default("splits") else how.splits
+    with output.progress("Judging the metric") as progress:
+        found = judge(
+            table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
+        )
+    output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))
+
+
+def _from_table(
+    traffic: Traffic, source: SampleSource, mine: tuple[str, ...], work: Work, output: PageOutput
+) -> pd.DataFrame:
+    """Return the samples of a file with the metrics of their traffic, routed again."""
+    from toruscast.training.samples.stored import add_metrics
+
+    others = ("number", "tasks_per_node", "hosts", "fixed", "mappings")
+    refuse("with new samples; those of --samples are there already", *others, "routing", "level")
+    table = tc.training.read_samples(source.samples or "")
+    torus = None if traffic.torus is None else load_torus(traffic)
+    known = _workloads(traffic, table)
+    if traffic.is_given:
+        table = _only(table, set(known))
+    try:
+        with output.progress("Routing the samples") as progress:
+            return add_metrics(
+                table,
+                mine,
+                workloads=known,
+                torus=torus,
+                most=MOST,
+                n_jobs=work.jobs,
+                progress=progress,
+            )
+    except InputError as error:
+        raise error if error.file else error.replace(file=source.samples) from None
+
+
+def _workloads(traffic: Traffic, table: pd.DataFrame) -> dict[str, tc.Workload]:
+    """Return the workloads that the table does not tell: that of --comm, and shipped datasets."""
+    names = list(dict.fromkeys(table["workload"]))
+    if traffic.is_given:
+        workload = load_application(traffic, simulated=False).workload
+        # A graph whose file was renamed is still that of the only workload.
+        return {names[0] if len(names) == 1 else workload.name: workload}
+    told = table.attrs["provenance"].get("workloads")
+    known = told if isinstance(told, dict) else {}
+    shipped = [name for name in names if name not in known and name in datasets.names()]
+    return {
+        name: load_application(Traffic(comms=(name,)), simulated=False).workload for name in shipped
+    }
+
+
+def _only(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
+    """Return the samples of these workloads."""
+    own = table[table["workload"].isin(names)].reset_index(drop=True)
+    if own.empty:
+        found = ", ".join(sorted(set(table["workload"]))[:3])
+        raise InputError("no samples of this graph", found=found, expected=" or ".join(names))
+    own.attrs = dict(table.attrs)
+    return own
 
 
 def _sets(
     chosen: tuple[str, ...], mine: tuple[str, ...], table: pd.DataFrame, file: str | None
 ) -> dict[str, tuple[str, ...]]:
     """Return the features of each set; without a choice, all sets that the table has."""
-    from toruscast.errors import InputError
-    from toruscast.features import FEATURES
-    from toruscast.training import FEATURE_SETS
-
     if not chosen:
-        sets = {n: f for n, f in FEATURE_SETS.items() if set(f) <= set(table.columns)}
+        sets = {n: f for n, f in tc.training.FEATURE_SETS.items() if set(f) <= set(table.columns)}
         if not sets:
             raise InputError(
                 "samples without any feature set",
@@ -191,7 +243,7 @@ def _sets(
                 expected="--features with columns of the table",
             )
         return sets
-    known = {*FEATURES, *table.columns}
+    known = {*tc.features.FEATURES, *table.columns}
     sets = {text: names_of(text, mine, known) for text in chosen}
     missing = [n for names in sets.values() for n in names if n not in table.columns]
     if missing:
@@ -205,29 +257,32 @@ def _sets(
 
 
 def _learners(
-    sets: dict[str, tuple[str, ...]], target: Target | None, baseline: str | None
-) -> dict[str, TimePredictor | PMNFBaseline]:
+    sets: dict[str, tuple[str, ...]], how: Judging
+) -> dict[str, tc.TimePredictor | PMNFBaseline]:
     """Return a learner for each set, after the baseline if one is wanted."""
-    from toruscast.training import TimePredictor, usual_target
     from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
 
-    first: dict[str, TimePredictor | PMNFBaseline] = {baseline: PMNFBaseline()} if baseline else {}
-    return first | {n: TimePredictor(f, target or usual_target(f)) for n, f in sets.items()}
+    learners: dict[str, tc.TimePredictor | PMNFBaseline] = {}
+    if how.baseline:
+        learners[how.baseline] = PMNFBaseline()
+    for name, features in sets.items():
+        target = how.target or tc.training.usual_target(features)
+        learners[name] = tc.TimePredictor(features, target)
+    return learners
 
 
 def _scored(
     table: pd.DataFrame,
-    learners: dict[str, TimePredictor | PMNFBaseline],
+    learners: dict[str, tc.TimePredictor | PMNFBaseline],
     splits: int,
     work: Work,
-    output: Output,
+    output: PageOutput,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score every learner on the same splits."""
-    from toruscast.training import repeated_splits
     from toruscast.training.evaluate.feature_set_gain import gains
 
     with output.progress("Scoring feature sets") as progress:
-        scores = repeated_splits(
+        scores = tc.training.repeated_splits(
             table,
             learners,
             n_splits=splits,

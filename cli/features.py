@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.answers.tables import new_table, print_table
+import toruscast as tc
+from toruscast import answers
 from toruscast.units import number
 from toruscast.wording import counted
 
-from . import options
 from .inputs import load_torus, stream_mappings
 from .learning import check_use, load_plugin, names_of
+from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing, records
 from .phrases import Occupancy
-from .records import Candidates, Traffic, Work, refuse
 from .streams import load_sent
 
 if TYPE_CHECKING:
@@ -35,37 +36,28 @@ SHOWN = (
 )
 
 
-@click.command("features")
-@options.optional_traffic_options
-@options.candidates_options
-@click.option(
-    "--level",
-    type=click.IntRange(1, 2),
-    default=1,
-    show_default=True,
-    help="1: from the routes alone; 2: those of the simulator too, and the simulated time.",
-)
-@click.option(
-    "--features",
-    "chosen",
-    metavar="SET|NAME,NAME",
-    help="These features, or named sets of them, instead of all of the level.",
-)
-@options.plugin_option(options.FEATURES_MINE)
-@click.option("--list", "listing", is_flag=True, help="List the features and stop.")
-@options.routed_work_options
-@click.option("--parquet", "parquet_path", metavar="FILE", help="Write the table as Parquet.")
-@options.output_record
+@dataclass(frozen=True)
+class Chosen:
+    """Which features, and where they go."""
+
+    level: int = option(
+        "1: from the routes alone; 2: those of the simulator too, and the simulated time.",
+        default=1,
+        type=click.IntRange(1, 2),
+    )
+    chosen: str | None = option(
+        "These features, or named sets of them, instead of all of the level.",
+        "SET|NAME,NAME",
+        "--features",
+    )
+    plugin: str | None = plugin_option()
+    listing: bool = option("List the features and stop.", "", "--list", default=False)
+    parquet: str | None = option("Write the table as Parquet.", "FILE", group="Output")
+
+
+@sub_command("features")
 def command(
-    traffic: Traffic,
-    candidates: Candidates,
-    level: int,
-    chosen: str | None,
-    plugin: str | None,
-    listing: bool,
-    work: Work,
-    parquet_path: str | None,
-    output: Output,
+    traffic: Traffic, candidates: Candidates, what: Chosen, work: Work, output: Output
 ) -> None:
     """Compute the named features of mappings: one row a mapping, one column a feature.
 
@@ -76,35 +68,31 @@ def command(
     CSV and Parquet are written as rows come, so that very many mappings are not held. A Parquet
     graph of more than 33 million edges, sorted by source, is read in pieces for each mapping.
     """  # noqa: D301
-    output.check({"--parquet": parquet_path})
-    mine = load_plugin(plugin)
-    if listing:
-        others = ("level", "chosen", "parquet_path")
-        refuse("without --list", Traffic, Candidates, Work, *others)
-        _list(output)
+    output.check({"--parquet": what.parquet})
+    mine = load_plugin(what.plugin)
+    if what.listing:
+        refuse("without --list", Traffic, Candidates, Work, "level", "chosen", "parquet")
+        output.deliver(_listed())
         return
     if not traffic.is_given or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
     sent = load_sent(traffic)
     host = load_torus(traffic)
     picked, n = stream_mappings(sent.tasks, host, candidates, work.seed, sent.kinds)
-    from toruscast.features import extract_blocks
-    from toruscast.training import needed_level
-
-    if chosen:
+    if what.chosen:
         refuse("without --features", "level")
-    wanted = None if chosen is None else names_of(chosen, mine)
+    wanted = None if what.chosen is None else names_of(what.chosen, mine)
     check_use(mine, wanted)
     seen = Occupancy()
     with (
         output.progress("Computing features") as progress,
-        growing(output.csv_path, parquet_path) as add,
+        growing(output.csv_path, what.parquet) as add,
     ):
-        blocks = extract_blocks(
+        blocks = tc.features.extract_blocks(
             sent.traffic,
             host,
             map(seen.note, picked),
-            level=max(level, needed_level(mine)),
+            level=max(what.level, tc.training.needed_level(mine)),
             routing=work.routing,
             features=wanted,
             n_jobs=work.jobs,
@@ -124,16 +112,12 @@ def command(
             "features": records(table) if output.json_path is not None else [],
         }
     )
-    if output.for_people:
-        columns = list(table.columns)
-        if wanted is None:
-            columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
-        _print(table, columns, output)
-        output.console().print(
-            f"\n{counted(seen.n, 'mapping')} of {counted(sent.traffic.n_tasks, 'task')} on "
-            f"torus {host}: {seen}."
-        )
-        _tell_hidden(seen.n - MOST_SHOWN, len(table.columns) - len(columns), output)
+    columns = list(table.columns)
+    if wanted is None:
+        columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
+    tasks = counted(sent.traffic.n_tasks, "task")
+    head = f"{counted(seen.n, 'mapping')} of {tasks} on torus {host}: {seen}."
+    output.show(_answer(head, table, columns, seen.n))
 
 
 def _kept(
@@ -150,40 +134,31 @@ def _kept(
     return pd.concat(kept)
 
 
-def _print(table: pd.DataFrame, columns: Sequence[str], output: Output) -> None:
-    """Show the first rows."""
-    shown = new_table("mapping", *columns, left=("mapping",))
+def _answer(head: str, table: pd.DataFrame, columns: list[str], n: int) -> answers.blocks.Answer:
+    """Return the first rows, and what is not shown."""
     some = table[columns].iloc[:MOST_SHOWN]
-    for name, values in zip(some.index, some.to_numpy(), strict=True):
-        shown.add_row(str(name), *(number(value, 4) for value in values))
-    print_table(shown, output.console(), keep=2)
-
-
-def _tell_hidden(rows: int, columns: int, output: Output) -> None:
-    """Say what is not shown."""
-    if rows > 0:
-        output.console().print(f"{counted(rows, 'more mapping')} in --csv, --json or --parquet.")
-    if columns:
-        output.console().print(
-            f"{columns} more features in --csv, --json or --parquet; 'toruscast features --list' "
-            "describes all.",
+    rows = [
+        {"mapping": str(name)} | {str(key): number(value, 4) for key, value in row.items()}
+        for name, row in zip(some.index, some.to_dict("records"), strict=True)
+    ]
+    notes = []
+    if n > MOST_SHOWN:
+        more = counted(n - MOST_SHOWN, "more mapping")
+        notes.append(f"{more} in --csv, --json or --parquet.")
+    if hidden := len(table.columns) - len(columns):
+        notes.append(
+            f"{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
+            "describes all."
         )
+    return answers.blocks.of_table(head, answers.blocks.TableBlock(rows, keep=2), notes=notes)
 
 
-def _list(output: Output) -> None:
-    """Show what features there are."""
-    import pandas as pd
-
-    from toruscast.features import FEATURES
-
-    table = pd.DataFrame(
-        [(f.name, f.level, f.unit, f.description) for f in FEATURES.values()],
-        columns=["name", "level", "unit", "description"],
-    )
-    content: dict[str, Any] = {"features": records(table)}
-    output.write(content, table)
-    if output.for_people:
-        shown = new_table(*table.columns, left=("name", "unit", "description"))
-        for row in table.itertuples(index=False):
-            shown.add_row(*map(str, row))
-        output.console().print(shown)
+def _listed() -> answers.blocks.Answer:
+    """Return what features there are."""
+    known = ("name", "level", "unit", "description")
+    rows = [
+        {key: asdict(feature)[key] for key in known} for feature in tc.features.FEATURES.values()
+    ]
+    head = f"{counted(len(rows), 'feature')}, those of level 2 from a simulation"
+    table = answers.blocks.TableBlock(rows, keep=4)
+    return answers.blocks.of_table(head, table, rows=rows, content={"features": rows})

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import click
+from dataclasses import dataclass
 
-from toruscast.answers.tables import new_table, print_table
+from toruscast import answers
+from toruscast.errors import InputError
+from toruscast.wording import closest
 
-from .options import output_record
+from .options import argument, sub_command
 from .output import Output
 
 
-@click.command("formats")
-@click.argument("name", required=False, metavar="[NAME]")
-@output_record
-def command(name: str | None, output: Output) -> None:
-    """List the formats of files; with NAME, explain one and show an example."""
-    import pandas as pd
+@dataclass(frozen=True)
+class NamedFormat:
+    """One of them."""
 
+    name: str | None = argument("[NAME]", required=False)
+
+
+@sub_command("formats")
+def command(which: NamedFormat, output: Output) -> None:
+    """List the formats of files; with NAME, explain one and show an example."""
     from toruscast.mapping.formats.registry import dialects
 
     output.check()
+    name = which.name
     known = [dialect for dialect in dialects() if name in (None, dialect.name)]
     if not known:
-        from toruscast.errors import InputError
-        from toruscast.wording import closest
-
-        raise InputError(
-            "unknown format", found=name, expected=closest(str(name), {d.name for d in dialects()})
-        )
+        expected = closest(str(name), {dialect.name for dialect in dialects()})
+        raise InputError("unknown format", found=name, expected=expected)
     rows = [
         {
             "format": dialect.name,
@@ -39,28 +41,28 @@ def command(name: str | None, output: Output) -> None:
         }
         for dialect in known
     ]
-    output.write({"formats": rows}, pd.DataFrame(rows))
-    if not output.for_people:
-        return
+    table = [
+        {
+            "format": dialect.name,
+            "holds": dialect.holds,
+            "what it is": dialect.title + (f" (needs {dialect.needs})" if dialect.needs else ""),
+            "read": "yes" if dialect.read else "",
+            "written": "yes" if dialect.write else "",
+        }
+        for dialect in known
+    ]
+    blocks = [answers.blocks.TableBlock(table)]
+    below: list[str] = []
+    head = f"{len(known)} formats; 'toruscast formats NAME' shows one with an example"
     if name is not None:
+        head = "; ".join(f"{each.name}: {each.title} ({each.holds})" for each in known)
+        blocks = []
         for dialect in known:
-            click.echo(f"{dialect.name}: {dialect.title} ({dialect.holds})\n")
-            click.echo(dialect.documentation.strip())
-            if isinstance(dialect.example, str) and dialect.example:
-                click.echo(f"\n{dialect.example.rstrip()}")
-            for words in dialect.advices:
-                click.echo(f"\nto use it: {words.replace('{file}', 'FILE')}")
-        return
-    table = new_table(
-        "format",
-        "holds",
-        "what it is",
-        "read",
-        "written",
-        left=("format", "holds", "what it is", "read", "written"),
+            texts = [dialect.documentation.strip()]
+            if isinstance(dialect.example, str):
+                texts.append(dialect.example.rstrip())
+            texts += [f"to use it: {text.replace('{file}', 'FILE')}" for text in dialect.advices]
+            below += [f"{text}\n" for text in texts if text]
+    output.deliver(
+        answers.blocks.of_table(head, *blocks, below=below, rows=rows, content={"formats": rows})
     )
-    for dialect in known:
-        ways = ["yes" if way else "" for way in (dialect.read, dialect.write)]
-        needs = f" (needs {dialect.needs})" if dialect.needs else ""
-        table.add_row(dialect.name, dialect.holds, f"{dialect.title}{needs}", *ways)
-    print_table(table, output.console(), keep=3)

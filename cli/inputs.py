@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import toruscast as tc
+from toruscast import datasets
+from toruscast.errors import InputError, InputWarning, MissingFileError
 from toruscast.units import part_of
 from toruscast.wording import closest, printable, shortened
 
+from .options import Candidates, Host, Include, Placing, TorusOptions, Traffic
 from .places import change_links, change_network, check_fixed, only_nodes, put, read_fixed
 from .progress import working
-from .records import Candidates, Host, Include, Placing, Traffic
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -33,10 +36,6 @@ def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, flo
     InputError
         If the text names neither, or the file is not valid.
     """
-    from toruscast import datasets
-    from toruscast.errors import InputError, MissingFileError
-    from toruscast.mapping import as_workload
-
     known = datasets.names()
     # A folder of results may be called as what was simulated.
     if is_file(comm) and not (comm in known and Path(comm).is_dir()):
@@ -48,7 +47,7 @@ def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, flo
                 raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
         graph = datasets.load(comm, include=include)
-        return as_workload(graph), None if iterations is None else float(iterations)
+        return tc.mapping.as_workload(graph), None if iterations is None else float(iterations)
     # A path that does not exist may be the common prefix of per-rank files.
     try:
         return _read(comm, include, how), None
@@ -63,10 +62,8 @@ def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, flo
 
 
 def _read(comm: str, include: Include, how: dict[str, Any]) -> Workload:
-    from toruscast.mapping.formats import read_workload
-
     with working(f"Reading {shortened(printable(comm), 40)}", part_of("bytes")) as progress:
-        return read_workload(comm, include=include, progress=progress, **how)
+        return tc.read_workload(comm, include=include, progress=progress, **how)
 
 
 def is_file(text: str) -> bool:
@@ -81,7 +78,7 @@ FORM = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64M
 
 
 def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
-    """Return the rounds of a collective; on all nodes if the number of tasks is not told.
+    """Return the rounds of a collective; on all nodes if the number of tasks is not given.
 
     The algorithm sees the dimensions of the torus where there is a task a node.
 
@@ -90,13 +87,12 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     InputError
         If the text is of another form, or the algorithm does not run so.
     """
-    from toruscast.errors import InputError
-    from toruscast.mapping import collectives
     from toruscast.validation import read_bytes
 
     name, *rest = (traffic.collective or "").split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
         raise InputError("bad --collective", found=traffic.collective, expected=FORM)
+    collectives = tc.mapping.collectives
     known = collectives.names()
     if name not in known:
         of_kind = collectives.names(name.split("/")[0])
@@ -120,7 +116,7 @@ class LoadedTraffic:
     """Files or datasets that it was read from, or the collective."""
     traffic: str
     iterations: float | None
-    """Application steps by which the graphs were divided; None if nobody said."""
+    """Application steps by which the graphs were divided; None if not given."""
 
     @property
     def source(self) -> str:
@@ -178,9 +174,6 @@ def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraff
 
 def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
     """Return the phases of all parts, one after the other."""
-    from toruscast.errors import InputError
-    from toruscast.mapping import Workload
-
     for part in parts[1:]:
         if part.workload.n_tasks != parts[0].workload.n_tasks:
             found = " and ".join(f"{p.workload.n_tasks} in {p.source}" for p in (parts[0], part))
@@ -203,7 +196,7 @@ def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
     names = dict.fromkeys(part.workload.name for part in parts)
     divisors = {part.iterations for part in parts}
     return LoadedTraffic(
-        Workload(
+        tc.Workload(
             phases,
             ", ".join(names),
             traffic.dependent,
@@ -217,22 +210,18 @@ def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
 
 def check_any(n_messages: float, file: str) -> None:
     """Raise, naming the file, unless there is a message in it."""
-    from toruscast.errors import InputError
-
     if not n_messages:
         raise InputError("communication graph without a message", file=file)
 
 
 def _read_application(comm: str, traffic: Traffic) -> LoadedTraffic:
     """The traffic of a file, whether or not there is something in it to send."""
-    from toruscast.mapping import Workload
-
     read, known = read_traffic(comm, traffic.include, **traffic.how)
     iterations = known if traffic.iterations is None else traffic.iterations
     phases = [per_iteration(phase, iterations) for phase in read]
     if traffic.grid is not None:
         phases = [phase.renamed(phase.name, task_grid(traffic.grid)) for phase in phases]
-    workload = Workload(phases, read.name, read.dependent, read.summed)
+    workload = tc.Workload(phases, read.name, read.dependent, read.summed)
     return LoadedTraffic(workload, (comm,), traffic.include, iterations)
 
 
@@ -256,8 +245,6 @@ def of_an_iteration(iterations: float | None) -> float:
     InputError
         If the iterations are no finite number.
     """
-    from toruscast.errors import InputError
-
     if iterations is None:
         return 1.0
     if not math.isfinite(iterations):
@@ -267,8 +254,6 @@ def of_an_iteration(iterations: float | None) -> float:
 
 def check_sends(workload: Workload, file: str) -> None:
     """Raise, naming the file, unless a simulation has something to send."""
-    from toruscast.errors import InputError
-
     if not any(phase.whole_messages.any() for phase in workload):
         most = max(float(phase.n_messages.max(initial=0.0)) for phase in workload)
         raise InputError(
@@ -282,22 +267,18 @@ def check_sends(workload: Workload, file: str) -> None:
 
 def _load_collective(traffic: Traffic) -> LoadedTraffic:
     """The rounds of a collective, in place of graphs."""
-    from toruscast.mapping import parse_torus
-
     if traffic.comms:
         raise click.UsageError("give --comm or --collective, not both")
     text = traffic.collective or ""
-    workload = load_collective(traffic, parse_torus(traffic.torus or "")).workload()
+    workload = load_collective(traffic, tc.parse_torus(traffic.torus or "")).workload()
     return LoadedTraffic(workload, (text,), traffic.include, None)
 
 
-def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:
+def load_torus(traffic: TorusOptions, unused: Collection[str] = ()) -> Torus:
     """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
-    from toruscast.mapping import parse_torus
-
     if traffic.torus is None:
-        raise click.UsageError("--comm needs --torus")
-    torus = parse_torus(traffic.torus)
+        raise click.UsageError("missing --torus")
+    torus = tc.parse_torus(traffic.torus)
     if torus.twist and "twisted" not in traffic.torus.lower():
         sizes = "x".join(map(str, torus.shape))
         click.echo(
@@ -306,6 +287,8 @@ def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:
             err=True,
         )
     torus = change_network(torus, traffic.changes, unused)
+    if not isinstance(traffic, Host):
+        return torus
     if traffic.allocation is not None:
         torus = only_nodes(torus, traffic.allocation)
     return torus if traffic.slow_links is None else change_links(torus, traffic.slow_links)
@@ -341,13 +324,17 @@ def stream_mappings(
     capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
     if mappings is not None and n is not None:
         raise click.UsageError("--mappings and --candidates exclude each other")
+    if isinstance(n, str):
+        from .orders import order_mappings
+
+        orders = put(order_mappings(traffic, torus, capacity), torus, fixed)
+        return iter(orders), len(orders)
     if mappings is None:
-        from toruscast.mapping import strategies
         from toruscast.mapping.strategies.sampling import most_mappings
 
         if n is None:
             n = most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
-        sample = strategies.iter_sample(
+        sample = tc.strategies.iter_sample(
             traffic, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
         )
         if not fixed:
@@ -387,15 +374,12 @@ def load_mapping(
     InputError
         If the text names neither, or the mapping does not fit the graph and the torus.
     """
-    from toruscast.errors import InputError, InputWarning
-    from toruscast.mapping import strategies
-    from toruscast.mapping.formats import read_mapping
     from toruscast.mapping.strategies.permute import is_order_word, ordered, remark
 
     fixed = read_fixed(placing.fixed)
-    is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
+    is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
     if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
-        chosen = read_mapping(mapping, torus, n_tasks=workload.n_tasks, **placing.how)
+        chosen = tc.read_mapping(mapping, torus, n_tasks=workload.n_tasks, **placing.how)
         check_mappings([chosen], mapping, workload.n_tasks, torus)
         check_fixed([chosen], mapping, fixed)
         return chosen
@@ -403,7 +387,7 @@ def load_mapping(
         found = ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
         return put([found], torus, fixed)[0]
     if not is_known:
-        known = strategies.examples()
+        known = tc.strategies.examples()
         raise InputError(
             "neither a file nor a mapping strategy",
             found=mapping,
@@ -413,14 +397,12 @@ def load_mapping(
         warnings.warn(said, InputWarning, stacklevel=2)
     capacity = placing.tasks_per_node
     with working("Making the mapping"):
-        made = strategies.make(mapping, workload, torus, tasks_per_node=capacity, seed=seed)
+        made = tc.strategies.make(mapping, workload, torus, tasks_per_node=capacity, seed=seed)
     return put([made], torus, fixed)[0]
 
 
 def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, torus: Torus) -> None:
     """Raise, naming the file, unless every mapping fits."""
-    from toruscast.errors import InputError
-
     try:
         for mapping in mappings:
             mapping.check(n_tasks, torus)
@@ -430,7 +412,6 @@ def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, tor
 
 def task_grid(text: str) -> tuple[int, ...]:
     """Return the sizes that a text tells."""
-    from toruscast.errors import InputError
     from toruscast.validation import read_sizes
 
     sizes = read_sizes(text.strip())

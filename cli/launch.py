@@ -6,23 +6,20 @@ import os
 import shlex
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
+import toruscast as tc
 from toruscast.errors import InputError
 
-from . import options
 from .inputs import load_application, load_torus
+from .options import Traffic, argument, option, sub_command
 from .output import check_writable
-from .placing_options import POSITIVE
 from .progress import time_on_stderr
-from .reading_options import format_option, include_option
-from .records import Traffic, as_record
 
 if TYPE_CHECKING:
-    from toruscast.mapping import Hosts, Torus, Workload
     from toruscast.mapping.formats.jobs import BatchJob
     from toruscast.search.search import Found
 
@@ -30,52 +27,35 @@ if TYPE_CHECKING:
 LEAST_GAIN = 0.01
 
 
-@click.command("launch")
-@click.argument("words", metavar="-- LAUNCHER... PROGRAM...", nargs=-1, required=True)
-@as_record(
-    "traffic",
-    Traffic,
-    options.comm_option,
-    click.option(
-        "--torus",
-        metavar="TORUS",
-        help=f"{options.TORUS_HELP}  [default: the shape of a job on Fugaku]",
-    ),
-    options.network_option,
-    format_option,
-    include_option,
-)
-@click.option(
-    "--hosts",
-    metavar="FILE",
-    help="Names of the machine's hosts and the node of each, such as a CSV host,x,y,z. Those of "
-    "the job are looked up in it; without a job all are taken.",
-)
-@click.option(
-    "--tasks-per-node",
-    "share",
-    type=POSITIVE,
-    metavar="N",
-    help="Tasks of a host.  [default: what the job says, or the least that suffices]",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0),
-    default=30.0,
-    show_default=True,
-    help="How long to search.",
-)
-@click.option("--out", metavar="FILE", help="File of the mapping, if not the launcher's usual one.")
-@click.option("--print", "only_print", is_flag=True, help="Print the command; do not run it.")
-def command(
-    words: tuple[str, ...],
-    traffic: Traffic,
-    hosts: str | None,
-    share: int | None,
-    seconds: float,
-    out: str | None,
-    only_print: bool,
-) -> int:
+@dataclass(frozen=True)
+class Launched:
+    """What is started, and where."""
+
+    words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1, required=True)
+    hosts: str | None = option(
+        "Names of the machine's hosts and the node of each, such as a CSV host,x,y,z. Those of "
+        "the job are looked up in it; without a job all are taken.",
+        "FILE",
+        group="Machine",
+    )
+    tasks_per_node: int | None = option(
+        "Tasks of a host.  [default: what the job says, or the least that suffices]",
+        "N",
+        group="Mappings",
+    )
+    seconds: float = option(
+        "How long to search.", default=30.0, type=click.FloatRange(min=0), group="Work"
+    )
+    out: str | None = option(
+        "File of the mapping, if not the launcher's usual one.", "FILE", group="Output"
+    )
+    only_print: bool = option(
+        "Print the command; do not run it.", "", "--print", default=False, group="Output"
+    )
+
+
+@sub_command("launch")
+def command(traffic: Traffic, job_of: Launched) -> int:
     """Start an MPI program with its ranks placed better, by the launcher's own option.
 
     The nodes are those of the job: of the variables of Slurm, PJM (Fugaku) or Flux. Where no better
@@ -90,29 +70,28 @@ def command(
     """  # noqa: D301
     from toruscast.mapping.formats.jobs import check_tasks, told_by
 
+    words = job_of.words
     job = _job()
     told = told_by(words, job)
-    file = out or told.file
+    file = job_of.out or told.file
     check_writable(file)
     if traffic.torus is None and job is not None and job.shape:
         traffic = replace(traffic, torus=job.shape)
     torus = load_torus(traffic)
     application = load_application(traffic)
     check_tasks(words, application.workload.n_tasks)
-    ours = _hosts(job, hosts, torus)
-    share = share or (None if job is None else job.tasks_per_node)
-    found = _search(application.workload, torus, ours, share, seconds)
+    ours = _hosts(job, job_of.hosts, torus)
+    share = job_of.tasks_per_node or (None if job is None else job.tasks_per_node)
+    found = _search(application.workload, torus, ours, share, job_of.seconds)
     given, variables = list(words), dict[str, str]()
     if found is None or found.gain < LEAST_GAIN:
         saved = "there is but one node" if found is None else f"the best saves {found.gain:.1%}"
         _say(f"ranks stay in the launcher's order: {saved}")
     else:
-        from toruscast.mapping.formats import write_mapping
-
-        write_mapping(found.mapping, file, told.dialect, torus=torus, hosts=ours)
+        tc.write_mapping(found.mapping, file, told.dialect, torus=torus, hosts=ours)
         given, variables = told.words(words, file)
         _say(f"{found.mapping.name}: {found.gain:.1%} less time in simulation; it is in {file}")
-    if only_print:
+    if job_of.only_print:
         shown = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         click.echo(" ".join([*shown, shlex.join(given)]))
         return 0
@@ -142,9 +121,8 @@ def _job() -> BatchJob | None:
     return read_job(os.environ, hosts)
 
 
-def _hosts(job: BatchJob | None, table: str | None, torus: Torus) -> Hosts | None:
+def _hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> tc.Hosts | None:
     """The hosts of the job; none where its nodes are the torus."""
-    from toruscast.mapping.formats import read_hosts
     from toruscast.mapping.formats.jobs import hosts_of
 
     if job is not None and job.manager == "PJM":
@@ -156,15 +134,18 @@ def _hosts(job: BatchJob | None, table: str | None, torus: Torus) -> Hosts | Non
         found = "no job" if job is None else f"a job of {job.manager}"
         expected = "--hosts FILE, a table host,x,y,z of the machine"
         raise InputError("nodes without places", found=found, expected=expected)
-    return hosts_of(job, read_hosts(table, torus))
+    return hosts_of(job, tc.read_hosts(table, torus))
 
 
 def _search(
-    workload: Workload, torus: Torus, hosts: Hosts | None, share: int | None, seconds: float
+    workload: tc.Workload,
+    torus: tc.Torus,
+    hosts: tc.Hosts | None,
+    share: int | None,
+    seconds: float,
 ) -> Found | None:
     """The best placement beside the launcher's; None where there is but one node."""
     from toruscast.mapping.formats.jobs import in_order
-    from toruscast.search.search import search
 
     n_hosts = torus.n_nodes if hosts is None else len(hosts.names)
     share = share or -(-workload.n_tasks // n_hosts)
@@ -173,7 +154,7 @@ def _search(
     if workload.n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
     with time_on_stderr("Searching", seconds, False):
-        return search(
+        return tc.search(
             workload,
             torus,
             [first],

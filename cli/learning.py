@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import runpy
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+import toruscast as tc
+from toruscast.errors import InputError, MissingFileError
 from toruscast.wording import closest
 
 from .inputs import load_application, load_torus
+from .options import MINE, SampleSource, Traffic, Work, refuse
 from .output import Output, check_writable
-from .records import SampleSource, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +24,6 @@ if TYPE_CHECKING:
 
 COVERAGE = 0.9
 """Share of the times that the intervals shall hold."""
-MINE = "mine"
 
 
 def names_of(
@@ -30,7 +34,7 @@ def names_of(
     Parameters
     ----------
     text : str
-        Features and named sets; "mine" stands for the plugin's features.
+        Features and named sets; "mine" means the plugin's features.
     mine : tuple of str
         Those.
     known : iterable of str, optional
@@ -46,12 +50,11 @@ def names_of(
     >>> names_of("prior+max_FIFO")
     ('max_dilation', 'avg_bytes', 'max_bytes', 'max_FIFO')
     """
-    from toruscast.errors import InputError
-    from toruscast.features import FEATURES
-    from toruscast.training import FEATURE_SETS
-
-    features = tuple(FEATURES if known is None else known)
-    sets: dict[str, tuple[str, ...]] = {**FEATURE_SETS, **({MINE: mine} if mine else {})}
+    features = tuple(tc.features.FEATURES if known is None else known)
+    sets: dict[str, tuple[str, ...]] = {
+        **tc.training.FEATURE_SETS,
+        **({MINE: mine} if mine else {}),
+    }
     found: list[str] = []
     for part in (word.strip() for word in text.replace("+", ",").split(",")):
         if part in sets:
@@ -68,8 +71,6 @@ def names_of(
 
 def check_use(mine: tuple[str, ...], wanted: Iterable[str] | None) -> None:
     """Raise if features are named and none of them is the user's own, though there are some."""
-    from toruscast.errors import InputError
-
     if mine and wanted is not None and not set(mine) & set(wanted):
         raise InputError(
             "no feature of --plugin is used",
@@ -86,18 +87,11 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
     InputError
         If the file is missing, fails, or registers none; with the file's own line where it failed.
     """
-    import runpy
-    import traceback
-    from pathlib import Path
-
-    from toruscast.errors import InputError, MissingFileError
-    from toruscast.features import FEATURES
-
     if path is None:
         return ()
     if not Path(path).is_file():
         raise MissingFileError("no such file", file=path, expected="a Python file")
-    before = set(FEATURES)
+    before = set(tc.features.FEATURES)
     try:
         runpy.run_path(path)
     except (Exception, SystemExit) as error:
@@ -105,7 +99,7 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
         line = lines[-1] if lines else getattr(error, "lineno", None)
         found = f"{type(error).__name__}: {error}"
         raise InputError("plugin failed", file=path, line=line, found=found) from None
-    added = tuple(name for name in FEATURES if name not in before)
+    added = tuple(name for name in tc.features.FEATURES if name not in before)
     if not added:
         expected = "a function under toruscast.features.register"
         raise InputError("plugin registers no feature", file=path, expected=expected)
@@ -131,25 +125,14 @@ def obtain_samples(
     if not traffic.is_given:
         if source.samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
-        others = (
-            "number",
-            "tasks_per_node",
-            "hosts",
-            "mapping_form",
-            "routing",
-            "level",
-            "times",
-            "mappings",
-        )
+        others = ("number", "tasks_per_node", "hosts", "routing", "level", "times", "mappings")
         refuse("with --comm", Traffic, *others)
-        from toruscast.training import read_samples
-
-        return read_samples(source.samples)
+        return tc.training.read_samples(source.samples)
     if traffic.torus is None:
         raise click.UsageError("--comm needs --torus")
     if source.samples is not None:
         check_writable(source.samples)
-    refuse("with --times and --mappings", "hosts", "mapping_form", "fixed")
+    refuse("with --times and --mappings", "hosts", "fixed")
     workload = load_application(traffic).workload
     host = load_torus(traffic)
     from toruscast.training.samples.application import draw_samples

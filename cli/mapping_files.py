@@ -7,25 +7,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import click
 
+import toruscast as tc
+
+from .options import check_format_of_hosts, option
 from .output import Output, check_folder, check_writable
 
-if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus
-
 _NAMED = 3
+OUT_FORMAT = (
+    "Format of what is written, such as rank-order or rankfile; by its suffix if not given. "
+    "'toruscast formats' lists all."
+)
 
 
 @dataclass(frozen=True)
 class MappingFile:
-    """Where a mapping goes, and in which format."""
+    """Where the best mapping goes, and in which format."""
 
-    out: str | None = None
-    dialect: str | None = None
-    """The format's name; by the suffix of ``out`` if None."""
+    GROUP: ClassVar = "Output"
+    out: str | None = option(
+        "Write the fastest mapping; by its suffix or --out-format for a launcher.", "FILE"
+    )
+    out_format: str | None = option(OUT_FORMAT, "NAME")
 
     def check(self, hosts: str | None = None, *, folder: bool = False) -> None:
         """Raise early what writing would raise after the work.
@@ -46,30 +52,25 @@ class MappingFile:
             file cannot be written.
         """
         if self.out is None:
-            if self.dialect is not None:
-                raise click.UsageError("--dialect needs --out")
+            if self.out_format is not None:
+                raise click.UsageError("--out-format needs --out")
             return
         if folder and is_folder(self.out):
-            if self.dialect is not None:
-                raise click.UsageError("a folder takes .map files: --dialect needs a file")
+            if self.out_format is not None:
+                raise click.UsageError("a folder takes .map files: --out-format needs a file")
             check_folder(self.out)
             return
-        from toruscast.errors import InputError
         from toruscast.mapping.formats.registry import dialect_to_write
 
-        chosen = dialect_to_write("mapping", self.out, self.dialect)
+        chosen = dialect_to_write("mapping", self.out, self.out_format)
         check_writable(self.out)
-        if chosen.on_hosts and hosts is None:
-            expected = "add --hosts FILE, a CSV such as host,x,y,z"
-            raise InputError(f"{chosen.name} needs host names", expected=expected)
+        check_format_of_hosts(chosen.name, chosen.on_hosts, hosts)
 
-    def write(self, mapping: TaskMapping, torus: Torus, hosts: str | None = None) -> str:
+    def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write a mapping where it is wanted; return a line that says where, and how to use it."""
-        from toruscast.mapping.formats import write_mapping
-
         if self.out is None:
             return ""
-        advice = write_mapping(mapping, self.out, self.dialect, torus=torus, hosts=hosts)
+        advice = tc.write_mapping(mapping, self.out, self.out_format, torus=torus, hosts=hosts)
         return f"{mapping.name} is in {self.out}" + (f"; to use it: {advice}" if advice else "")
 
     @contextmanager
@@ -94,7 +95,7 @@ def is_folder(path: str) -> bool:
 
 
 def write_to_folder(
-    mappings: Sequence[TaskMapping], torus: Torus, folder: str, output: Output
+    mappings: Sequence[tc.TaskMapping], torus: tc.Torus, folder: str, output: Output
 ) -> None:
     """Write mappings into a folder, and say which others stay in it.
 
@@ -105,9 +106,7 @@ def write_to_folder(
     InputError
         As `write_mappings`.
     """
-    from toruscast.mapping.formats import write_mappings
-
-    write_mappings(mappings, folder, torus=torus)
+    tc.write_mappings(mappings, folder, torus=torus)
     written = {f"{mapping.name}.map" for mapping in mappings}
     others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
     if others:

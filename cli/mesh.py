@@ -2,98 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
-from toruscast.answers.tables import new_table, print_table
+import toruscast as tc
+from toruscast import answers
 from toruscast.units import seconds
 
-from . import options
 from .inputs import load_torus
-from .output import Output, check_writable, records, write_text
-from .phrases import check_page, report_option
-from .records import F, Traffic, Work, as_record, with_options
+from .options import TorusOptions, Workers, option, sub_command
+from .output import PageOutput, check_writable, records, write_text
 
 if TYPE_CHECKING:
-    from toruscast.mapping import Torus
     from toruscast.mapping.hlo import HloStep
-    from toruscast.training.mesh import MeshForecast
     from toruscast.training.mesh.placements import MeshPlacement
 
-Order = Literal["in-turn", "overlap"]
+_MOST_PLACES = 20
+_STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
 
 
 @dataclass(frozen=True)
 class Step:
     """The axes of the mesh, what a step sends along them, and the devices that there are."""
 
-    axes: str | None = None
-    sends: str | None = None
-    hlo: str | None = None
-    order: Order = "in-turn"
-    devices: str | None = None
-    devices_per_chip: int | None = None
-    compare: str | None = None
+    GROUP: ClassVar = "Input"
+    axes: str | None = option(
+        "Axes of the mesh, the last one varying fastest; with --hlo those that the groups of the "
+        "program show, if not given.",
+        "NAME=SIZE,...",
+    )
+    sends: str | None = option(
+        "What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
+        "the next round the axis), pipeline (the last one sends to none) or exchange (with "
+        "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
+        "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
+        "the size is how often a step runs it.",
+        "AXIS:COLLECTIVE:SIZE,...",
+        "--traffic",
+    )
+    hlo: str | None = option(
+        "Instead: the collectives of a compiled program, in HLO text, such as "
+        "jax.jit(step).lower(...).compile().as_text() gives.",
+        "FILE",
+        "--hlo",
+        "--compile",
+    )
+    devices: str | None = option(
+        "What jax.devices() printed on the slice: the devices that there are; chips may be "
+        "missing.  [default: all, numbered as the machine does]",
+        "FILE",
+        group="Machine",
+    )
+    devices_per_chip: int | None = option(
+        "Devices that each node of the torus counts as, such as 4 logical cores of a Trainium2 "
+        "chip; they share its links.  [default: 1, or as many as the mesh needs of those that the "
+        "machine has]",
+        "N",
+        type=click.IntRange(1, 64),
+        group="Machine",
+    )
+    compare: str | None = option(
+        "A layout of yours: numbers of devices in mesh shape, a printed mesh, or any format of "
+        "mappings.",
+        "FILE",
+        group="Mappings",
+    )
+    order: Literal["in-turn", "overlap"] = option(
+        "Whether collectives run one after another, or all at once.", default="in-turn"
+    )
 
 
-def step_options(function: F) -> F:
-    """Add them."""
-    return with_options(
-        function,
-        click.option(
-            "--axes",
-            metavar="NAME=SIZE,...",
-            help="Axes of the mesh, the last one varying fastest; with --hlo those that the "
-            "groups of the program tell, if not given.",
-        ),
-        click.option(
-            "--traffic",
-            "sends",
-            metavar="AXIS:COLLECTIVE:SIZE,...",
-            help="What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
-            "the next round the axis), pipeline (the last one sends to none) or exchange (with "
-            "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
-            "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
-            "the size is how often a step runs it.",
-        ),
-        click.option(
-            "--hlo",
-            "--compile",
-            "hlo",
-            metavar="FILE",
-            help="Instead: the collectives of a compiled program, in HLO text, such as "
-            "jax.jit(step).lower(...).compile().as_text() gives.",
-        ),
-        click.option(
-            "--devices",
-            metavar="FILE",
-            help="What jax.devices() printed on the slice: the devices that there are; chips may "
-            "be missing.  [default: all, numbered as the machine does]",
-        ),
-        click.option(
-            "--devices-per-chip",
-            type=click.IntRange(1, 64),
-            metavar="N",
-            help="Devices that each node of the torus counts as, such as 4 logical cores of a "
-            "Trainium2 chip; they share its links.  [default: 1, or as many as the mesh needs of "
-            "those that the machine has]",
-        ),
-        click.option(
-            "--compare",
-            metavar="FILE",
-            help="A layout of yours: numbers of devices in mesh shape, a printed mesh, or any "
-            "format of mappings.",
-        ),
-        click.option(
-            "--order",
-            type=click.Choice(["in-turn", "overlap"]),
-            default="in-turn",
-            show_default=True,
-            help="Whether collectives run one after another, or all at once.",
-        ),
+@dataclass(frozen=True)
+class MeshRequest:
+    """What is ranked and written."""
+
+    top: int = option(
+        "Layouts to list.", "N", default=5, type=click.IntRange(1, 100), group="Output"
+    )
+    slices: int | None = option(
+        "Instead of one slice: rank all that have so many chips, twisted or not, of the machine "
+        "that --torus names, or of every accelerator.",
+        "CHIPS",
+        type=click.IntRange(1, 65536),
+    )
+    placements: bool = option(
+        "List every place of a mesh that is smaller than the torus: the fastest first, of equal "
+        "ones that which leaves the largest box free. --write writes the first.",
+        default=False,
+    )
+    files: tuple[str, ...] = option(
+        "Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
+        "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank "
+        "on a line; or as any format of mappings, such as .map, vcoord=FILE or "
+        "tt-rank-bindings=FILE. May be given several times.",
+        "[FORM=]FILE",
+        "--write",
+        default=(),
+        group="Output",
     )
 
 
@@ -104,7 +113,7 @@ _FORMS = (*_SUFFIXES.values(), "torch", "neuron")
 Targets = list[tuple[str, str]]
 
 
-def check_files(files: tuple[str, ...], output: Output, report: str | None) -> Targets:
+def check_files(files: Sequence[str], output: PageOutput) -> Targets:
     """Return form and path of each file; the form is empty where the suffix names it.
 
     Raises
@@ -114,6 +123,8 @@ def check_files(files: tuple[str, ...], output: Output, report: str | None) -> T
     UsageError
         If two files are one.
     """
+    from toruscast.mapping.formats.registry import dialect_to_write
+
     targets: Targets = []
     for text in files:
         form, equals, path = text.partition("=")
@@ -121,18 +132,18 @@ def check_files(files: tuple[str, ...], output: Output, report: str | None) -> T
             form, path = "", text
         form = form.strip() or _SUFFIXES.get(Path(path).suffix.lower(), "")
         if form not in _FORMS:
-            _check_dialect(form, path)
+            dialect_to_write("mapping", path, form or None)
         targets.append((form, path))
     paths = [path for _, path in targets]
     if len({*paths}) < len(paths):
         raise click.UsageError("--write names the same file twice")
-    output.check({"--report": report}, also={f"--write {path}": path for path in paths})
+    output.check(also={f"--write {path}": path for path in paths})
     for path in paths:
         check_writable(path)
     return targets
 
 
-def write_files(answer: MeshForecast, targets: Targets) -> dict[str, str]:
+def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
     """Write the best layout to each file, and return how each is used where it needs a word."""
     from toruscast.mapping.mesh.written import torch_program
 
@@ -149,15 +160,13 @@ def write_files(answer: MeshForecast, targets: Targets) -> dict[str, str]:
         elif form == "npy":
             _write_array(answer, path)
         else:
-            from toruscast.mapping.formats import write_mapping
-
-            advice[path] = write_mapping(
+            advice[path] = tc.write_mapping(
                 answer.mapping, path, form or None, torus=answer.torus, shape=answer.axes.sizes
             )
     return advice
 
 
-def _write_array(answer: MeshForecast, path: str) -> None:
+def _write_array(answer: tc.MeshForecast, path: str) -> None:
     import numpy as np
 
     from toruscast.mapping.formats import atomic_path
@@ -166,70 +175,9 @@ def _write_array(answer: MeshForecast, path: str) -> None:
         np.save(file, answer.ids, allow_pickle=False)
 
 
-def _check_dialect(form: str, path: str) -> None:
-    """Raise early what writing a mapping would raise."""
-    from toruscast.mapping.formats.registry import dialect_to_write
-
-    dialect_to_write("mapping", path, form or None)
-
-
-_MOST_PLACES = 20
-_STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
-
-
-@click.command("mesh")
-@as_record(
-    "traffic",
-    Traffic,
-    click.option("--torus", metavar="TORUS", help=options.TORUS_HELP),
-    options.network_option,
-)
-@as_record("step", Step, step_options)
-@click.option(
-    "--top",
-    type=click.IntRange(1, 100),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Layouts to list.",
-)
-@click.option(
-    "--slices",
-    "n_chips",
-    type=click.IntRange(1, 65536),
-    metavar="CHIPS",
-    help="Instead of one slice: rank all that have so many chips, twisted or not, of the machine "
-    "that --torus names, or of every accelerator.",
-)
-@click.option(
-    "--placements",
-    is_flag=True,
-    help="List every place of a mesh that is smaller than the torus: the fastest first, of equal "
-    "ones that which leaves the largest box free. --write writes the first.",
-)
-@click.option(
-    "--write",
-    "files",
-    multiple=True,
-    metavar="[FORM=]FILE",
-    help="Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
-    "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank on "
-    "a line; or as any format of mappings, such as .map, vcoord=FILE or tt-rank-bindings=FILE. May "
-    "be given several times.",
-)
-@options.working_options
-@report_option
-@options.output_record
+@sub_command("mesh")
 def command(
-    traffic: Traffic,
-    step: Step,
-    top: int,
-    n_chips: int | None,
-    placements: bool,
-    files: tuple[str, ...],
-    work: Work,
-    report: str | None,
-    output: Output,
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
 ) -> None:
     """Rank the ways to lay the axes of a sharded model over a torus.
 
@@ -244,63 +192,78 @@ def command(
     toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
     toruscast mesh --compile step.hlo.txt --slices 128
     """  # noqa: D301
-    from toruscast.mapping.formats import read_mapping
-    from toruscast.mapping.formats.mappings.devices import read_devices
-    from toruscast.training.mesh import mesh
-
     if (step.sends is None) == (step.hlo is None):
         raise click.UsageError("one of --traffic and --hlo is needed")
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
-    if n_chips is not None:
-        given: dict[str, object] = {"--write": files, "--report": report, "--compare": step.compare}
-        given |= {"--devices": step.devices, "--network": traffic.changes}
-        given |= {"--placements": placements}
-        if wrong := [option for option, value in given.items() if value]:
-            raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
-        _rank_slices(n_chips, traffic.torus, step, top, work, output)
-        return
-    if traffic.torus is None:
+    if asked.slices is not None:
+        _rank_slices(asked.slices, machine, step, asked, work, output)
+    elif machine.torus is None:
         raise click.UsageError("--torus is needed, or --slices")
-    targets = check_files(files, output, report)
-    check_page(report)
+    else:
+        _rank_layouts(machine, step, asked, work, output)
+
+
+def _rank_layouts(
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
+) -> None:
+    """Rank the layouts on one slice, and write the best."""
+    from toruscast.mapping.formats.mappings.devices import read_devices
+    from toruscast.training.mesh.placements import placements
+
+    targets = check_files(asked.files, output)
     sends = step.sends or _program(step.hlo or "", output)
-    torus = _devices_of(load_torus(traffic), step, sends)
+    torus = _devices_of(load_torus(machine), step, sends)
     with output.progress("Laying out") as move:
-        answer = mesh(
+        found = tc.mesh(
             torus,
             step.axes,
             sends,
             devices=None if step.devices is None else read_devices(step.devices, torus),
-            compare=None if step.compare is None else read_mapping(step.compare, torus),
+            compare=None if step.compare is None else tc.read_mapping(step.compare, torus),
             overlap=step.order == "overlap",
-            top=top,
+            top=asked.top,
             n_jobs=work.jobs,
             progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
         )
-    from toruscast.answers import mesh as answers
-
-    places = _places(answer) if placements else []
+    places = placements(found) if asked.placements else []
     if places:
-        answer = moved_to(answer, places[0])
-    more = {"placements": [_as_row(answer, place) for place in places]} if placements else {}
-    output.deliver(answers.answer(answer), report, more)
-    advice = write_files(answer, targets)
-    if output.for_people:
-        _show_places(places, answer, output)
-        for _, path in targets:
-            how = f": {advice[path]}" if advice.get(path) else ""
-            output.say(f"the best layout is in {path}{how}")
-        if not targets:
-            output.say("--write mesh.py writes the mesh for JAX.")
+        found = moved_to(found, places[0])
+    shown = answers.mesh.answer(found)
+    more = {}
+    if asked.placements:
+        more = {"placements": [_as_row(found, place) for place in places]}
+        shown = replace(shown, sections=[*shown.sections, _places(places, found)])
+    output.deliver(shown, more)
+    advice = write_files(found, targets)
+    for _, path in targets:
+        how = f": {advice[path]}" if advice.get(path) else ""
+        output.say(f"the best layout is in {path}{how}")
+    if not targets:
+        output.say("--write mesh.py writes the mesh for JAX.")
 
 
 def _rank_slices(
-    n_chips: int, machine: str | None, step: Step, top: int, work: Work, output: Output
+    n_chips: int,
+    machine: TorusOptions,
+    step: Step,
+    asked: MeshRequest,
+    work: Workers,
+    output: PageOutput,
 ) -> None:
     """Rank the slices of so many chips."""
     from toruscast.training.mesh import which_slice
 
+    given: dict[str, object] = {
+        "--write": asked.files,
+        "--report": output.report,
+        "--compare": step.compare,
+        "--devices": step.devices,
+        "--network": machine.changes,
+        "--placements": asked.placements,
+    }
+    if wrong := [option for option, value in given.items() if value]:
+        raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
     output.check()
     sends = step.sends or _program(step.hlo or "", output)
     with output.progress("Ranking slices") as move:
@@ -308,48 +271,48 @@ def _rank_slices(
             n_chips,
             step.axes,
             sends,
-            () if machine is None else machine,
+            () if machine.torus is None else machine.torus,
             overlap=step.order == "overlap",
             n_jobs=work.jobs,
             progress=move,
         )
-    table = found.table
-    output.write({"chips": n_chips, "ranking": records(table)}, table)
-    if not output.for_people:
-        return
-    console = output.console()
-    axes = found.answers[0].axes
-    console.print(
-        f"{axes}, what a step sends, on every slice of {n_chips} chips; the best layout on each. "
-        "simulated: packet by packet; forecast: by the busiest link"
+    ranking = records(found.table)
+    rows = [
+        {
+            "#": number,
+            "slice": row["slice"],
+            "twisted": "yes" if row["twisted"] else "",
+            "time": seconds(row["time"]),
+            "source": row["how"],
+            "layout": row["layout"],
+        }
+        for number, row in enumerate(ranking, 1)
+    ]
+    best = rows[0]
+    head = f": {best['time']} for what a step sends, with {best['layout']}"
+    notes = [
+        f"{found.answers[0].axes} on every slice of {n_chips} chips; the best layout on each.",
+        "Not every slice is sold everywhere. Times are of communication alone.",
+    ]
+    output.deliver(
+        answers.blocks.of_table(
+            answers.blocks.Headline("Use ", str(best["slice"]), head),
+            answers.blocks.TableBlock(rows, keep=6, top=asked.top),
+            notes=notes,
+            rows=found.table,
+            content={"chips": n_chips, "ranking": ranking},
+        )
     )
-    shown = new_table(
-        "#", "slice", "twisted", "time", "how", "layout", left=("slice", "how", "layout")
-    )
-    for number, row in enumerate(records(table)[: max(top, 1)], 1):
-        twisted = "yes" if row["twisted"] else ""
-        cells = (row["slice"], twisted, seconds(row["time"]), row["how"], row["layout"])
-        shown.add_row(str(number), *cells)
-    print_table(shown, console, 6)
-    if len(table) > top:
-        console.print(f"{len(table) - top} more: --top {len(table)}.")
-    console.print("Not every slice is sold everywhere. Times are of communication alone.")
 
 
-def _places(answer: MeshForecast) -> list[MeshPlacement]:
-    from toruscast.training.mesh.placements import placements
-
-    return placements(answer)
-
-
-def moved_to(answer: MeshForecast, place: MeshPlacement) -> MeshForecast:
+def moved_to(answer: tc.MeshForecast, place: MeshPlacement) -> tc.MeshForecast:
     """Return the answer with the best layout at a place."""
     layout = next(each for each in answer.layouts if each.words == place.layout)
     others = tuple(each for each in answer.layouts if each is not layout)
     return replace(answer, layouts=(replace(layout, nodes=place.nodes), *others))
 
 
-def _as_row(answer: MeshForecast, place: MeshPlacement) -> dict[str, Any]:
+def _as_row(answer: tc.MeshForecast, place: MeshPlacement) -> dict[str, Any]:
     return {
         "corner": place.corner,
         "time": place.time,
@@ -360,23 +323,23 @@ def _as_row(answer: MeshForecast, place: MeshPlacement) -> dict[str, Any]:
     }
 
 
-def _show_places(places: list[MeshPlacement], answer: MeshForecast, output: Output) -> None:
-    if not places:
-        return
-    console = output.console()
-    console.print()
-    console.print(f"{len(places)} places in {answer.torus}, times of the busiest link:")
-    table = new_table("#", "from", "time", "free box", "layout", left=("from", "layout"))
-    for number, place in enumerate(places[:_MOST_PLACES], 1):
-        corner = f"({','.join(map(str, place.corner))})"
-        rest = str(place.rest) if place.rest >= 0 else ""
-        table.add_row(str(number), corner, seconds(place.time), rest, place.layout)
-    print_table(table, console, 5)
-    if len(places) > _MOST_PLACES:
-        console.print(f"{len(places) - _MOST_PLACES} more: --json - lists all.")
+def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.blocks.Section:
+    rows = [
+        {
+            "#": number,
+            "from": f"({','.join(map(str, place.corner))})",
+            "time": seconds(place.time),
+            "free box": place.rest if place.rest >= 0 else "",
+            "layout": place.layout,
+        }
+        for number, place in enumerate(places, 1)
+    ]
+    title = f"{len(places)} places in {found.torus}, times of the busiest link"
+    table = answers.blocks.TableBlock(rows, keep=5, top=_MOST_PLACES)
+    return answers.blocks.Section(title, [table])
 
 
-def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:
+def _devices_of(torus: tc.Torus, step: Step, sends: str | HloStep) -> tc.Torus:
     """Make a node of each device of a chip, where the mesh counts them."""
     from toruscast.mapping.mesh import parse_axes
     from toruscast.mapping.mesh.devices import chips_as_devices
@@ -385,11 +348,9 @@ def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:
     return chips_as_devices(torus, n, step.devices_per_chip)
 
 
-def _program(path: str, output: Output) -> HloStep:
+def _program(path: str, output: PageOutput) -> HloStep:
     """Read a compiled program; say what of it is left out."""
-    from toruscast.mapping.formats.graphs.hlo import read_hlo
-
-    program = read_hlo(path)
+    program = tc.read_hlo(path)
     if program.left_out:
         names = ", ".join(program.left_out[:5])
         output.message(f"{path}: not counted, their sizes differ from run to run: {names}")

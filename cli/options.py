@@ -1,375 +1,565 @@
-"""Options that several sub-commands share."""
+"""Options: each is a field of a record, with its name, type, help and group in one place.
+
+A command takes records: `sub_command` makes its options from their fields.
+"""
 
 from __future__ import annotations
 
-import functools
+import inspect
 import os
-from collections.abc import Callable
-from typing import Any, get_args
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from types import NoneType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import click
+from click.core import ParameterSource
 
+import toruscast as tc
+from toruscast.errors import InputError
 from toruscast.typing import Routing
 
-from .output import Output
-from .placing_options import POSITIVE, Positive, holes_options, placing_options
-from .reading_options import include_option, iterations_option, reading_options
-from .records import (
-    Basis,
-    Candidates,
-    F,
-    Limits,
-    SampleSource,
-    Traffic,
-    Work,
-    as_record,
-    with_options,
-)
 from .workers import on_workers
 
-TASKS = Positive(1, 2**31 - 1)
-COMM_HELP = (
-    "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
-    "matrix, .npz or .mtx"
-)
+Include = Literal["all", "point_to_point", "collective"]
+GROUPS = ("Input", "Machine", "Mappings", "Answer", "Work", "Output")
 MAPPING_HELP = (
     "a map file of Blue Gene, a table below names such as task,node, MPICH_RANK_ORDER, a rankfile "
     "or another format that 'toruscast formats' lists"
 )
-TORUS_HELP = (
-    "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension); a machine such as "
-    "bluegene_q:1024 or tpu_v4:4x4x8 (listed by 'toruscast machines'); or a file such as mine.toml."
-)
-
-
-comm_option = click.option(
-    "--comm",
-    "comms",
-    required=True,
-    multiple=True,
-    metavar="FILE|NAME",
-    help=f"{COMM_HELP}, or the name of a shipped dataset. Given several times: phases.",
-)
-network_option = click.option(
-    "--network",
-    "changes",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change a constant of the network, such as overhead=1us, tie=random, bandwidth=1e9,2e9 "
-    "(of each dimension), order=1,0 (in which dimensions are routed), buffer_packets=8. Or "
-    "unknown, where the machine does not say which FIFO a message takes and which packet goes "
-    "first: rank then averages over networks. May be given several times.",
-)
-
-
-def _traffic(*, required: bool) -> Callable[[F], F]:
-    return as_record(
-        "traffic",
-        Traffic,
-        click.option(
-            "--comm",
-            "comms",
-            multiple=True,
-            metavar="FILE|NAME",
-            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
-            "several times: phases, a barrier between them.",
-        ),
-        click.option(
-            "--collective",
-            metavar="ALGORITHM:SIZE",
-            help="Instead: the rounds of a collective, such as allreduce/ring:64MB, or with :2 "
-            "behind it on two ports; 'toruscast collectives' ranks the algorithms.",
-        ),
-        click.option(
-            "--tasks",
-            type=TASKS,
-            metavar="N",
-            help="Tasks of the collective.  [default: one on every node]",
-        ),
-        click.option(
-            "--dependent",
-            is_flag=True,
-            help="The phases are rounds: instead of at a barrier, each task waits for its own "
-            "messages of the round.",
-        ),
-        *reading_options,
-        iterations_option(" Known for shipped datasets; 1 for files."),
-        include_option,
-        click.option(
-            "--grid",
-            metavar="SIZES",
-            help="Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if "
-            "unknown.",
-        ),
-        click.option("--torus", required=required, metavar="TORUS", help=TORUS_HELP),
-        network_option,
-        *holes_options,
-    )
-
-
-def traffic_options(function: F) -> F:
-    """Add what tells which traffic goes over which torus, as the record ``traffic``."""
-    return _traffic(required=True)(function)
-
-
-def optional_traffic_options(function: F) -> F:
-    """Add the same options where samples may stand in for them."""
-    return _traffic(required=False)(function)
-
-
-def candidates_options(function: F) -> F:
-    """Add what tells which mappings to look at, as the record ``candidates``."""
-    return as_record("candidates", Candidates, mappings_option, number_option, *placing_options)(
-        function
-    )
-
-
-mappings_option = click.option(
-    "--mappings",
-    metavar="FILE|FOLDER",
-    help=f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
-)
-number_option = click.option(
-    "--candidates",
-    type=POSITIVE,
-    metavar="N",
-    help="Instead: N mappings from the strategies, of very different quality.  [default: 84]",
-)
-
-
-def sample_options(function: F) -> F:
-    """Add where samples come from, as the records ``traffic`` and ``source``."""
-    return with_options(
-        function,
-        optional_traffic_options,
-        as_record(
-            "source",
-            SampleSource,
-            *placing_options,
-            click.option(
-                "-n",
-                "number",
-                type=click.IntRange(min=6),
-                metavar="N",
-                help="Mappings to simulate.  [default: 168]",
-            ),
-            click.option(
-                "--times",
-                metavar="FILE.csv",
-                help="Measured times of --mappings instead: lines 'mapping,time' in seconds, as "
-                "often as it ran.",
-            ),
-            click.option(
-                "--mappings",
-                metavar="FILE|FOLDER",
-                help="The mappings that --times is of.",
-            ),
-            click.option(
-                "--samples",
-                metavar="FILE.parquet",
-                help="Samples: with --comm, where the simulated ones are kept (a run that was "
-                "stopped goes on); else read.",
-            ),
-        ),
-    )
-
-
-def plugin_option(what_for: str) -> Callable[[F], F]:
-    """Add features of the user's own; ``what_for`` says where they are named."""
-    return click.option(
-        "--plugin",
-        metavar="FILE.py",
-        help="RUNS THE CODE of this Python file, which registers features of your own"
-        f"{what_for}. Only give files that you trust.",
-    )
-
-
-FEATURES_MINE = "; --features mine stands for them"
-
-
-def splits_option(function: F) -> F:
-    """Add the number of splits."""
-    return click.option(
-        "--splits",
-        type=POSITIVE,
-        default=50,
-        show_default=True,
-        metavar="N",
-        help="Random splits into two thirds to train on and one third to forecast.",
-    )(function)
-
-
-def top_option(default: int) -> Callable[[F], F]:
-    """Add how much of a long table is shown."""
-    return click.option(
-        "--top",
-        type=POSITIVE,
-        default=default,
-        show_default=True,
-        metavar="N",
-        help="Rows shown from the top; JSON and CSV have all.",
-    )
-
-
-def basis_options(function: F) -> F:
-    """Add what a forecast rests on, as the record ``basis``."""
-    return as_record(
-        "basis",
-        Basis,
-        click.option(
-            "--model",
-            default="default",
-            metavar="FILE",
-            help="A model made by 'toruscast train'.  [default: the one that comes with toruscast]",
-        ),
-        plugin_option(" that the model of --model reads"),
-        click.option(
-            "--times",
-            metavar="FILE.csv",
-            help="Measured times of some of --mappings: lines 'mapping,time' in seconds, as often "
-            "as it ran. Only these times train the model.",
-        ),
-    )(function)
-
-
-def limit_options(function: F) -> F:
-    """Add how much may be simulated, as the record ``limits``."""
-    return as_record(
-        "limits",
-        Limits,
-        click.option(
-            "--simulations",
-            type=POSITIVE,
-            default=30,
-            show_default=True,
-            metavar="N",
-            help="Most candidates to simulate before the answer.",
-        ),
-        click.option(
-            "--seconds",
-            type=click.FloatRange(min=0, min_open=True),
-            metavar="S",
-            help="Start no simulation after S seconds.",
-        ),
-        click.option("--no-simulation", is_flag=True, help="Forecast only."),
-    )(function)
-
-
-def file_argument(function: F) -> F:
-    """Add the file that a command reads; "-" is stdin."""
-    return click.argument(
-        "file",
-        metavar="FILE",
-        callback=lambda _context, _argument, text: "/dev/stdin" if text == "-" else text,
-    )(function)
-
-
-_json_option = click.option(
-    "--json", "json_path", metavar="FILE|-", help="Write the result as JSON."
-)
-_csv_option = click.option("--csv", "csv_path", metavar="FILE|-", help="Write the table as CSV.")
-
-
-_quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar, no messages.")
-_verbose_option = click.option(
-    "--verbose", "-v", is_flag=True, help="Say what is done, and show details."
-)
-_log_option = click.option(
-    "--log-file",
-    "log_path",
-    metavar="FILE",
-    help="Append what is done to FILE, a line of JSON each.",
-)
-
-
-def output_options(function: F) -> F:
-    """Add where the result goes, each option as an argument of its own."""
-    return with_options(
-        function, _json_option, _csv_option, _quiet_option, _verbose_option, _log_option
-    )
-
-
-def output_record(function: F) -> F:
-    """Add where the result goes, as the record ``output``."""
-    return as_record("output", Output, output_options)(function)
-
-
+MINE = "mine"
+ORDERS = "orders"
 MAX_JOBS = 4096
 
 
-def seed_option(function: F) -> F:
-    """Add the seed."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Seed of everything drawn at random.",
-    )(function)
+class Positive(click.IntRange):
+    """A whole number of 1 or more."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Say what is expected of what is no whole number at all."""
+        try:
+            int(value)
+        except (ValueError, OverflowError):
+            self.fail(f"found {value}, expected a whole number of 1 or more", param, ctx)
+        return super().convert(value, param, ctx)
 
 
-def routing_option(function: F) -> F:
-    """Add how messages are routed."""
-    return click.option(
-        "--routing",
-        type=click.Choice(get_args(Routing)),
-        default="deterministic",
-        show_default=True,
-        help="Dimension order, minimal adaptive, or the second for phases with long messages.",
-    )(function)
+class Amount(Positive):
+    """A number of candidates, or the word for those that a launcher offers."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Leave the word as it is."""
+        return value if value == ORDERS else super().convert(value, param, ctx)
 
 
-def _with_work(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Add what tells how the work is done, as the record ``work``; its workers are there then."""
-
-    def add(function: F) -> F:
-        @functools.wraps(function)
-        def command(*, work: Work, **values: Any) -> Any:
-            with on_workers(work) as ready:
-                return function(work=ready, **values)
-
-        return as_record("work", Work, *options)(command)  # type: ignore[arg-type]
-
-    return add
+ABOVE_0 = click.FloatRange(min=0, min_open=True)
+LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-def workers_options(function: F) -> F:
-    """Add who does the work: threads, processes or a cluster."""
-    return with_options(
-        function,
-        click.option(
-            "--jobs",
-            type=Positive(1, MAX_JOBS),
-            metavar="N",
-            default=os.cpu_count() or 1,
-            help="Threads; all processors if not given.",
-        ),
-        click.option(
-            "--workers",
-            type=Positive(1, MAX_JOBS),
-            metavar="N",
-            help="Processes instead of threads.",
-        ),
-        click.option(
-            "--cluster",
-            metavar="ADDRESS|FILE.toml",
-            help="Instead: a Dask cluster, by its scheduler's address such as "
-            "tcp://host:8786, or by a file that starts one, such as slurm.toml.",
-        ),
+def option(help: str, metavar: str = "", *names: str, default: Any = None, **how: Any) -> Any:
+    """Declare a field of a record that is an option.
+
+    Parameters
+    ----------
+    help, metavar : str
+    *names : str
+        Those of the option, such as ``--comm``; made from the name of the field if not given.
+    default : object
+        Shown in the help where it is something.
+    **how
+        ``group``, if another than that of the record; ``type``, if the type of the field does not
+        tell it: a flag for bool, choices for a literal, repeated for a tuple of str, pairs for a
+        mapping, 1 or more for int; and what else click knows of an option.
+    """
+    declared = {"names": names, "help": help, "metavar": metavar or None, **how}
+    if default is dict:
+        return field(default_factory=dict, metadata=declared)
+    return field(default=default, metadata=declared)
+
+
+def argument(metavar: str, default: Any = None, **how: Any) -> Any:
+    """Declare a field of a record that is an argument, without a name."""
+    return field(default=default, metadata={"metavar": metavar, "is_argument": True, **how})
+
+
+class GroupedOption(click.Option):
+    """An option that knows in which group of the help it stands."""
+
+    def __init__(self, *args: Any, group: str = "Answer", **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose help has its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them, those of one group in the order of the command."""
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups[getattr(parameter, "group", "Output")].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any], click.Command]:
+    """Make a command of a function of records, whose fields are its options and arguments."""
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        hints = get_type_hints(function)
+        kinds: dict[str, Any] = {each: kind for each, kind in hints.items() if is_dataclass(kind)}
+
+        def call(**values: Any) -> Any:
+            given: dict[str, Any] = {}
+            for each, kind in kinds.items():
+                own = {f.name: values[f.name] for f in fields(kind) if f.name in values}
+                given[each] = kind(**own)
+            work = given.get("work")
+            # Its workers are there as long as the command runs.
+            with nullcontext() if work is None else on_workers(work) as ready:
+                return function(**(given if work is None else given | {"work": ready}))
+
+        parameters: dict[str, click.Parameter] = {}
+        for kind in kinds.values():
+            types = get_type_hints(kind)
+            declared = {each.name: each for each in fields(kind) if each.metadata}
+            # A record's own options stand before those that it inherits.
+            for owner in kind.__mro__:
+                for each_name in inspect.get_annotations(owner):
+                    each = declared.pop(each_name, None)
+                    if each is not None:
+                        group = getattr(owner, "GROUP", "Answer")
+                        parameters[each_name] = _parameter(each, types[each_name], group)
+        made = GroupedCommand(
+            name,
+            callback=call,
+            params=list(parameters.values()),
+            help=(function.__doc__ or "").strip(),
+        )
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return make
+
+
+def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
+    """Make the option or argument that a field declares."""
+    how: dict[str, Any] = dict(each.metadata)
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    if NoneType in get_args(hint) and len(kinds) == 1:
+        hint = kinds[0]
+    if how.pop("is_argument", False):
+        how.setdefault("required", each.default is None and NoneType not in get_args(each.type))
+        return click.Argument([each.name], **how)
+    names = how.pop("names") or (f"--{each.name.replace('_', '-')}",)
+    origin = get_origin(hint)
+    if "type" in how:
+        pass
+    elif hint is bool:
+        how["is_flag"] = True
+    elif origin is Literal:
+        how["type"] = click.Choice(get_args(hint))
+    elif origin is tuple:
+        how["multiple"] = True
+    elif origin is Mapping:
+        how["callback"] = read_pairs
+    elif hint is int:
+        how["type"] = Positive(min=1)
+    elif hint is float:
+        how["type"] = float
+    default = None if each.default is MISSING else each.default
+    if default not in (None, (), False):
+        how.setdefault("show_default", True)
+    how.setdefault("group", group)
+    return GroupedOption([*names, each.name], default=default, **how)
+
+
+def read_pairs(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, str]:
+    """Read NAME=VALUE,NAME=VALUE."""
+    pairs = [part.partition("=") for part in text.split(",")] if text else []
+    if any(not (name.strip() and value.strip()) for name, _, value in pairs):
+        raise click.BadParameter(f"found {text}, expected NAME=VALUE,NAME=VALUE", param=option)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def refuse(where: str, *names: str | type) -> None:
+    """Raise if one of these options was given, which mean something only elsewhere.
+
+    A record represents all its options.
+    """
+    refused = {
+        name
+        for each in names
+        for name in ([each] if isinstance(each, str) else [f.name for f in fields(each)])
+    }
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in refused and given is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} goes {where}")
+
+
+def is_default(name: str) -> bool:
+    """Whether nobody gave the option of this parameter."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source in (None, ParameterSource.DEFAULT)
+
+
+def top_option(default: int) -> Any:
+    """Declare how much of a long table is shown."""
+    text = "Rows shown from the top; JSON and CSV have all."
+    return option(text, "N", default=default, type=Positive(min=1), group="Output")
+
+
+def mapping_option(help: str, default: str | None = None, *, required: bool = False) -> Any:
+    """Declare one mapping."""
+    how = {"group": "Mappings", "required": required}
+    return option(help, "FILE|STRATEGY", default=default, **how)
+
+
+def plugin_option(what_for: str = f"; --features {MINE} names them all") -> Any:
+    """Declare features of the user's own; ``what_for`` says where they are named."""
+    return option(
+        "RUNS THE CODE of this Python file, which registers features of your own"
+        f"{what_for}. Only give files that you trust.",
+        "FILE.py",
     )
 
 
-def working_options(function: F) -> F:
-    """Add who does the work, as the record ``work``."""
-    return _with_work(workers_options)(function)
+def splits_option() -> Any:
+    """Declare the number of splits."""
+    text = "Random splits into two thirds to train on and one third to forecast."
+    return option(text, "N", default=50, group="Work", type=Positive(min=1))
 
 
-def work_options(function: F) -> F:
-    """Add the seed, too."""
-    return _with_work(seed_option, workers_options)(function)
+@dataclass(frozen=True)
+class Formats:
+    """How files are read whose content does not decide."""
+
+    form: tuple[str, ...] = option(
+        "Format of a graph or of mappings where the content does not decide, such as matrix or "
+        "rank-order; 'toruscast formats' lists all. May be given for both; graph=table and "
+        "mapping=table say which is meant.",
+        "NAME",
+        "--format",
+        default=(),
+        group="Input",
+    )
+
+    def format_of(self, holds: Literal["graph", "mapping"]) -> str:
+        """Return the format of graphs or mappings; "auto" where it is not given.
+
+        Raises
+        ------
+        InputError
+            If there is no such format.
+        """
+        from toruscast.mapping.formats.registry import dialect_of, dialects
+
+        for text in self.form:
+            kind, equals, name = text.rpartition("=")
+            if equals and kind not in ("graph", "mapping"):
+                raise InputError("bad --format", found=text, expected="graph=NAME or mapping=NAME")
+            others = {each.name for each in dialects("graph" if holds == "mapping" else "mapping")}
+            ours = {each.name for each in dialects(holds)}
+            if kind == holds or (not kind and (name in ours or name not in others)):
+                return name if name == "auto" else dialect_of(name, holds).name
+        return "auto"
 
 
-def routed_work_options(function: F) -> F:
-    """Add how messages are routed, too."""
-    return _with_work(routing_option, seed_option, workers_options)(function)
+@dataclass(frozen=True)
+class Reading(Formats):
+    """How a communication graph is read."""
+
+    GROUP: ClassVar = "Input"
+    include: Include = option(  # noqa: RUF009
+        "Which part of Open MPI monitoring output counts.", default="all"
+    )
+    iterations: float | None = option(
+        "Application steps that the graph covers: traffic is divided by it. Known for shipped "
+        "datasets; 1 for files.",
+        "N",
+        type=ABOVE_0,
+    )
+    columns: Mapping[str, str] = option(
+        "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes; of a list of edges "
+        "by number.",
+        "NAME=COLUMN,...",
+        default=dict,
+    )
+    duplicates: Literal["refuse", "sum"] = option(
+        "Whether pairs of tasks that stand on several lines are added up.", default="refuse"
+    )
+    collectives: Mapping[str, str] = option(
+        "How collectives of a trace are sent, such as allreduce=rabenseifner.",
+        "NAME=ALGORITHM,...",
+        default=dict,
+    )
+    gathered: Literal["each", "whole"] = option(
+        "Of Chakra traces: whether the size of a gather is what each rank puts in, or all.",
+        default="each",
+    )
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Return what `read_comm` is given."""
+        return {
+            "format": self.format_of("graph"),
+            "columns": self.columns,
+            "duplicates": self.duplicates,
+            "collectives": self.collectives,
+            "gathered": self.gathered,
+        }
+
+
+@dataclass(frozen=True)
+class TorusOptions:
+    """A torus, and what is changed of its network."""
+
+    GROUP: ClassVar = "Machine"
+    TORUS: ClassVar = (
+        "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension); a machine such as "
+        "bluegene_q:1024 or tpu_v4:4x4x8 (listed by 'toruscast machines'); or a file such as "
+        "mine.toml."
+    )
+    torus: str | None = option(TORUS, "TORUS")
+    changes: tuple[str, ...] = option(
+        "Change a constant of the network, such as overhead=1us, tie=random, bandwidth=1e9,2e9 "
+        "(of each dimension), order=1,0 (in which dimensions are routed), buffer_packets=8. Or "
+        "unknown, where the machine does not say which FIFO a message takes and which packet goes "
+        "first: rank then averages over networks. May be given several times.",
+        "KEY=VALUE",
+        "--network",
+        default=(),
+    )
+
+
+@dataclass(frozen=True)
+class Host(TorusOptions):
+    """A torus of which some nodes and links are ours."""
+
+    allocation: str | None = option(
+        "Nodes that are yours: a number or coordinates a line, a CSV with a column node, or a "
+        "table of hosts. Other nodes still route traffic.",
+        "FILE",
+    )
+    slow_links: str | None = option(
+        "Slow and missing links: a line link,bandwidth each, in bytes per second, 0 "
+        'for missing; a link is a number or a label such as "(0,2,1) +Z".',
+        "FILE.csv",
+    )
+
+
+@dataclass(frozen=True)
+class Traffic(Host, Reading):
+    """What is sent, over which torus."""
+
+    comms: tuple[str, ...] = option(
+        "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a "
+        "dense matrix, .npz or .mtx, or the name of a shipped dataset, such as lammps-lj-512. "
+        "Given several times: phases, a barrier between them.",
+        "FILE|NAME",
+        "--comm",
+        default=(),
+        group="Input",
+    )
+    collective: str | None = option(
+        "Instead: the rounds of a collective, such as allreduce/ring:64MB, or with :2 "
+        "behind it on two ports; 'toruscast collectives' ranks the algorithms.",
+        "ALGORITHM:SIZE",
+        group="Input",
+    )
+    tasks: int | None = option(
+        "Tasks of the collective.  [default: one on every node]",
+        "N",
+        type=Positive(1, 2**31 - 1),
+        group="Input",
+    )
+    dependent: bool = option(
+        "The phases are rounds: instead of at a barrier, each task waits for its own "
+        "messages of the round.",
+        default=False,
+        group="Input",
+    )
+    grid: str | None = option(
+        "Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if unknown.",
+        "SIZES",
+        group="Input",
+    )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it says what is sent."""
+        return bool(self.comms) or self.collective is not None
+
+
+@dataclass(frozen=True)
+class Placing(Formats):
+    """How files of mappings are read."""
+
+    GROUP: ClassVar = "Mappings"
+    tasks_per_node: int | None = option(
+        "Tasks that a node takes; the least that suffices if not given.", "N"
+    )
+    hosts: str | None = option(
+        "Names of hosts and the node of each, such as a CSV host,x,y,z: for files of mappings "
+        "that name hosts, or count them in the order of an allocation.",
+        "FILE",
+    )
+    mapping_columns: Mapping[str, str] = option(
+        "Columns of a table of mappings, such as task=proc,node=where.",
+        "NAME=COLUMN,...",
+        default=dict,
+    )
+    fixed: tuple[str, ...] = option(
+        "A task that stays on its node. May be given several times.",
+        "TASK=NODE",
+        "--fix",
+        default=(),
+    )
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Return what `read_mappings` is given."""
+        return {
+            "tasks_per_node": self.tasks_per_node,
+            "hosts": self.hosts,
+            "format": self.format_of("mapping"),
+            "columns": self.mapping_columns,
+        }
+
+
+@dataclass(frozen=True)
+class Candidates(Placing):
+    """Which mappings are looked at: those of files, or a number of our own."""
+
+    mappings: str | None = option(
+        f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
+        "FILE|FOLDER",
+    )
+    candidates: int | Literal["orders"] | None = option(
+        "Instead: N mappings from the strategies, of very different quality; or orders, those of "
+        "the machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
+        f"N|{ORDERS}",
+        type=Amount(min=1),
+    )
+
+
+@dataclass(frozen=True)
+class SampleSource(Placing):
+    """Where samples come from: simulated, measured, or read."""
+
+    number: int | None = option(
+        "Mappings to simulate.  [default: 168]",
+        "N",
+        "-n",
+        type=click.IntRange(min=6),
+        group="Input",
+    )
+    times: str | None = option(
+        "Measured times of --mappings instead: lines 'mapping,time' in seconds, as often as it "
+        "ran.",
+        "FILE.csv",
+        group="Input",
+    )
+    mappings: str | None = option("The mappings that --times is of.", "FILE|FOLDER")
+    samples: str | None = option(
+        "Samples: with --comm, where the simulated ones are kept (a run that was stopped goes "
+        "on); else read.",
+        "FILE.parquet",
+        group="Input",
+    )
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a forecast rests on: a model, or times that were measured."""
+
+    model: str = option(
+        "A model made by 'toruscast train'.  [default: the one that comes with toruscast]",
+        "FILE",
+        default="default",
+        show_default=False,
+    )
+    plugin: str | None = plugin_option(" that the model of --model reads")
+    times: str | None = option(
+        "Measured times of some of --mappings: lines 'mapping,time' in seconds, as often "
+        "as it ran. Only these times train the model.",
+        "FILE.csv",
+        group="Input",
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be simulated before the answer."""
+
+    GROUP: ClassVar = "Work"
+    simulations: int = option("Most candidates to simulate before the answer.", "N", default=30)
+    seconds: float | None = option("Start no simulation after S seconds.", "S", type=ABOVE_0)
+    no_simulation: bool = option("Forecast only.", default=False)
+
+    @property
+    def budget(self) -> tc.Budget:
+        """The same for the library."""
+        return tc.Budget(0 if self.no_simulation else self.simulations, self.seconds)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work."""
+
+    GROUP: ClassVar = "Work"
+    jobs: int = option(
+        "Threads; all processors if not given.",
+        "N",
+        default=os.cpu_count() or 1,
+        type=Positive(1, MAX_JOBS),
+        show_default=False,
+    )
+    workers: int | None = option("Processes instead of threads.", "N", type=Positive(1, MAX_JOBS))
+    cluster: str | None = option(
+        "Instead: a Dask cluster, by its scheduler's address such as "
+        "tcp://host:8786, or by a file that starts one, such as slurm.toml.",
+        "ADDRESS|FILE.toml",
+    )
+
+
+@dataclass(frozen=True)
+class Seed:
+    """What is drawn at random."""
+
+    GROUP: ClassVar = "Work"
+    seed: int = option(
+        "Seed of everything drawn at random.", "N", default=1, type=click.IntRange(min=0)
+    )
+
+
+@dataclass(frozen=True)
+class Work(Workers, Seed):
+    """How the work is done."""
+
+    routing: Routing = option(  # noqa: RUF009
+        "Dimension order, minimal adaptive, or the second for phases with long messages.",
+        default="deterministic",
+    )
+
+
+@dataclass(frozen=True)
+class Level:
+    """How sure intervals are."""
+
+    level: float = option("Probability of the intervals.", default=0.95, type=LEVEL)
+
+
+def check_format_of_hosts(name: str, on_hosts: bool, hosts: str | None) -> None:
+    """Raise where a format to write names hosts, and no table of them is given."""
+    if on_hosts and hosts is None:
+        expected = "add --hosts FILE, a CSV such as host,x,y,z"
+        raise InputError(f"{name} needs host names", expected=expected)

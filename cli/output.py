@@ -12,21 +12,22 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from toruscast import answers
+from toruscast.errors import InputError
 from toruscast.wording import one_line, printable
 
 from . import recording
+from .options import option
 from .progress import bar_on_stderr, working
 from .recording import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
-
-    from toruscast.answers.blocks import Answer
 
 PLAIN_WIDTH = 120
 STDOUT = "-"
@@ -69,14 +70,7 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
 class Output:
     """Where the user wants results, and how much is said besides.
 
-    Parameters
-    ----------
-    json_path, csv_path, links_path : str, optional
-        Files; "-" is stdout, and then nothing else goes there.
-    quiet, verbose : bool
-        No progress bar and no messages, or words on all that is done.
-    log_path : str, optional
-        File for all that is done, a line of JSON each.
+    A file "-" is stdout, and then nothing else goes there.
 
     Raises
     ------
@@ -84,15 +78,21 @@ class Output:
         If two of them go to stdout, or nothing and everything is to be said.
     """
 
-    json_path: str | None = None
-    csv_path: str | None = None
-    quiet: bool = False
-    verbose: bool = False
-    log_path: str | None = None
+    GROUP: ClassVar = "Output"
+    json_path: str | None = option("Write the result as JSON.", "FILE|-", "--json")
+    csv_path: str | None = option("Write the table as CSV.", "FILE|-", "--csv")
+    quiet: bool = option("No progress bar, no messages.", "", "--quiet", "-q", default=False)
+    verbose: bool = option(
+        "Say what is done, and show details.", "", "--verbose", "-v", default=False
+    )
+    log_path: str | None = option(
+        "Append what is done to FILE, a line of JSON each.", "FILE", "--log-file"
+    )
     links_path: str | None = None
+    report: str | None = None
 
     def __post_init__(self) -> None:
-        to_stdout = [option for option, path in self._paths.items() if path == STDOUT]
+        to_stdout = [name for name, path in self._paths.items() if path == STDOUT]
         if len(to_stdout) > 1:
             raise click.UsageError(f"only one of {' and '.join(to_stdout)} can go to stdout")
         if self.quiet and self.verbose:
@@ -120,13 +120,13 @@ class Output:
         InputError
             If a file cannot be written.
         """
-        files = {**(files or {}), "--log-file": self.log_path}
-        for option, path in {**files, **(also or {})}.items():
+        files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
+        for name, path in {**files, **(also or {})}.items():
             if path == STDOUT:
-                raise click.UsageError(f"{option} cannot go to stdout")
+                raise click.UsageError(f"{name} cannot go to stdout")
         ours = {
-            option: path
-            for option, path in (self._paths | files).items()
+            name: path
+            for name, path in (self._paths | files).items()
             if path is not None and path != STDOUT
         }
         written = ours | {name: path for name, path in (also or {}).items() if path is not None}
@@ -138,16 +138,18 @@ class Output:
         for (target, file), (source, folder) in product(places.items(), others):
             if _is_read_with(source, folder, file):
                 raise click.UsageError(f"{target} is a file of the folder that {source} reads")
-        for option, path in ours.items():
+        for name, path in ours.items():
             # A log may go to a device: it is appended to, never replaced.
-            if option != "--log-file" or not Path(path).is_char_device():
-                check_writable(path, text=option in _TEXTS)
+            if name != "--log-file" or not Path(path).is_char_device():
+                check_writable(path, text=name in _TEXTS)
+        if self.report is not None:
+            answers.html.check_page(self.report)
         recording.begin(self.verbose, self.log_path)
 
     @property
     def _paths(self) -> dict[str, str]:
         paths = {"--json": self.json_path, "--csv": self.csv_path, "--links": self.links_path}
-        return {option: path for option, path in paths.items() if path is not None}
+        return {name: path for name, path in paths.items() if path is not None}
 
     @property
     def for_people(self) -> bool:
@@ -181,34 +183,28 @@ class Output:
         if self.for_people and text and not self.quiet:
             click.echo(one_line(text))
 
-    def deliver(
-        self,
-        answer: Answer,
-        report: str | None = None,
-        more: dict[str, Any] | None = None,
-    ) -> None:
+    def deliver(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
         """Write an answer to all places where it is wanted: page, JSON, CSV and terminal.
 
         ``more`` is what JSON says besides, before the answer.
         """
-        if report is not None:
-            from toruscast.answers.html import write_page
-
+        if self.report is not None:
             command = shlex.join(["toruscast", *sys.argv[1:]])
             with working("Writing the report"):
-                write_page(answer, report, inputs=[("command", command)])
-        self.write({**(more or {}), **answer.content}, answer.rows)
-        if self.for_people:
-            from toruscast.answers.terminal import show
+                answers.html.write_page(answer, self.report, inputs=[("command", command)])
+        self.save(answer, more)
+        self.show(answer)
 
-            show(answer, self.console(), self.verbose)
-
-    def write(self, content: dict[str, Any], table: pd.DataFrame, *, index: bool = False) -> None:
-        """Write JSON and CSV where they are wanted."""
-        self.write_json(content)
+    def save(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
+        """Write an answer as JSON and CSV where they are wanted."""
+        self.write_json({**(more or {}), **answer.content})
         if self.csv_path is not None:
-            text = table.to_csv(index=index, lineterminator="\n")
-            write_text(text, self.csv_path)
+            write_text(answer.table.to_csv(index=False, lineterminator="\n"), self.csv_path)
+
+    def show(self, answer: answers.blocks.Answer) -> None:
+        """Print an answer, if stdout is free for people."""
+        if self.for_people:
+            answers.terminal.show(answer, self.console(), self.verbose)
 
     def write_json(self, content: dict[str, Any]) -> None:
         """Write JSON where it is wanted."""
@@ -228,6 +224,15 @@ class Output:
         """
         with bar_on_stderr(what, self.quiet, count) as move:
             yield move
+
+
+@dataclass(frozen=True)
+class PageOutput(Output):
+    """Output that may also be a page."""
+
+    report: str | None = option(
+        "Write the answer with its pictures as one file for a browser.", "FILE.html"
+    )
 
 
 def _as_shown(content: Any) -> Any:
@@ -252,10 +257,7 @@ def write_text(text: str, path: str) -> None:
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table, the index among the columns where it has a name."""
     named = table.reset_index() if table.index.name else table
-    rows: list[dict[str, Any]] = [
-        dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)
-    ]
-    return rows
+    return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
 def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = False) -> None:
@@ -266,7 +268,6 @@ def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = Fa
     InputError
         As `check_target`, or if the suffix is not one of these.
     """
-    from toruscast.errors import InputError
     from toruscast.mapping.formats import check_target
 
     target = check_target(path, text=text)
@@ -283,8 +284,6 @@ def check_folder(folder: str) -> None:
     InputError
         If it is empty, something else than a folder, or cannot be made.
     """
-    from toruscast.errors import InputError
-
     if not folder:
         raise InputError("cannot be written", found="an empty path", expected="a folder")
     try:

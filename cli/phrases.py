@@ -1,12 +1,10 @@
-"""What several commands say besides their tables: their setting, occupancy, and the report."""
+"""What several commands say besides their tables: their setting and occupancy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from toruscast.units import nbytes
 from toruscast.wording import counted, printable
@@ -15,10 +13,10 @@ if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus
 
     from .inputs import LoadedTraffic
-    from .records import Traffic
+    from .options import Traffic
 
 # Share of the bytes that are left out.
-_WORTH_SAYING = 0.001
+_NOTABLE = 0.001
 
 
 def application_line(application: LoadedTraffic) -> str:
@@ -43,7 +41,7 @@ def application_line(application: LoadedTraffic) -> str:
         line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
     left = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
     left_out = left / max(float(comm.nbytes.sum()), 1e-300)
-    if left_out >= _WORTH_SAYING:
+    if left_out >= _NOTABLE:
         line += (
             f"; {100 * left_out:.2g} % of them in edges of less than half a message, not simulated"
         )
@@ -124,8 +122,6 @@ class Occupancy:
         return mapping
 
     def __str__(self) -> str:
-        from toruscast.wording import counted
-
         alike = len(self.tasks) == 1
         text = f"{counted(self.tasks[0], 'task') if alike else f'{_to(self.tasks)} tasks'} a node"
         if self.used == [self.n_nodes]:
@@ -139,23 +135,3 @@ def _range(values: list[int]) -> list[int]:
 
 def _to(ends: list[int]) -> str:
     return " to ".join(map(str, ends))
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def report_option(function: F) -> F:
-    """Add the page to write."""
-    return click.option(
-        "--report",
-        metavar="FILE.html",
-        help="Write the answer with its pictures as one file for a browser.",
-    )(function)
-
-
-def check_page(path: str | None) -> None:
-    """Raise before the work what writing the page would raise after it."""
-    if path is not None:
-        from toruscast.answers import html
-
-        html.check_page(path)

@@ -9,12 +9,63 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+import toruscast as tc
+from toruscast.errors import InputError
 from toruscast.wording import closest
-
-from .simulate.options import read_seconds
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus
+
+
+_EXPONENTS = {"s": 0, "": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12}
+_TIME = re.compile(r"([0-9.]+(?:e[-+]?[0-9]{1,3})?)\s*([mun\u00b5p]?s|)", re.I)
+
+
+def read_seconds(text: str) -> float:
+    """Return a time in seconds; units from ``s`` to ``ps``, seconds without one.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a time.
+
+    Examples
+    --------
+    >>> read_seconds("5us"), read_seconds("0.25")
+    (5e-06, 0.25)
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    exponent = _EXPONENTS[match[2].lower().replace("\u00b5", "u")]
+    number, _, power = match[1].lower().partition("e")
+    return float(f"{number}e{int(power or 0) + exponent}")
+
+
+def read_time(text: str, name: str, option: str = "") -> float:
+    """Return the time that is given as ``name``, in seconds.
+
+    Raises
+    ------
+    InputError
+        If it is no time, or a number so large that it lacks its unit.
+
+    Examples
+    --------
+    >>> read_time("1", "--interval")
+    Traceback (most recent call last):
+        ...
+    toruscast.errors.InputError: --interval without a unit: found 1, expected 1us, 1ns or 1s
+    """
+    try:
+        value = read_seconds(text)
+    except ValueError:
+        expected = "a time such as 90ns, 1us or 2.5e-6"
+        raise InputError(f"{option}bad {name}", found=text, expected=expected) from None
+    if text[-1:].isdigit() and value >= _LONG:
+        expected = f"{text}us, {text}ns or {text}s"
+        raise InputError(f"{option}{name} without a unit", found=text, expected=expected)
+    return value
 
 
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
@@ -38,10 +89,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     >>> change_network(Torus((4, 4)), ["order=1,0", "zones=0/1", "bandwidth=1e9,2e9"]).order
     (1, 0)
     """
-    from toruscast.errors import InputError
-    from toruscast.mapping import Network
-
-    everything = [field.name for field in fields(Network)] + list(_OF_THE_TORUS)
+    everything = [field.name for field in fields(tc.Network)] + list(_OF_THE_TORUS)
     known = [key for key in everything if key not in unused]
     values: dict[str, object] = {}
     for change in changes:
@@ -74,8 +122,6 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
 
 def _dimensions(key: str, text: str) -> tuple[int, ...]:
     """Numbers of dimensions, separated by commas."""
-    from toruscast.errors import InputError
-
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 3 for part in parts):
         raise InputError(
@@ -106,21 +152,7 @@ def _bytes(key: str, text: str) -> object:
 
 def _seconds(key: str, text: str) -> object:
     """A time with its unit; without one only where it can be nothing but seconds."""
-    from toruscast.errors import InputError
-
-    try:
-        value = read_seconds(text)
-    except ValueError:
-        raise InputError(
-            f"--network: bad {key}", found=text, expected="a time such as 90ns, 1us or 2.5e-6"
-        ) from None
-    if text[-1:].isdigit() and value >= _LONG:
-        raise InputError(
-            f"--network: {key} without a unit",
-            found=text,
-            expected=f"{text}us, {text}ns or {text}s",
-        )
-    return value
+    return read_time(text, key, "--network: ")
 
 
 def _plain(key: str, text: str) -> object:
@@ -136,7 +168,7 @@ def _first(text: str, *readers: Callable[[str], object]) -> object:
     return text
 
 
-# A constant of a network that is longer than this many seconds lacks its unit.
+# A time of a network that is longer than this many seconds lacks its unit.
 _LONG = 1e-3
 # Of the torus, but of the same kind for whoever sets them.
 _OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
@@ -166,14 +198,11 @@ def only_nodes(torus: Torus, path: str) -> Torus:
     InputError
         If the file cannot be read, or a line holds no node of the torus.
     """
-    from toruscast.errors import InputError
     from toruscast.mapping.formats.source import read_text
 
     text = read_text(path)
     if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
-        from toruscast.mapping.formats import read_hosts
-
-        ours = set(read_hosts(path, torus).node.tolist())
+        ours = set(tc.read_hosts(path, torus).node.tolist())
         return torus.without(nodes=sorted(set(range(torus.n_nodes)) - ours))
     column: int | None = None
     nodes: dict[int, int] = {}
@@ -225,7 +254,6 @@ def change_links(torus: Torus, path: str) -> Torus:
     InputError
         If the file cannot be read, or a line names no link, or no bandwidth that it can have.
     """
-    from toruscast.errors import InputError
     from toruscast.mapping.formats.source import read_text
 
     slow: dict[int, float] = {}
@@ -257,8 +285,6 @@ def change_links(torus: Torus, path: str) -> Torus:
 
 
 def _link_bandwidth(word: str) -> float:
-    from toruscast.errors import InputError
-
     try:
         return float(word)
     except ValueError:
@@ -273,8 +299,6 @@ def read_fixed(words: Sequence[str]) -> dict[int, int]:
     InputError
         If a word is not such, or a task stands twice.
     """
-    from toruscast.errors import InputError
-
     fixed: dict[int, int] = {}
     for word in words:
         match = re.fullmatch("([0-9]{1,9})=([0-9]{1,9})", word.strip())
@@ -306,8 +330,6 @@ def put(
 
 def check_fixed(mappings: Sequence[TaskMapping], file: str, fixed: Mapping[int, int]) -> None:
     """Raise, naming the file, if a mapping has a bound task elsewhere."""
-    from toruscast.errors import InputError
-
     for mapping in mappings:
         for task, node in fixed.items():
             if task >= mapping.n_tasks or mapping.node[task] != node:

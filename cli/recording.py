@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from toruscast import __version__
+from toruscast.errors import InputError
 from toruscast.wording import one_line
 
 LOGGER = logging.getLogger("toruscast")
@@ -66,8 +67,6 @@ def begin(verbose: bool, path: str | None) -> None:
     InputError
         If the file cannot be written.
     """
-    from toruscast.errors import InputError
-
     if path is not None:
         if Path(path).is_fifo():
             expected = "a file; -v says on stderr what is done"

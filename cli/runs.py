@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+import toruscast as tc
+
 from .inputs import load_application, load_mappings, load_torus
+from .options import Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output
-from .records import Candidates, SampleSource, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,31 +42,27 @@ def learn_from_runs(
     InputError
         If the application, a mapping or a time is not valid, or there is nothing to learn.
     """
-    from toruscast.training import Runs, learn_runs, needed_level
-
     if source.times is None or source.mappings is None:
         raise click.UsageError("--times and --mappings go together")
     if not traffic.is_given:
         raise click.UsageError("--times needs --comm and --torus")
     refuse("without --times", "number", "samples", "target")
-    runs = Runs.of(source.times)
+    runs = tc.Runs.of(source.times)
     application = load_application(traffic)
     torus = load_torus(traffic)
-    files = Candidates(
-        source.tasks_per_node, source.hosts, source.mapping_form, mappings=source.mappings
-    )
+    files = Candidates(source.form, source.tasks_per_node, source.hosts, mappings=source.mappings)
     mappings = load_mappings(application.workload, torus, files, work.seed)
     missing = len(mappings) - len(runs.names)
     if missing > 0:
         output.message(f"{missing} of {len(mappings)} mappings have no time")
     with output.progress("Simulating what was measured") as progress:
-        found = learn_runs(
+        found = tc.learn_runs(
             application.workload,
             torus,
             mappings,
             runs,
             routing=work.routing,
-            simulate=not names or needed_level(names) > 1,
+            simulate=not names or tc.training.needed_level(names) > 1,
             features=names or None,
             more=more,
             seed=work.seed,
@@ -79,17 +77,16 @@ def scored(
     found: Measured, sets: Mapping[str, Sequence[str]], splits: int, work: Work, output: Output
 ) -> pd.DataFrame:
     """Score the line alone, and with each set of features, on the same splits."""
-    from toruscast.training import TimePredictor, repeated_splits
     from toruscast.training.evaluate.metrics import METRICS_OF_RUNS
     from toruscast.training.measured.measured import line_in
 
     reference = found.model.reference
     models = {f"line in {reference}": line_in(reference)}
     for name, features in sets.items():
-        models[name] = TimePredictor(features, "measured", reference=reference)
+        models[name] = tc.TimePredictor(features, "measured", reference=reference)
     table = found.table.assign(time=found.runs.times)
     with output.progress("Scoring feature sets") as progress:
-        return repeated_splits(
+        return tc.training.repeated_splits(
             table,
             models,
             n_splits=splits,

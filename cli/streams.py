@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import toruscast as tc
+from toruscast.errors import InputError
+from toruscast.memory import available
 from toruscast.units import part_of
 from toruscast.wording import printable, shortened
 
 from .inputs import check_any, is_file, load_application, of_an_iteration, task_grid
+from .options import Traffic
 from .progress import working
-from .records import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,15 +82,14 @@ def load_sent(traffic: Traffic) -> Sent:
 
 
 def _stream(traffic: Traffic) -> GraphStream | None:
-    from toruscast.errors import InputError
-    from toruscast.mapping.formats import stream_comm
     from toruscast.mapping.formats.graphs.build import GraphOptions
     from toruscast.mapping.formats.graphs.parquet import HELD_BYTES, n_rows
-    from toruscast.memory import available
 
     path = traffic.comms[0] if len(traffic.comms) == 1 else None
     # The reader of another format makes its own checks.
-    if path is None or not is_file(path) or traffic.form not in ("auto", "parquet"):
+    if path is None or not is_file(path):
+        return None
+    if traffic.format_of("graph") not in ("auto", "parquet"):
         return None
     edges = n_rows(path)
     if edges <= MOST_HELD and edges * HELD_BYTES <= available():
@@ -101,6 +103,6 @@ def _stream(traffic: Traffic) -> GraphStream | None:
         )
     factor = of_an_iteration(traffic.iterations)
     with working(f"Reading {shortened(printable(path), 40)}", part_of("edges")) as progress:
-        stream = stream_comm(path, columns=traffic.columns, factor=factor, progress=progress)
+        stream = tc.stream_comm(path, columns=traffic.columns, factor=factor, progress=progress)
     check_any(stream.n_messages, path)
     return stream if traffic.grid is None else replace(stream, grid=task_grid(traffic.grid))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -14,35 +15,38 @@ from toruscast.errors import InputError
 from toruscast.mapping.formats.graphs.trace import described, region_of
 
 from .app import FAILED
+from .options import argument, option, sub_command
 
 TRACER = Path(__file__).parents[1] / "mapping" / "trace" / "tracer.c"
 
 
-@click.command("trace")
-@click.argument("words", metavar="-- LAUNCHER... PROGRAM...", nargs=-1, required=True)
-@click.option(
-    "--out",
-    "folder",
-    metavar="FOLDER",
-    default="trace",
-    show_default=True,
-    help="Where the trace goes: a file a rank, written while the program runs.",
-)
-@click.option(
-    "--region",
-    default="iteration",
-    show_default=True,
-    help="What is read of it later: the iteration that repeats, all, what stands between "
-    "MPI_Pcontrol(1) and MPI_Pcontrol(0) (marked), or seconds such as 2.5-4.",
-)
-@click.option(
-    "--mpicc",
-    metavar="COMPILER",
-    default="mpicc",
-    show_default=True,
-    help="The compiler of the MPI library that the program uses; it builds the recorder.",
-)
-def command(words: tuple[str, ...], folder: str, region: str, mpicc: str) -> int:
+@dataclass(frozen=True)
+class Traced:
+    """What is started, and how it is recorded."""
+
+    words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1, required=True)
+    folder: str = option(
+        "Where the trace goes: a file a rank, written while the program runs.",
+        "FOLDER",
+        "--out",
+        default="trace",
+        group="Output",
+    )
+    region: str = option(
+        "What is read of it later: the iteration that repeats, all, what stands between "
+        "MPI_Pcontrol(1) and MPI_Pcontrol(0) (marked), or seconds such as 2.5-4.",
+        default="iteration",
+    )
+    mpicc: str = option(
+        "The compiler of the MPI library that the program uses; it builds the recorder.",
+        "COMPILER",
+        default="mpicc",
+        group="Machine",
+    )
+
+
+@sub_command("trace")
+def command(run: Traced) -> int:
     """Run an MPI program as it is, and record its messages and their order.
 
     \b
@@ -53,6 +57,7 @@ def command(words: tuple[str, ...], folder: str, region: str, mpicc: str) -> int
     before the program. All commands read the folder as a graph with rounds. Exit status: that of
     the program; 1 if nothing was recorded.
     """  # noqa: D301
+    words, folder, region, mpicc = run.words, run.folder, run.region, run.mpicc
     region_of(region)
     place = _empty_folder(folder)
     environment = _environment(place, _built(place, mpicc))

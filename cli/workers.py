@@ -10,16 +10,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from .output import Output
-from .records import Work, is_default
+from toruscast.errors import InputError, WorkersError
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
     from toruscast.typing import Routing
+
+    from .options import Workers
+    from .output import Output
+
+W = TypeVar("W", bound="Workers")
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
 _SYSTEMS = {
@@ -37,11 +42,12 @@ _PATIENCE = 6
 
 
 @contextmanager
-def on_workers(work: Work) -> Iterator[Work]:
+def on_workers(work: W) -> Iterator[W]:
     """Start or find the workers, and give the work with as many jobs as they can do at once."""
     if work.workers is not None and work.cluster is not None:
         raise click.UsageError("--workers or --cluster, not both")
-    if (work.workers or work.cluster) and not is_default("jobs"):
+    source = click.get_current_context().get_parameter_source("jobs")
+    if (work.workers or work.cluster) and source is ParameterSource.COMMANDLINE:
         raise click.UsageError("--jobs is of threads: leave it out with --workers or --cluster")
     if work.workers is not None:
         from joblib import parallel_config
@@ -58,8 +64,6 @@ def on_workers(work: Work) -> Iterator[Work]:
 @contextmanager
 def _cluster(where: str) -> Iterator[int]:
     """Connect to a cluster, or start one, for as long as it is needed; give its threads."""
-    from toruscast.errors import InputError, WorkersError
-
     try:
         from distributed import Client
     except ModuleNotFoundError:
@@ -89,8 +93,6 @@ def _greet(address: str) -> None:
     """Raise unless a scheduler answers in time: a client would wait for long, and speak of it."""
     from distributed.comm import connect
     from distributed.security import Security
-
-    from toruscast.errors import InputError
 
     async def greeting() -> Any:
         how = Security().get_connection_args("client")
@@ -148,7 +150,6 @@ def _version() -> str | None:
 
 def _started(path: str) -> Any:
     """Ask a batch system for the workers that a file describes."""
-    from toruscast.errors import InputError
     from toruscast.files import parse_toml, read_limited
 
     content = parse_toml(read_limited(path, _MOST_BYTES), path)

@@ -1,4 +1,4 @@
-"""Rank orders of a job on Fugaku, ranked by simulated flows.
+"""Rank orders of a job on Fugaku.
 
 ``rank-map-bynode=XYZ`` places a job's ranks node by node, the first letter fastest, and starts
 again when every node has one. ``--vcoordfile`` takes any other placement.
@@ -6,21 +6,17 @@ again when every node has one. ``--vcoordfile`` takes any other placement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
 from toruscast.mapping.machines import tofu_d
 from toruscast.mapping.mesh.layouts import loop, snake
-from toruscast.routing import time_bounds
 from toruscast.validation import machine_shape, whole_number
-
-from .flow import simulate_flows
 
 # Placements that no order of letters gives, as candidates for a vcoordfile: walks over the job's
 # shape, which fold a chain or ring of ranks into it, and what the strategies of this name make.
@@ -80,15 +76,12 @@ def job_torus(
     return box, box.node(np.column_stack([coords[:, :3] - low, coords[:, 3:]]))
 
 
-def rank_orders(
+def job_mappings(
     traffic: Workload | CommGraph,
     shape: Sequence[int],
-    *,
     coords: NDArray[np.int64] | None = None,
-    error: float = 0.01,
-    progress: Callable[[int, int], object] | None = None,
-) -> tuple[pd.DataFrame, dict[str, NDArray[np.int64]]]:
-    """Return the rank orders of a job, the fastest first, and the job's node of each rank.
+) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
+    """Return the rank orders of a job, on the network and in the job's own shape.
 
     Parameters
     ----------
@@ -98,56 +91,39 @@ def rank_orders(
         Nodes that the job asks for, along one to three dimensions.
     coords : ndarray of int, shape (n_nodes, 6), optional
         Their coordinates, as in `job_torus`.
-    error : float
-        As in `simulate_flows`.
-    progress : callable, optional
-        Called with the orders done and those there are.
 
     Returns
     -------
-    table : DataFrame
-        Columns ``order``, ``time`` and ``lower_bound`` (seconds of simulated flows), ``gain`` (the
-        saved part of the default's time) and ``how``: an option of the job, or a vcoordfile.
-    node : dict of ndarray, shape (n_tasks,)
-        The nodes for each name in ``order``.
+    mappings : list of TaskMapping
+        Named as an option of the job, ``rank-map-bynode=XYZ``, the default first; others need a
+        vcoordfile.
+    in_job : dict of TaskMapping
+        The same by name, as a vcoordfile has them.
 
     Examples
     --------
     >>> from toruscast.mapping.patterns import ring
-    >>> table, _ = rank_orders(ring(24, 1e6), (4, 6))
-    >>> table["order"].tolist()[0], len(table)
-    ('loop', 6)
+    >>> mappings, _ = job_mappings(ring(24, 1e6), (4, 6))
+    >>> [mapping.name for mapping in mappings][:3]
+    ['rank-map-bynode=XY', 'rank-map-bynode=YX', 'loop']
     """
     workload = as_workload(traffic)
     torus, place = job_torus(shape, coords)
-    n_tasks, n_nodes = workload.n_tasks, place.size
-    whole_number(n_tasks, "number of tasks", 1)
-    each = -(-n_tasks // n_nodes)
-    default = "XYZ"[: len(tuple(shape))]
+    n_tasks = whole_number(workload.n_tasks, "number of tasks", 1)
+    each = -(-n_tasks // place.size)
+    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
     nodes = {
-        "".join(letters): rank_order(shape, "".join(letters), n_tasks)
-        for letters in permutations(default)
+        f"rank-map-bynode={''.join(letters)}": rank_order(shape, "".join(letters), n_tasks)
+        for letters in permutations("XYZ"[: len(sizes)])
     }
-    nodes |= _walks(machine_shape(shape, (1, 2, 3), "Fugaku job"), n_tasks)
+    nodes |= _walks(sizes, n_tasks)
     if coords is None:
         for name in _STRATEGIES:
             made = strategies.make(name, workload, torus, tasks_per_node=each)
             nodes[name] = made.node.astype(np.int64)
-    rows = []
-    tell = progress or (lambda done, total: None)
-    tell(0, len(nodes))
-    for done, (name, node) in enumerate(nodes.items()):
-        mapping = TaskMapping(place[node], torus, name=name)
-        bound = time_bounds(workload, torus, mapping).total
-        time = max(simulate_flows(workload, torus, mapping, error=error).time, bound)
-        by_file = name in (*_WALKS, *_STRATEGIES)
-        how = "vcoordfile" if by_file else f"rank-map-bynode={name}"
-        rows.append({"order": name, "time": time, "lower_bound": bound, "how": how})
-        tell(done + 1, len(nodes))
-    table = pd.DataFrame(rows)
-    usual = float(table.loc[table["order"] == default, "time"].iloc[0])
-    table.insert(3, "gain", 1 - table["time"] / usual if usual else 0.0)
-    return table.sort_values("time", kind="stable", ignore_index=True), nodes
+    job = Torus(sizes)
+    mappings = [TaskMapping(place[node], torus, name=name) for name, node in nodes.items()]
+    return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
 
 
 def _walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:

@@ -12,7 +12,7 @@ This page lists the machines that `--torus` and `tc.machine` know, and where eac
 ```sh
 toruscast machines
 toruscast machines tpu_v6e:8x16
-toruscast fugaku 4x4x4 --comm lammps-lj-64
+toruscast rank --comm lammps-lj-64 --torus fugaku:4x4x4 --candidates orders
 ```
 
 A machine is its name, alone or with sizes: `tpu_v6e:8x16`. An `m` after a size makes that dimension
@@ -20,8 +20,9 @@ a mesh, if the site or the job decides what wraps; other machines decide that by
 `--network hop_latency=90e-9` changes a number of the network, in Python
 `torus.with_network(hop_latency=90e-9)`. [Add a machine](../guide/add-a-machine.md) shows the TOML
 file of a torus of your own. [Presets beside measurements](../studies/presets.md) compares
-accelerators with public measurements. `toruscast fugaku` ranks the orders in which a job on Fugaku
-can lay out its ranks (`rank-map-bynode`), and writes the best placement as a `vcoordfile`.
+accelerators with public measurements. `--candidates orders` ranks the orders in which the launcher
+of a machine lays out ranks, such as `rank-map-bynode` of a job on Fugaku; `--out best.vcoord`
+writes the best one, and `--coords` takes the nodes of a job that is not contiguous.
 
 A number is *published*, *measured*, or *assumed* where it is not public; *differs* marks a source
 that disagrees. Numbers that a table does not list are the defaults of `Network`.

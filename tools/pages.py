@@ -9,14 +9,17 @@ import collectives_page
 import command_page
 import features_page
 import machines_page
+import questions_page
 
 from toruscast.mapping.formats.page import formats_page
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 PAGES = {
+    "accuracy": questions_page.accuracy,
     "api": api_page.page,
     "collectives": collectives_page.page,
     "command": command_page.page,
+    "duration": questions_page.duration,
     "features": features_page.page,
     "formats": formats_page,
     "machines": machines_page.page,
@@ -25,3 +28,5 @@ PAGES = {
 if __name__ == "__main__":
     for name, page in PAGES.items():
         (FOLDER / f"{name}.md").write_text(page(), encoding="utf-8")
+    picture = FOLDER.parent / "figures/accuracy.svg"
+    picture.write_text(questions_page.accuracy_chart(), encoding="utf-8")

@@ -7,17 +7,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import click
 
+import toruscast as tc
+from toruscast.errors import InputError
+from toruscast.units import percent, seconds
+
+from ..mapping_files import OUT_FORMAT
+from ..options import ABOVE_0, check_format_of_hosts, option
 from ..output import Output, check_folder
 
-if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping
-    from toruscast.training import Plan
-
-# Runs that a script makes at most unless told otherwise.
+# Runs that a script makes at most unless another number is given.
 _RUNS = 30
 
 
@@ -25,10 +27,26 @@ _RUNS = 30
 class Launch:
     """Where mappings go, and what runs them."""
 
-    out: str | None = None
-    dialect: str | None = None
-    script: str | None = None
-    timeout: float = 3600.0
+    GROUP: ClassVar = "Output"
+    out: str | None = option(
+        "Write the next mappings here; the best, once the runs are enough.", "FOLDER"
+    )
+    out_format: str | None = option(OUT_FORMAT, "NAME")
+    script: str | None = option(
+        "RUNS THIS COMMAND for each mapping that is chosen, {map} being its file, which needs "
+        "no quotes. It prints its seconds last, such as 1.25 or 'elapsed: 1.25 s'; they go to "
+        "--times. A run that was ended goes on when the same command is given again.",
+        "'CMD {map}'",
+        "--run",
+        group="Work",
+    )
+    timeout: float = option(
+        "Seconds after which a run of --run is ended.",
+        "S",
+        default=3600.0,
+        type=ABOVE_0,
+        group="Work",
+    )
 
     def check(self, times: str | None, hosts: str | None) -> None:
         """Raise early what would be raised after the work.
@@ -40,7 +58,6 @@ class Launch:
         InputError
             If the folder cannot be written, or there is no such format.
         """
-        from toruscast.errors import InputError
         from toruscast.mapping.formats.registry import dialect_to_write
         from toruscast.training.plan.script import PLACE, check_command
 
@@ -50,16 +67,15 @@ class Launch:
             raise click.UsageError(f"--run needs {PLACE}, the file of the mapping")
         if self.script is not None:
             check_command(self.script)
-        if self.dialect is not None:
+        if self.out_format is not None:
             if self.script is None and self.out is None:
-                raise click.UsageError("--dialect needs --out or --run")
-            if dialect_to_write("mapping", "", self.dialect).on_hosts and hosts is None:
-                expected = "add --hosts FILE, a CSV such as host,x,y,z"
-                raise InputError(f"{self.dialect} needs host names", expected=expected)
+                raise click.UsageError("--out-format needs --out or --run")
+            chosen = dialect_to_write("mapping", "", self.out_format)
+            check_format_of_hosts(chosen.name, chosen.on_hosts, hosts)
         if self.out is not None:
             check_folder(self.out)
 
-    def check_names(self, mappings: Sequence[TaskMapping], times: str | None) -> None:
+    def check_names(self, mappings: Sequence[tc.TaskMapping], times: str | None) -> None:
         """Raise early where files of these names cannot be written, or one is the file of runs.
 
         Raises
@@ -67,7 +83,6 @@ class Launch:
         InputError
             If it is so.
         """
-        from toruscast.errors import InputError
         from toruscast.mapping.formats.times import check_appendable
         from toruscast.training.forecast.answer import names_of
 
@@ -85,7 +100,7 @@ class Launch:
                 raise InputError("file of runs would be overwritten", file=times, found=found)
 
     def write(
-        self, mapping: TaskMapping, name: str, folder: Path, hosts: str | None
+        self, mapping: tc.TaskMapping, name: str, folder: Path, hosts: str | None
     ) -> tuple[Path, str]:
         """Write a mapping under its name into a folder.
 
@@ -94,24 +109,24 @@ class Launch:
         tuple of Path and str
             The file, and how it is used; empty where that needs no word.
         """
-        from toruscast.mapping.formats import folder_to_fill, write_mapping
+        from toruscast.mapping.formats import folder_to_fill
 
         with folder_to_fill(folder):
             file = folder / f"{name}{self._suffix}"
-            return file, write_mapping(mapping, file, self.dialect, hosts=hosts)
+            return file, tc.write_mapping(mapping, file, self.out_format, hosts=hosts)
 
     @property
     def _suffix(self) -> str:
         from toruscast.mapping.formats.registry import dialect_of
 
-        if self.dialect is None:
+        if self.out_format is None:
             return ".map"
-        known = dialect_of(self.dialect, "mapping").suffixes
+        known = dialect_of(self.out_format, "mapping").suffixes
         return next((each for each in known if each.startswith(".")), ".txt")
 
     def drive(
         self,
-        made: Plan,
+        made: tc.training.Plan,
         times: str,
         hosts: str | None,
         *,
@@ -122,7 +137,6 @@ class Launch:
         """Run the script until the runs are enough, and say how each of them went."""
         from toruscast.training.plan.run_loop import drive, folder_of, take_left
         from toruscast.training.plan.script import Script
-        from toruscast.units import percent, seconds
 
         script = Script(self.script or "", folder_of(times), self.timeout)
         if script.is_running():
@@ -134,7 +148,7 @@ class Launch:
         limit = _RUNS if most is None else most
         with output.progress("Running") as progress:
 
-            def told(name: str, time: float) -> None:
+            def say(name: str, time: float) -> None:
                 standing = made.standing
                 output.message(
                     f"run {made.n_runs}: {name} took {seconds(time)}; {standing.best} leads, "
@@ -142,18 +156,10 @@ class Launch:
                 )
                 progress(made.n_runs, limit)
 
-            def write(mapping: TaskMapping, folder: Path) -> Path:
+            def write(mapping: tc.TaskMapping, folder: Path) -> Path:
                 # Whatever the script does with the path, no shell takes a part of it for a word.
                 name = re.sub(r"^\.|[^\w.,=@%+-]", "_", made.name_of(mapping), flags=re.ASCII)
                 return self.write(mapping, name, folder, hosts)[0]
 
             progress(made.n_runs, limit)
-            drive(
-                made,
-                script,
-                times,
-                write,
-                most=limit,
-                batch=batch,
-                told=told,
-            )
+            drive(made, script, times, write, most=limit, batch=batch, told=say)

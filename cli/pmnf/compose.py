@@ -2,117 +2,74 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.answers.tables import new_table, print_table
+import toruscast as tc
+from toruscast import answers
 
-from .. import options
+from ..options import argument, option, sub_command
 from ..output import Output, records
-from ..placing_options import POSITIVE
-from ..records import as_record
-from .places import by_name
+from .fitted import by_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toruscast.scaling import Expression, Formula
-
 LEAST_SIZES = 3
-MEASURED = ("error", "median_error", "largest_error")
-LEFT = (
-    "expression",
-    "normal_form",
-    "formula",
-    "latency_formula",
-    "at",
-    "slowest",
-    "stage",
-    "task",
-    "pattern",
-    "composed",
-    "measured",
-)
+_UNITS = {"waited": "\nshare"} | dict.fromkeys(("error", "median_error", "largest_error"), "\n%")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Expressions, models of their tasks, and what is asked about them."""
+
+    expressions: tuple[str, ...] = argument("[EXPRESSION]...", nargs=-1, required=False)
+    task: tuple[str, ...] = option(
+        "Model of a sequential task, such as qsort='0.03899 n log2(n)', or the file that pmnf "
+        "fit --json wrote, of which the call path NAME is taken. May be given again.",
+        "NAME=FORMULA|FILE",
+        default=(),
+        group="Input",
+    )
+    at: tuple[str, ...] = option(
+        "Where to predict; with --range, the other parameters. May be given again.",
+        "NAME=VALUE,..",
+        default=(),
+    )
+    span: str | None = option(
+        "Say which stage is the slowest where in this range.", "NAME=LOW..HIGH", "--range"
+    )
+    workers: int | None = option(
+        "With --at: give N more workers to the slowest stages, and say what each gains.", "N"
+    )
+    against: str | None = option("With --at: the error from this model, in percent.", "FORMULA")
 
 
 @dataclass(frozen=True)
 class Measuring:
     """Whether tasks are measured on this machine, and how."""
 
-    measure: bool = False
-    repetitions: int | None = None
-    sizes: str | None = None
-
-
-_measuring_options = as_record(
-    "measuring",
-    Measuring,
-    click.option(
-        "--measure",
-        is_flag=True,
-        help="Run nop, inc and qsort here, alone and in patterns; fit, compose and compare.",
-    ),
-    click.option(
-        "--repetitions",
-        type=POSITIVE,
-        metavar="N",
-        help="With --measure: runs of each that count.  [default: 5]",
-    ),
-    click.option(
-        "--sizes",
-        metavar="N,N,..",
-        help="With --measure: integers in an item, three sizes at least.  "
+    measure: bool = option(
+        "Run nop, inc and qsort here, alone and in patterns; fit, compose and compare.",
+        default=False,
+        group="Input",
+    )
+    repetitions: int | None = option(
+        "With --measure: runs of each that count.  [default: 5]", "N", group="Input"
+    )
+    sizes: str | None = option(
+        "With --measure: integers in an item, three sizes at least.  "
         "[default: 1024 to 262144, doubled]",
-    ),
-)
+        "N,N,..",
+        group="Input",
+    )
 
 
-@click.command("compose")
-@click.argument("expressions", metavar="[EXPRESSION]...", nargs=-1)
-@click.option(
-    "--task",
-    "tasks",
-    multiple=True,
-    metavar="NAME=FORMULA|FILE",
-    help="Model of a sequential task, such as qsort='0.03899 n log2(n)', or the file that pmnf "
-    "fit --json wrote, of which the call path NAME is taken. May be given again.",
-)
-@click.option(
-    "--at",
-    "places",
-    multiple=True,
-    metavar="NAME=VALUE,..",
-    help="Where to predict; with --range, the other parameters. May be given again.",
-)
-@click.option(
-    "--range",
-    "span",
-    metavar="NAME=LOW..HIGH",
-    help="Say which stage is the slowest where in this range.",
-)
-@click.option(
-    "--workers",
-    type=POSITIVE,
-    metavar="N",
-    help="With --at: give N more workers to the slowest stages, and say what each gains.",
-)
-@click.option(
-    "--against", metavar="FORMULA", help="With --at: the error from this model, in percent."
-)
-@_measuring_options
-@options.output_record
-def compose(
-    expressions: tuple[str, ...],
-    tasks: tuple[str, ...],
-    places: tuple[str, ...],
-    span: str | None,
-    workers: int | None,
-    against: str | None,
-    measuring: Measuring,
-    output: Output,
-) -> None:
+@sub_command("compose")
+def compose(asked: Composed, measuring: Measuring, output: Output) -> None:
     """Compose models of sequential tasks into those of task pools and pipelines.
 
     EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, pipe(EXPRESSION, ...), or a
@@ -127,46 +84,36 @@ def compose(
     """  # noqa: D301
     output.check()
     if measuring.measure:
-        if tasks or places or any(each is not None for each in (span, workers, against)):
+        others = (asked.span, asked.workers, asked.against)
+        if asked.task or asked.at or any(each is not None for each in others):
             raise click.UsageError(
                 "--measure takes no --task, --at, --range, --workers or --against"
             )
-        _measure(output, expressions, measuring)
+        _measure(output, asked.expressions, measuring)
         return
-    if not expressions:
+    if not asked.expressions:
         raise click.UsageError("nothing to compose: expected an EXPRESSION or --measure")
     if measuring.repetitions is not None or measuring.sizes is not None:
         raise click.UsageError("--repetitions and --sizes need --measure")
-    if against is not None and (span is not None or not places):
+    if asked.against is not None and (asked.span is not None or not asked.at):
         raise click.UsageError("--against needs --at, and takes no --range")
-    if span is not None and len(places) > 1:
+    if asked.span is not None and len(asked.at) > 1:
         raise click.UsageError("--range takes one --at, with the other parameters")
-    if workers is not None and (span is not None or len(places) != 1):
+    if asked.workers is not None and (asked.span is not None or len(asked.at) != 1):
         raise click.UsageError("--workers needs one --at, and takes no --range")
-    _compose(output, expressions, tasks, places, span, workers, against)
+    _compose(output, asked)
 
 
-def _compose(
-    output: Output,
-    expressions: tuple[str, ...],
-    tasks: tuple[str, ...],
-    places: tuple[str, ...],
-    span: str | None,
-    workers: int | None,
-    against: str | None,
-) -> None:
-    from toruscast.scaling import composed, replicate, sequential
+def _compose(output: Output, asked: Composed) -> None:
+    import pandas as pd
+
     from toruscast.scaling.composition.stage import check_names
 
-    known: dict[str, Expression] = {}
-    for text in tasks:
-        name, mark, formula = text.partition("=")
-        if not mark or name.strip() in known:
-            found = text if not mark else f"{name.strip()} twice"
-            raise click.UsageError(f"bad --task: found {found}, expected NAME=FORMULA")
-        known[name.strip()] = sequential(name.strip(), _model(name.strip(), formula))
-    programs = [composed(text, known) for text in expressions]
-    reference = None if against is None else sequential("reference", against)
+    known = _tasks(asked.task)
+    programs = [tc.scaling.composed(text, known) for text in asked.expressions]
+    reference = None
+    if asked.against is not None:
+        reference = tc.scaling.sequential("reference", asked.against)
     tables: dict[str, list[dict[str, Any]]] = {
         "models": [
             {
@@ -180,11 +127,11 @@ def _compose(
     }
     models = [*programs, reference] if reference else programs
     parameters = sorted({name for model in models for name in model.parameters})
-    for text in places:
+    for text in asked.at:
         check_names(parameters, by_name(text))
-    if span is not None:
-        name, low, high = _span(span)
-        fixed = by_name(places[0]) if places else {}
+    if asked.span is not None:
+        name, low, high = _span(asked.span)
+        fixed = by_name(asked.at[0]) if asked.at else {}
         tables["pieces"] = [
             {
                 "expression": str(p),
@@ -196,26 +143,38 @@ def _compose(
             for p in programs
             for piece in p.pieces(name, low, high, _of(fixed, p))
         ]
-    elif places:
+    elif asked.at:
         tables["predictions"] = [
-            _prediction(p, text, reference) for p in programs for text in places
+            _prediction(p, text, reference) for p in programs for text in asked.at
         ]
-    if workers is not None:
+    if asked.workers is not None:
         tables["workers"] = []
         for p in programs:
-            better, steps = replicate(p, workers, _of(by_name(places[0]), p))
+            better, steps = tc.scaling.replicate(p, asked.workers, _of(by_name(asked.at[0]), p))
             tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
             output.message(f"{p} with {len(steps)} more workers: {better}")
-    _finish(output, dict(tables), {name: _frame(rows) for name, rows in tables.items()})
+    frames = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    _deliver(output, dict(tables), frames)
 
 
-def _model(name: str, text: str) -> str | Formula:
+def _tasks(texts: tuple[str, ...]) -> dict[str, tc.scaling.Expression]:
+    """Return the models of sequential tasks by name."""
+    known: dict[str, tc.scaling.Expression] = {}
+    for text in texts:
+        name, mark, formula = text.partition("=")
+        if not mark or name.strip() in known:
+            found = text if not mark else f"{name.strip()} twice"
+            raise click.UsageError(f"bad --task: found {found}, expected NAME=FORMULA")
+        model = _model(name.strip(), formula)
+        known[name.strip()] = tc.scaling.sequential(name.strip(), model)
+    return known
+
+
+def _model(name: str, text: str) -> str | tc.scaling.Formula:
     """Return a formula, or that of a file of fitted models."""
-    from toruscast.scaling import read_formulas
-
     if not text.strip().endswith(".json"):
         return text
-    formulas = read_formulas(text.strip())
+    formulas = tc.scaling.read_formulas(text.strip())
     own = [path for path in formulas if path[0] == name] or list(formulas)
     if len(own) > 1:
         raise click.UsageError(
@@ -225,7 +184,9 @@ def _model(name: str, text: str) -> str | Formula:
     return formulas[own[0]]
 
 
-def _prediction(program: Expression, text: str, reference: Expression | None) -> dict[str, Any]:
+def _prediction(
+    program: tc.scaling.Expression, text: str, reference: tc.scaling.Expression | None
+) -> dict[str, Any]:
     at = by_name(text)
     own = _of(at, program)
     row: dict[str, Any] = {"expression": str(program), "at": text}
@@ -237,15 +198,14 @@ def _prediction(program: Expression, text: str, reference: Expression | None) ->
     return row
 
 
-def _of(at: dict[str, float], program: Expression) -> dict[str, float]:
+def _of(at: dict[str, float], program: tc.scaling.Expression) -> dict[str, float]:
     """Values of its parameters; the rest is for other expressions."""
     return {name: value for name, value in at.items() if name in program.parameters}
 
 
 def _measure(output: Output, expressions: tuple[str, ...], measuring: Measuring) -> None:
-    import os
-
     import numpy as np
+    import pandas as pd
 
     from toruscast.scaling.composition.measure import EXPRESSIONS, QUIET, SIZES, compare, measure
     from toruscast.scaling.pmnf.notes import of_points
@@ -281,9 +241,10 @@ def _measure(output: Output, expressions: tuple[str, ...], measuring: Measuring)
         "measurements": records(rows),
     }
     # What does not fit into a terminal is left out from the end.
-    order = ["pattern", *MEASURED, "composed", "measured", "waited"]
-    tables = {"tasks": _frame(models), "comparison": table.reindex(columns=order)}
-    _finish(output, content, {name: frame for name, frame in tables.items() if len(frame)})
+    order = ["pattern", "error", "median_error", "largest_error", "composed", "measured", "waited"]
+    tables = {"tasks": pd.DataFrame(models), "comparison": table.reindex(columns=order)}
+    filled = {name: frame for name, frame in tables.items() if len(frame)}
+    _deliver(output, content, filled)
     for note in of_points(["n"], np.unique(rows[["n"]].to_numpy(float), axis=0), [0]):
         output.message(note)
     disturbed = float((rows["waited"] > QUIET).mean())
@@ -304,28 +265,13 @@ def _span(text: str) -> tuple[str, float, float]:
         raise click.UsageError(f"bad --range: found {text}, expected NAME=LOW..HIGH") from None
 
 
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows)
-
-
-def _finish(output: Output, content: dict[str, Any], tables: dict[str, pd.DataFrame]) -> None:
-    output.write(content, list(tables.values())[-1])
-    if not output.for_people:
-        return
-    console = output.console()
-    for number, frame in enumerate(tables.values()):
-        heads = [_heading(name) for name in frame.columns]
-        view = new_table(*heads, left=tuple(_heading(name) for name in LEFT))
-        for row in frame.itertuples(index=False):
-            view.add_row(*[f"{c:.4g}" if isinstance(c, float) else str(c) for c in row])
-        if number:
-            console.print()
-        print_table(view, console, keep=4)
-
-
-def _heading(name: str) -> str:
-    """Name of a column for people, with its unit."""
-    unit = {"waited": "\nshare"} | dict.fromkeys(MEASURED, "\n%")
-    return name.replace("_", " ") + unit.get(name, "")
+def _deliver(output: Output, content: dict[str, Any], tables: dict[str, pd.DataFrame]) -> None:
+    """Write all tables; CSV has the last of them."""
+    blocks = [
+        answers.blocks.frame_block(
+            frame.rename(columns={name: f"{name}{unit}" for name, unit in _UNITS.items()}), keep=4
+        )
+        for frame in tables.values()
+    ]
+    last = list(tables.values())[-1]
+    output.deliver(answers.blocks.of_table("", *blocks, rows=last, content=content))

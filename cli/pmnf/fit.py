@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
-import click
-
-from .. import options
+from ..options import LEVEL, option, sub_command
 from ..output import Output
-from .measured import MeasuredPart, fitted_tables, measured_options, search_options
-from .places import bounds_at, check_points, place
-from .tables import finish, say
+from .fitted import (
+    MeasuredFile,
+    ModelSearch,
+    RowsShown,
+    bounds_at,
+    check_points,
+    deliver,
+    place,
+    say,
+)
 
-# Applications have tens or hundreds of call paths: few tables are cut short.
-TOP = 100
 
-
-@click.command("fit")
-@options.file_argument
-@search_options
-@measured_options
-@options.top_option(TOP)
-@options.output_record
-def fit(
-    file: str,
-    measured: MeasuredPart,
-    top: int,
-    output: Output,
-    **how: Any,
-) -> None:
+@sub_command("fit")
+def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Output) -> None:
     """Fit a model to every call path and metric of FILE.
 
     Notes on stderr and in the column "notes" say what the measurements cannot tell.
@@ -40,13 +32,12 @@ def fit(
     \b
     toruscast pmnf fit times.txt --csv models.csv
     """  # noqa: D301
-    output.check()
     import pandas as pd
 
-    from toruscast.scaling import FitOptions
     from toruscast.scaling.formula import named
 
-    fitted = fitted_tables(file, measured, FitOptions(**how))
+    output.check()
+    fitted = measured.fit(search)
     table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
     notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
     content: dict[str, Any] = {}
@@ -58,38 +49,28 @@ def fit(
     shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
     if table["predicts_by"].nunique() > 1 or table["predicts_by"].iloc[0] != "formula":
         shown.insert(3, "predicts_by")
-    finish(output, content, table, shown, top, keep=3)
+    deliver(output, table, content, shown, top=view.top, keep=3)
     say(output, notes, list(zip(table["callpath"], table["metric"], strict=True)))
 
 
-@click.command("predict")
-@options.file_argument
-@click.option(
-    "--at",
-    "places",
-    multiple=True,
-    required=True,
-    metavar="NAME=VALUE,..",
-    help="Where to predict: a value for every parameter. May be given again.",
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    metavar="LEVEL",
-    help="Add intervals that should hold the true value with this probability.",
-)
-@search_options
-@measured_options
-@options.top_option(TOP)
-@options.output_record
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where to predict, and how sure."""
+
+    at: tuple[str, ...] = option(
+        "Where to predict: a value for every parameter. May be given again.",
+        "NAME=VALUE,..",
+        default=(),
+        required=True,
+    )
+    interval: float | None = option(
+        "Add intervals that should hold the true value with this probability.", "LEVEL", type=LEVEL
+    )
+
+
+@sub_command("predict")
 def predict(
-    file: str,
-    places: tuple[str, ...],
-    interval: float | None,
-    measured: MeasuredPart,
-    top: int,
-    output: Output,
-    **how: Any,
+    measured: MeasuredFile, where: Elsewhere, search: ModelSearch, view: RowsShown, output: Output
 ) -> None:
     """Fit FILE, and predict every call path and metric elsewhere.
 
@@ -100,56 +81,41 @@ def predict(
     \b
     toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
     """  # noqa: D301
-    output.check()
     import pandas as pd
 
-    from toruscast.scaling import FitOptions
     from toruscast.scaling.pmnf.notes import Note
 
+    output.check()
     rows: list[dict[str, Any]] = []
     notes: list[list[Note]] = []
     said: list[dict[str, Any]] = []
-    search = FitOptions(**how)
-    fitted = fitted_tables(file, measured, search)
+    interval = where.interval
+    fitted = measured.fit(search)
     if interval:
         check_points([models for models, _ in fitted])
     for models, keep in fitted:
         data = models.measurements
-        X = [place(text, data.parameters) for text in places]
+        X = [place(text, data.parameters) for text in where.at]
         values = models.predict(X)
         here = models.notes_at(X)
-        by = models.predicts_by()
-        found = models.notes()
+        by, found = models.predicts_by(), models.notes()
         bounds = bounds_at(models, X, search, interval, keep) if interval else None
         if interval and bounds is None:
             here = [*here, Note("too few points for an interval", str(len(data.points)))]
         notes += [found[k] + here for k in keep]
-        said += [
-            {
-                "callpath": data.callpaths[k],
-                "metric": data.metrics[k],
-                "trusted": models.trusted[k],
-                "predicts_by": models.predicts_by()[k],
-                "notes": found[k] + here,
-            }
-            for k in keep
-        ]
         for row_of, k in enumerate(keep):
-            for m, text in enumerate(places):
-                row: dict[str, Any] = {
-                    "callpath": data.callpaths[k],
-                    "metric": data.metrics[k],
-                    "at": text,
-                    "prediction": float(values[k, m]),
-                    "predicts_by": by[k],
-                }
+            name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
+            kind = {"predicts_by": by[k]}
+            said.append({**name, "trusted": models.trusted[k], **kind, "notes": found[k] + here})
+            for m, text in enumerate(where.at):
+                row: dict[str, Any] = {**name, "at": text, "prediction": float(values[k, m])}
+                row |= kind
                 if interval:
-                    row["low"], row["high"] = (
-                        (float(end[row_of, m]) for end in bounds) if bounds else (nan, nan)
-                    )
+                    ends = (float(e[row_of, m]) for e in bounds) if bounds else (nan, nan)
+                    row["low"], row["high"] = ends
                 rows.append(row)
-    content = {"predictions": rows, "models": said}
     by_points = any(row["predicts_by"] != "formula" for row in rows)
     shown = [name for name in rows[0] if by_points or name != "predicts_by"]
-    finish(output, content, pd.DataFrame(rows), shown, top, keep=len(shown))
+    content = {"predictions": rows, "models": said}
+    deliver(output, pd.DataFrame(rows), content, shown, top=view.top)
     say(output, notes, [(model["callpath"], model["metric"]) for model in said])

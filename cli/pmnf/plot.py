@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
-from .. import options
+from toruscast import answers
+
+from ..options import LEVEL, argument, option, sub_command
 from ..output import Output, check_writable
-from .measured import MeasuredPart, fitted_tables, measured_options, search_options
-from .places import by_name
+from .fitted import MeasuredFile, ModelSearch, by_name
 
 
-@click.command("plot")
-@options.file_argument
-@click.argument("figure", metavar="FIGURE")
-@click.option("--metric", metavar="NAME", help="Only this metric.")
-@click.option(
-    "--at", "fixed", metavar="NAME=VALUE,..", help="Hold these parameters at a measured value."
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    metavar="LEVEL",
-    help="Probability of the band around a curve.",
-)
-@search_options
-@measured_options
-def plot(
-    file: str,
-    figure: str,
-    metric: str | None,
-    fixed: str | None,
-    interval: float,
-    measured: MeasuredPart,
-    **how: Any,
-) -> None:
+@dataclass(frozen=True)
+class ModelFigure:
+    """What is drawn, and where it goes."""
+
+    figure: str = argument("FIGURE", required=True)
+    metric: str | None = option("Only this metric.", "NAME", group="Input")
+    at: str | None = option("Hold these parameters at a measured value.", "NAME=VALUE,..")
+    interval: float = option(
+        "Probability of the band around a curve.", "LEVEL", default=0.9, type=LEVEL
+    )
+
+
+@sub_command("plot")
+def plot(measured: MeasuredFile, drawn: ModelFigure, search: ModelSearch) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
 
     One parameter gives a curve through the measurements with its interval, two give contour lines,
@@ -47,18 +36,15 @@ def plot(
     toruscast pmnf plot times.txt model.svg --callpath main
     toruscast pmnf plot times.txt model.png --callpath main --at n=5000
     """  # noqa: D301
-    from toruscast.answers.drawing import SUFFIXES
     from toruscast.answers.scaling.figure import save_model_figure
-    from toruscast.scaling import FitOptions
 
-    Output().check({"FIGURE": figure})
-    check_writable(figure, SUFFIXES)
-    search = FitOptions(**how)
+    Output().check({"FIGURE": drawn.figure})
+    check_writable(drawn.figure, answers.drawing.SUFFIXES)
     matching = [
         (models, k)
-        for models, keep in fitted_tables(file, measured, search)
+        for models, keep in measured.fit(search)
         for k in keep
-        if metric in (None, models.measurements.metrics[k])
+        if drawn.metric in (None, models.measurements.metrics[k])
     ]
     # A name in full is meant even where it is a part of others.
     named = [m for m in matching if m[0].measurements.callpaths[m[1]] == measured.callpath]
@@ -74,5 +60,5 @@ def plot(
             "choose by --callpath and --metric"
         )
     models, k = matching[0]
-    held = {} if fixed is None else by_name(fixed)
-    save_model_figure(models, k, figure, search, held, interval)
+    held = {} if drawn.at is None else by_name(drawn.at)
+    save_model_figure(models, k, drawn.figure, search.options, held, drawn.interval)

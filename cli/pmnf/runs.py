@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import options
-from ..output import Output, records
-from .measured import MeasuredPart, fitted_tables, measured_options, read_tables, search_options
-from .places import place
-from .tables import finish
+import toruscast as tc
 
-TOP = 100
+from ..options import argument, option, sub_command
+from ..output import Output, records, write_text
+from .fitted import MeasuredFile, ModelSearch, RowsShown, deliver, place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Upper ends of the classes of errors, in percent, as in figure 3 of [Calotoiu18].
 CLASSES = (5, 10, 15, 20)
+_OTHERS = ("callpath", "metric", "repetitions", "mean", "variation")
 
 
-@click.command("variation")
-@options.file_argument
-@measured_options
-@options.top_option(TOP)
-@options.output_record
-def variation(file: str, measured: MeasuredPart, top: int, output: Output) -> None:
+@sub_command("variation")
+def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
     """Say how much the repetitions of each point of FILE differ.
 
     The variation is the standard deviation of the repetitions over their mean.
@@ -31,21 +31,17 @@ def variation(file: str, measured: MeasuredPart, top: int, output: Output) -> No
     \b
     toruscast pmnf variation times.txt
     """  # noqa: D301
-    output.check()
     import pandas as pd
 
-    from toruscast.scaling import variations
-
+    output.check()
     tables = [
         table[table["callpath"].str.contains(measured.callpath or "", regex=False)]
-        for table in map(variations, read_tables(file, measured))
+        for table in map(tc.scaling.variations, measured.read())
     ]
     table = pd.concat(tables, ignore_index=True)
     if table.empty:
         raise click.UsageError(f"no call path contains {measured.callpath}")
-    finish(
-        output, {"points": records(table)}, table, list(table.columns), top, keep=len(table.columns)
-    )
+    deliver(output, table, {"points": records(table)}, top=view.top)
     some = table["variation"].dropna()
     if some.empty:
         output.message("every point was run once: repeat runs to see how much they differ")
@@ -59,15 +55,8 @@ def variation(file: str, measured: MeasuredPart, top: int, output: Output) -> No
         )
 
 
-_OTHERS = ("callpath", "metric", "repetitions", "mean", "variation")
-
-
-@click.command("errors")
-@options.file_argument
-@search_options
-@measured_options
-@options.output_record
-def errors(file: str, measured: MeasuredPart, output: Output, **how: Any) -> None:
+@sub_command("errors")
+def errors(measured: MeasuredFile, search: ModelSearch, output: Output) -> None:
     """Fit FILE, and count the measured points by the error of their model.
 
     Errors are those of the models, and those of the same terms fitted to all points but one.
@@ -75,13 +64,11 @@ def errors(file: str, measured: MeasuredPart, output: Output, **how: Any) -> Non
     \b
     toruscast pmnf errors times.txt
     """  # noqa: D301
-    output.check()
     import numpy as np
     import pandas as pd
 
-    from toruscast.scaling import FitOptions
-
-    fitted = fitted_tables(file, measured, FitOptions(**how))
+    output.check()
+    fitted = measured.fit(search)
     rows: list[dict[str, Any]] = []
     parts = {
         kind: np.concatenate(
@@ -99,44 +86,54 @@ def errors(file: str, measured: MeasuredPart, output: Output, **how: Any) -> Non
             row |= {kind: int(inside.sum()), f"{kind}_share": float(inside.mean())}
         rows.append(row)
     table = pd.DataFrame(rows)
-    finish(output, {"classes": rows}, table, list(table.columns), TOP, keep=len(table.columns))
+    deliver(output, table, {"classes": rows})
 
 
-@click.command("plan")
-@click.argument("file", required=False)
-@click.option(
-    "--values",
-    multiple=True,
-    metavar="NAME=V,V,..",
-    help="Values of a parameter that can be run; again for each parameter.",
-)
-@click.option("--cost", default="1", metavar="FORMULA", help="Of a run, such as 'p' or 'p n'.")
-@click.option(
-    "--together",
-    multiple=True,
-    metavar="NAME,NAME,..",
-    help="A group of parameters whose effects may multiply; again for more.",
-)
-@click.option("--budget", type=float, metavar="COST", help="Largest cost of all runs together.")
-@click.option(
-    "--at",
-    "places",
-    multiple=True,
-    metavar="NAME=VALUE,..",
-    help="With FILE: where predictions are wanted.  [default: four times the largest values]",
-)
-@click.option("--points", metavar="FILE", help="Write the runs of the chosen plan as a CSV table.")
-@options.output_record
-def plan(
-    file: str | None,
-    values: tuple[str, ...],
-    cost: str,
-    together: tuple[str, ...],
-    budget: float | None,
-    places: tuple[str, ...],
-    points: str | None,
-    output: Output,
-) -> None:
+@dataclass(frozen=True)
+class Planned:
+    """Runs that can be made, what they cost, and what they are for."""
+
+    file: str | None = argument("[FILE]", required=False)
+    values: tuple[str, ...] = option(
+        "Values of a parameter that can be run; again for each parameter.",
+        "NAME=V,V,..",
+        default=(),
+        group="Input",
+    )
+    cost: str = option("Of a run, such as 'p' or 'p n'.", "FORMULA", default="1", group="Input")
+    together: tuple[str, ...] = option(
+        "A group of parameters whose effects may multiply; again for more.",
+        "NAME,NAME,..",
+        default=(),
+        group="Input",
+    )
+    budget: float | None = option("Largest cost of all runs together.", "COST")
+    at: tuple[str, ...] = option(
+        "With FILE: where predictions are wanted.  [default: four times the largest values]",
+        "NAME=VALUE,..",
+        default=(),
+    )
+    points: str | None = option(
+        "Write the runs of the chosen plan as a CSV table.", "FILE", group="Output"
+    )
+
+    @property
+    def levels(self) -> dict[str, list[float]]:
+        """The values of each parameter."""
+        levels: dict[str, list[float]] = {}
+        for text in self.values:
+            name, _, rest = text.partition("=")
+            try:
+                levels[name.strip()] = [float(part) for part in rest.split(",")]
+            except ValueError:
+                levels[name.strip()] = []
+            if not levels[name.strip()] or not name.strip():
+                raise click.UsageError(f"bad --values: found {text}, expected NAME=V,V,..")
+        return levels
+
+
+@sub_command("plan")
+def plan(asked: Planned, output: Output) -> None:
     """Say which runs to make.
 
     Without FILE: sets of runs, from the least that a model needs to the whole grid, with their
@@ -147,47 +144,32 @@ def plan(
     toruscast pmnf plan --values p=12,24,36,48,60 --values n=2e3,3e3,4e3,5e3,6e3 --cost p
     toruscast pmnf plan times.txt --at p=1024 --cost p --budget 500
     """  # noqa: D301
-    output.check({"--points": points})
-    levels = {}
-    for text in values:
-        name, _, rest = text.partition("=")
-        try:
-            levels[name.strip()] = [float(part) for part in rest.split(",")]
-        except ValueError:
-            levels[name.strip()] = []
-        if not levels[name.strip()] or not name.strip():
-            raise click.UsageError(f"bad --values: found {text}, expected NAME=V,V,..")
+    output.check({"--points": asked.points})
+    levels, budget = asked.levels, asked.budget
     if budget is not None and not budget > 0:
         raise click.UsageError(f"bad --budget: found {budget:g}, expected a cost above 0")
-    if file is None:
-        if not levels or places:
+    if asked.file is None:
+        if not levels or asked.at:
             raise click.UsageError("without FILE, plan needs --values, and takes no --at")
-        groups = [[part.strip() for part in text.split(",")] for text in together]
-        table, chosen = _plans(levels, cost, groups, budget)
+        table, chosen = _plans(asked)
     else:
-        if together:
+        if asked.together:
             raise click.UsageError("--together takes no FILE")
-        table = chosen = _next(file, levels, cost, budget, places)
-    if points is not None:
-        from ..output import write_text
-
-        write_text(chosen.to_csv(index=False, lineterminator="\n"), points)
-    finish(
-        output, {"plan": records(table)}, table, list(table.columns), TOP, keep=len(table.columns)
-    )
-    if file is None and budget is not None:
+        table = chosen = _next(asked, asked.file)
+    if asked.points is not None:
+        write_text(chosen.to_csv(index=False, lineterminator="\n"), asked.points)
+    deliver(output, table, {"plan": records(table)})
+    if asked.file is None and budget is not None:
         within = table[table["cost"] <= budget]
         output.message(f"the richest plan within {budget:g} is {within['plan'].iloc[-1]}")
 
 
-def _plans(
-    levels: dict[str, list[float]], cost: str, groups: list[list[str]], budget: float | None
-) -> tuple[Any, Any]:
+def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
-    from toruscast.scaling import run_plans
-
-    table, points = run_plans(levels, cost, groups)
+    levels, budget = asked.levels, asked.budget
+    groups = [[part.strip() for part in text.split(",")] for text in asked.together]
+    table, points = tc.scaling.run_plans(levels, asked.cost, groups)
     within = table[table["cost"] <= budget] if budget is not None else table[:1]
     if within.empty:
         raise click.UsageError(
@@ -196,27 +178,17 @@ def _plans(
     return table, pd.DataFrame(points[within["plan"].iloc[-1]], columns=list(levels))
 
 
-def _next(
-    file: str,
-    levels: dict[str, list[float]],
-    cost: str,
-    budget: float | None,
-    places: tuple[str, ...],
-) -> Any:
-    from itertools import product
-
+def _next(asked: Planned, file: str) -> pd.DataFrame:
     import numpy as np
 
-    from toruscast.scaling import FitOptions, next_runs
-
-    fitted = fitted_tables(file, MeasuredPart(), FitOptions())
+    fitted = MeasuredFile(file).fit(ModelSearch())
     if len(fitted) > 1:
         raise click.UsageError(
             f"plan needs call paths measured at the same points: found {len(fitted)} sets"
         )
     models = fitted[0][0]
-    data = models.measurements
-    goal = [place(text, data.parameters) for text in places]
+    data, levels = models.measurements, asked.levels
+    goal = [place(text, data.parameters) for text in asked.at]
     unknown = [name for name in levels if name not in data.parameters]
     if unknown:
         raise click.UsageError(
@@ -226,10 +198,10 @@ def _next(
         levels.get(name) or np.unique(column).tolist()
         for name, column in zip(data.parameters, data.points.T, strict=True)
     ]
-    return next_runs(
+    return tc.scaling.next_runs(
         models,
         goal or 4 * data.points.max(axis=0, keepdims=True),
         list(product(*axes)),
-        cost,
-        budget,
+        asked.cost,
+        asked.budget,
     )

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toruscast.errors import InputError
+
 from ..app import Ended
 from ..output import check_folder, write_text
 from ..recording import json_text
@@ -58,8 +60,6 @@ def check_result_folder(folder: str) -> None:
     InputError
         If the folder cannot be written, or has files of these names that no simulation wrote.
     """
-    from toruscast.errors import InputError
-
     check_folder(folder)
     standing = [name for name in _FILES if (Path(folder) / name).exists()]
     if standing and not set(_ALWAYS).issubset(standing):

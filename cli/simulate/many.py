@@ -1,25 +1,49 @@
-"""``toruscast simulate --mappings``: many mappings packet by packet, ranked by time."""
+"""``toruscast simulate`` of many mappings, as packets or as flows, ranked by time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+import toruscast as tc
+from toruscast import answers
 from toruscast.typing import Routing
 from toruscast.units import part_of
 
 from ..output import Output, records
 from ..phrases import Setting
-from ..timed import Tell, Timed, time_all
 
 if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus, Workload
+    from toruscast.features.reasons import Reasons
+    from toruscast.workers import Task
+
+# Of the network and the torus; without packets they change nothing.
+OF_PACKETS = frozenset(
+    (
+        "buffer_packets",
+        "fifo_packets",
+        "deadlock",
+        "virtual_channels",
+        "arbitration",
+        "deterministic_limit",
+        "reception_ports",
+        "zones",
+        "escape",
+        "rules",
+    )
+)
+_NO_BUFFERS = (
+    "No buffer is ever full: where routers push back on each other, packets take longer "
+    "(simulate without --flows)."
+)
+
+Tell = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """How each of the mappings is simulated."""
+    """How each of the mappings is simulated as packets."""
 
     routing: Routing
     coarsening: int
@@ -29,58 +53,68 @@ class SimulationOptions:
 
 
 @dataclass(frozen=True)
-class SimulatedMapping(Timed):
-    """What came out for a mapping whose messages were sent as packets."""
+class Timed:
+    """What came out for a mapping."""
 
-    coarsening: int
-    change: float
+    time: float
+    phase_times: tuple[float, ...]
+    why: Reasons
+    busiest_link: str | None
+    """Its name; None where nothing leaves a node."""
+    busy: float
+    """Seconds that it takes for its bytes."""
+    coarsening: int = 1
+    change: float = 0.0
     """As in `Simulation`, both."""
 
 
-def rank_simulated(
+def rank_packets(
     setting: Setting,
-    workload: Workload,
-    mappings: Sequence[TaskMapping],
+    mappings: Sequence[tc.TaskMapping],
     how: SimulationOptions,
     jobs: int,
     top: int,
     output: Output,
 ) -> None:
-    """Simulate every mapping, ``jobs`` at once, and write what came out."""
-    from toruscast.answers.timed import answer, ranked
+    """Simulate every mapping packet by packet, ``jobs`` at once, and write what came out."""
     from toruscast.routing.routing import ways_are_open
+    from toruscast.workers import Task
 
-    torus = setting.torus
+    torus, workload = setting.torus, setting.application.workload
+    # Packet-hops as if no packets were merged.
+    hops = [
+        how.iterations * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
+        for mapping in mappings
+    ]
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
-        found = _simulated(workload, torus, mappings, how, jobs, progress)
-    table = ranked(found)
+        one = Task(_send_packets, workload, torus, how)
+        found = _time_all(mappings, hops, one, jobs, progress)
+    table = answers.timed.ranked(found)
     in_order = [found[name] for name in table["mapping"]]
-    content = {
-        **setting.describe(),
+    about: dict[str, object] = {
         "routing": how.routing,
-        "network": asdict(torus.network),
         "error": how.error,
         "iterations": how.iterations,
         "seed": how.seed,
-        "ranking": [
-            {
-                **row,
-                "phase_times": sent.phase_times,
-                "coarsening": sent.coarsening,
-                "change": sent.change,
-            }
-            for row, sent in zip(records(table), in_order, strict=True)
-        ],
     }
+    ranking = [
+        {
+            **row,
+            "phase_times": sent.phase_times,
+            "coarsening": sent.coarsening,
+            "change": sent.change,
+        }
+        for row, sent in zip(records(table), in_order, strict=True)
+    ]
     merged = _merged([sent.coarsening for sent in in_order], how.error)
     output.deliver(
-        answer(
+        answers.timed.answer(
             mappings,
             torus,
             table,
             in_order[0].why,
             setting=f"{setting.of(mappings)}; {how.routing} routing.",
-            content=content,
+            content=_content(setting, about, ranking),
             error=how.error or 0.0,
             top=top,
             estimated=ways_are_open(workload, torus, how.routing),
@@ -90,32 +124,60 @@ def rank_simulated(
     )
 
 
-def _simulated(
-    workload: Workload,
-    torus: Torus,
-    mappings: Sequence[TaskMapping],
-    how: SimulationOptions,
+def rank_flows(
+    setting: Setting,
+    mappings: Sequence[tc.TaskMapping],
+    error: float,
+    seed: int,
     jobs: int,
-    progress: Callable[[int, int], None],
-) -> dict[str, SimulatedMapping]:
-    """Simulate each mapping; progress is told in packet-hops of all, as if none were merged."""
-    from toruscast.features import RoutedTraffic
+    top: int,
+    output: Output,
+) -> None:
+    """Simulate the messages of every mapping as flows, and write what came out."""
     from toruscast.workers import Task
 
-    once = [RoutedTraffic(workload, torus, mapping).packet_hops for mapping in mappings]
-    hops = [how.iterations * number for number in once]
-    return time_all(mappings, hops, Task(_time_one, workload, torus, how), jobs, progress)
+    torus, workload = setting.torus, setting.application.workload
+    sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
+    with output.progress("Simulating", count=part_of("messages")) as progress:
+        one = Task(_send_flows, workload, torus, error)
+        found = _time_all(mappings, [sent] * len(mappings), one, jobs, progress)
+    table = answers.timed.ranked(found)
+    ranking = [{**row, "phase_times": found[row["mapping"]].phase_times} for row in records(table)]
+    output.deliver(
+        answers.timed.answer(
+            mappings,
+            torus,
+            table,
+            found[table["mapping"].iloc[0]].why,
+            setting=f"{setting.of(mappings)}; messages flow, in dimension order.",
+            content=_content(setting, {"error": error, "seed": seed}, ranking),
+            error=error,
+            top=top,
+            dependent=workload.dependent,
+            notes=[_NO_BUFFERS],
+        )
+    )
 
 
-def _time_one(
-    workload: Workload, torus: Torus, how: SimulationOptions, item: tuple[TaskMapping, Tell]
-) -> SimulatedMapping:
+def _content(
+    setting: Setting, about: dict[str, object], ranking: list[dict[str, object]]
+) -> dict[str, object]:
+    network = asdict(setting.torus.network)
+    return {**setting.describe(), "network": network, **about, "ranking": ranking}
+
+
+def _send_packets(
+    workload: tc.Workload,
+    torus: tc.Torus,
+    how: SimulationOptions,
+    item: tuple[tc.TaskMapping, Tell],
+) -> Timed:
     from toruscast.features.reasons import explain
-    from toruscast.simulation import StallError, simulate
+    from toruscast.simulation import StallError
 
     mapping, tell = item
     try:
-        result = simulate(
+        result = tc.simulate(
             workload,
             torus,
             mapping,
@@ -127,7 +189,7 @@ def _time_one(
     why = explain(workload, torus, mapping, routing=how.routing, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / how.iterations
     link = int(busy.argmax())
-    return SimulatedMapping(
+    return Timed(
         result.time,
         result.phase_times,
         why,
@@ -138,16 +200,90 @@ def _time_one(
     )
 
 
+def _send_flows(
+    workload: tc.Workload, torus: tc.Torus, error: float, item: tuple[tc.TaskMapping, Tell]
+) -> Timed:
+    from toruscast.features.reasons import explain
+
+    mapping, tell = item
+    result = tc.simulate_flows(
+        workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
+    )
+    # Flows have no clock: their bound is exact.
+    least = tc.routing.time_bounds(workload, torus, mapping).total
+    why = replace(explain(workload, torus, mapping, n=1), lower_bound=least)
+    links = why.links
+    link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
+    # The error accepted may shorten a time, but not below what it takes at least.
+    time = max(result.time, why.lower_bound)
+    return Timed(time, result.phase_times, why, link, busy)
+
+
 def _merged(coarsening: Sequence[int], error: float | None) -> str:
-    """How many real packets one stands for in the simulations, in a sentence."""
+    """How many real packets one represents in the simulations, in a sentence."""
     most = max(coarsening)
     merged = sum(each > 1 for each in coarsening)
-    stands = f"each simulated packet stands for up to {most} real ones"
+    each_one = f"each simulated packet represents up to {most} real ones"
     if merged == len(coarsening):
-        return f"{stands.capitalize()}."
+        return f"{each_one.capitalize()}."
     if error is None:
         return ""
     others = f"coarser ones would miss the error of {100 * error:.3g} % asked for, or save little."
     if not merged:
         return f"No packets are merged: {others}"
-    return f"In {merged} of {len(coarsening)} simulations {stands}; in the others {others}"
+    return f"In {merged} of {len(coarsening)} simulations {each_one}; in the others {others}"
+
+
+def _time_all(
+    mappings: Sequence[tc.TaskMapping],
+    sizes: Sequence[int],
+    time_one: Task[Timed],
+    jobs: int,
+    progress: Callable[[int, int], None],
+) -> dict[str, Timed]:
+    """Time each mapping, ``jobs`` at once; return them by name.
+
+    ``sizes`` is the work that each of them is. ``time_one`` takes a mapping and a function that is
+    called with how much of it is done.
+    """
+    total = _Total(sizes, progress)
+    found: dict[int, Timed] = {}
+    items = ((mapping, _Part(total, i)) for i, mapping in enumerate(mappings))
+    for i, timed in time_one.each(items, jobs):
+        found[i] = timed
+        total.update(i, sizes[i])
+    return {mapping.name or str(i): found[i] for i, mapping in enumerate(mappings)}
+
+
+class _Total:
+    """How much of all is done."""
+
+    def __init__(self, sizes: Sequence[int], progress: Callable[[int, int], None]) -> None:
+        self.sizes, self.progress = sizes, progress
+        self.done = [0] * len(sizes)
+
+    def update(self, i: int, now: int) -> None:
+        # What begins again does not go back.
+        self.done[i] = max(self.done[i], min(now, self.sizes[i]))
+        self.progress(sum(self.done), sum(self.sizes))
+
+
+class _Part:
+    """Reports how much of one mapping is done, in the process of the bar; in others nothing."""
+
+    def __init__(self, total: _Total, i: int) -> None:
+        self.total, self.i = total, i
+
+    def __call__(self, now: int) -> None:
+        self.total.update(self.i, now)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _silent, ()
+
+
+def _silent() -> Tell:
+    return _say_nothing
+
+
+def _say_nothing(now: int) -> None:
+    pass

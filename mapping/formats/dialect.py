@@ -33,7 +33,7 @@ class Dialect:
     Parameters
     ----------
     name : str
-        What ``--format`` and ``--dialect`` call it; each name stands once for what it holds.
+        What ``--format`` and ``--out-format`` call it; each name stands once for what it holds.
     holds : str
         "graph", "mapping", "torus", "hosts" or "times".
     title : str

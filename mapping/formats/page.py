@@ -36,7 +36,7 @@ Nodes are numbered in C order: the last coordinate varies fastest. Several tasks
     "torus": """## Tori
 
 For `--torus`, `tc.parse_torus` and `tc.read_torus`; `tc.write_torus` writes, and so does
-`toruscast convert --host`. On the command line sizes such as `8x8x8m` and machines such as
+`toruscast convert --machine`. On the command line sizes such as `8x8x8m` and machines such as
 `tpu_v4:4x4x8` do as well, and `--network KEY=VALUE` changes what a file says.
 """,
     "hosts": """## Tables of hosts

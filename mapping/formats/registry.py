@@ -201,7 +201,7 @@ def dialect_to_write(
         if suffix in dialect.suffixes or (file in dialect.suffixes and not file.startswith(".")):
             return dialect
     known = [suffix for dialect in written for suffix in dialect.suffixes]
-    expected = f"{', '.join(known[:-1])} or {known[-1]}; or --dialect (dialect=) with its name"
+    expected = f"{', '.join(known[:-1])} or {known[-1]}; or --out-format (dialect=) with its name"
     raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
 
 
@@ -213,12 +213,11 @@ def _signed(source: Source) -> Dialect | None:
 def _ambiguous(source: Source, fits: Sequence[Dialect]) -> InputError:
     names = [dialect.name for dialect in fits]
     choice = " or ".join(f'format="{name}"' for name in names)
-    option = {"mapping": "--mapping-format"}.get(fits[0].holds, "--format")
     return InputError(
         "fits several formats",
         file=source.path,
         found=" and ".join(f"{dialect.name} ({dialect.title})" for dialect in fits),
-        expected=f"{choice} to say which (on the command line {option})",
+        expected=f"{choice} to say which (on the command line --format)",
     )
 
 

@@ -372,7 +372,7 @@ COORDINATES = Dialect(
     documentation="""
 The number of nodes and of dimensions (`4 2`), then the coordinates of each task on a line, the
 first dimension first; one number more is the node of the switch, here the slot. Where the first
-line may be a place as well, the number of tasks decides, or `--mapping-format`.
+line may be a place as well, the number of tasks decides, or `--format`.
 """,
     example="",
 )

@@ -1,8 +1,10 @@
 # The public names of toruscast, each once. lazy_loader reads this file at run time.
+from . import answers as answers
 from . import datasets as datasets
 from . import features as features
 from . import mapping as mapping
 from . import routing as routing
+from . import scaling as scaling
 from . import simulation as simulation
 from . import training as training
 from .answers.write import write_report as write_report

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from toruscast import InputError
-from toruscast.cli.judged import MOST
+from toruscast.cli.evaluate import MOST
 from toruscast.features import unregister
 from toruscast.training import read_samples
 from toruscast.training.evaluate.metric_evaluation import judge

@@ -60,10 +60,19 @@ def test_the_command_lists_views_and_draws_them(page, tmp_path):
 
     listed = call().stdout.split()
     assert listed == Views(page).names
-    done = call("--out", str(tmp_path / "new"), "--view", "limits", "--form", "png")
+    done = call("--out", str(tmp_path / "new"), "--view", "limits", "--out-format", "png")
     assert done.exit_code == 0
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["limits.png"]
     assert call("--view", "<b>").exit_code == 2
+    done = call("--out", str(tmp_path / "paper"), "--view", "candidate-times", "--size", "3.3in")
+    assert done.exit_code == 0
+    drawn = (tmp_path / "paper/candidate-times.svg").read_text()
+    assert 'width="317"' in drawn
+    words = ("--out", str(tmp_path / "few"), "--view", "candidate-times", "--top", "2")
+    assert call(*words).exit_code == 0
+    few = (tmp_path / "few/candidate-times.svg").read_text()
+    assert few.count("<circle") == 2 < drawn.count("<circle")
+    assert "bad --size" in call("--size", "3.3 inches").stderr
     assert call("--out", str(page)).exit_code == 2
 
 

@@ -74,7 +74,7 @@ BAD = {
     "codesign modls": "unknown command: found modls, expected models",
     "interconnect fitt": "unknown command: found fitt, expected fit",
     "interconnect what-if lsdyna-interconnect --interconnect gige": "found gige, expected GigE",
-    "rank": "Missing option '--torus'",
+    "rank": "missing --comm, or --collective",
     "rank --comm halo.csv --torus 4x4 --nope": "--nope",
     "rank --comm halo.csv --torus 4x4 --candidates x": "--candidates",
     "rank --comm halo.csv --torus 4x4 --top 0": "--top",
@@ -97,7 +97,7 @@ BAD = {
     "rank --comm halo.csv --torus 4x4 --iterations 0": "--iterations",
     "rank --comm lammps-lj-64 --torus 4x4x4 --iterations nan": "bad --iterations: found nan",
     "rank --comm lammps-lj-64 --torus 4x4x4 --iterations inf": "bad --iterations: found inf",
-    "rank --comm halo.csv --torus 4x4 --traffic point_to_point": "halo.csv",
+    "rank --comm halo.csv --torus 4x4 --include point_to_point": "halo.csv",
     "rank --comm halo.csv --torus 2x2 --tasks-per-node 1": "too many tasks",
     "rank --comm halo.csv --torus 4x4 --mappings short.map": "mapping short does not fit",
     "rank --comm halo.csv --torus 4x4 --mappings absent": "absent: no such file or folder",
@@ -232,7 +232,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("error", "code", "message"), FAILURES)
 def test_failed_work_ends_with_one_line(run, monkeypatch, error, code, message):
-    def fail(text):
+    def fail(*_):
         raise error
 
     monkeypatch.setattr("toruscast.cli.simulate.command.load_torus", fail)
@@ -262,7 +262,7 @@ def test_folder_that_cannot_be_filled_is_not_left_behind(run, inputs, monkeypatc
 
 
 def test_warnings_take_one_line(run, monkeypatch):
-    def warn(text):
+    def warn(*_):
         warnings.simplefilter("always")
         warnings.warn("two\nlines", stacklevel=1)
         return Torus((4, 4))
@@ -273,7 +273,7 @@ def test_warnings_take_one_line(run, monkeypatch):
 
 
 def test_traceback_on_request(run, monkeypatch):
-    def fail(text):
+    def fail(*_):
         raise RuntimeError("where")
 
     monkeypatch.setattr("toruscast.cli.simulate.command.load_torus", fail)
@@ -384,7 +384,7 @@ def test_results_may_go_into_a_folder_called_as_an_option(tmp_path, monkeypatch)
 def test_few_tasks_have_few_candidates(run, tmp_path):
     path = tmp_path / "four.txt"
     path.write_text("0 1 5000\n1 2 5000\n2 3 90000\n3 0 5000\n")
-    for command in ("flows", "features", "rank"):
+    for command in ("simulate --flows", "features", "rank"):
         result = run(f"{command} --comm {path} --torus 2x2 --json -")
         told = json.loads(result.stdout)
         assert len(told.get("mappings", told.get("features", told.get("ranking")))) == 24

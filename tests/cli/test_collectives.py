@@ -27,7 +27,9 @@ def test_simulate_takes_a_collective(capsys):
 
 def test_flows_take_a_collective_of_fewer_tasks(capsys):
     words = ["--tasks", "7", "--torus", "4x4", "--candidates", "2", "--json", "-", "--quiet"]
-    code, out, _ = run(capsys, "flows", "--collective", "allreduce/rabenseifner:1MB", *words)
+    code, out, _ = run(
+        capsys, "simulate", "--flows", "--collective", "allreduce/rabenseifner:1MB", *words
+    )
     assert code == 0
     assert json.loads(out)["application"]["tasks"] == 7
 
@@ -58,16 +60,25 @@ def test_what_cannot_run_is_told(capsys):
             "missing --comm, or --collective",
         ),
         (
-            ["flows", "--torus", "4x4", "--collective", "allreduce/rin:1MB"],
+            ["simulate", "--flows", "--torus", "4x4", "--collective", "allreduce/rin:1MB"],
             "expected allreduce/ring",
         ),
-        (["flows", "--torus", "4x4", "--collective", "allreduce/ring"], "bad --collective"),
-        (["flows", "--torus", "4x4", "--collective", "allreduce/ring:1XB"], "bad size: found 1XB"),
         (
-            ["flows", "--torus", "4x4", "--collective", "allreduce/ring:1:9"],
+            ["simulate", "--flows", "--torus", "4x4", "--collective", "allreduce/ring"],
+            "bad --collective",
+        ),
+        (
+            ["simulate", "--flows", "--torus", "4x4", "--collective", "allreduce/ring:1XB"],
+            "bad size: found 1XB",
+        ),
+        (
+            ["simulate", "--flows", "--torus", "4x4", "--collective", "allreduce/ring:1:9"],
             "bad number of ports: found 9",
         ),
-        (["flows", "--torus", "4x4", "--comm", "x", "--tasks", "4"], "--tasks goes with"),
+        (
+            ["simulate", "--flows", "--torus", "4x4", "--comm", "x", "--tasks", "4"],
+            "--tasks goes with",
+        ),
         (["collectives", "allreduce", "--torus", "4x4"], "bad collective"),
         (["collectives", "foo:1MB", "--torus", "4x4"], "unknown collective: found foo"),
     ],

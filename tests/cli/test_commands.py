@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.inputs import load_application
+from toruscast.cli.options import Traffic
 from toruscast.cli.output import Output
-from toruscast.cli.records import Traffic
 from toruscast.features import FEATURES, extract, unregister
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.formats import (
@@ -249,7 +249,7 @@ def test_evaluate_learns_alike_with_a_feature_more(run, folder):
 def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5"
     assert run(f"{line} --check").stderr == ""
-    monkeypatch.setattr("toruscast.cli.rank.command._LONG", 0.0)
+    monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
     assert (
         "minutes of simulation ahead, for 5 mappings; without --check"
         in run(f"{line} --check").stderr
@@ -372,14 +372,14 @@ def test_kinds_of_traffic(run, traffic):
     comm = datasets.load(name, include=traffic)
     content = json.loads(
         run(
-            f"simulate --comm {name} --torus 4x4x4 --mapping identity --traffic {traffic}"
+            f"simulate --comm {name} --torus 4x4x4 --mapping identity --include {traffic}"
             " --iterations 1 --json - --error 0.5"
         ).stdout
     )
     assert content["application"]["edges"] == comm.n_edges
     assert content["application"]["bytes"] == comm.nbytes.sum()
     for source in (name, datasets.path(name)):
-        run(f"convert --traffic {traffic} {source} part.npz")
+        run(f"convert --include {traffic} {source} part.npz")
         assert read_comm("part.npz").equals(comm)
 
 
@@ -784,3 +784,21 @@ def test_options_that_measured_times_exclude(run, folder, tmp_path):
     assert "--times needs --mappings" in run(alone, 2).stderr
     write_times(tmp_path, list(times.items())[:5])
     assert "too few mappings to learn from: found 5" in run(f"rank {given}", 2).stderr
+
+
+def test_a_check_compares_simulated_times(run, tmp_path):
+    """The default order is not simulated before the answer; the headline has its simulated time."""
+    # A ring along 5 i mod 16: tasks in order lie far from their partners.
+    at = [(5 * i) % 16 for i in range(16)]
+    pairs = [(at[i], at[(i + step) % 16]) for i in range(16) for step in (1, 15)]
+    rows = "".join(f"{src},{dst},40960\n" for src, dst in pairs)
+    (tmp_path / "far.csv").write_text(f"src,dst,nbytes\n{rows}")
+    line = f"rank --comm {tmp_path}/far.csv --torus 4x4 --candidates 12 --simulations 1 --check"
+    told = run(f"{line} --json {tmp_path}/answer.json").stdout
+    answer = json.loads((tmp_path / "answer.json").read_text())
+    rows = {row["mapping"]: row for row in answer["ranking"]}
+    best, yours = answer["ranking"][0], rows[answer["default_order"]]
+    less = f"{100 * (1 - best['observed_time'] / yours['observed_time']):.0f} % less"
+    assert yours["time"] != yours["observed_time"]
+    assert less in told.splitlines()[0]
+    assert f"{1e6 * yours['observed_time']:.3g} us" in told.splitlines()[0]

@@ -1,7 +1,6 @@
 """What the command writes is there and can be read; what it cannot use it refuses in one line."""
 
 import gzip
-import importlib
 import json
 import os
 import socket
@@ -79,7 +78,7 @@ def test_a_graph_under_any_suffix_is_read_again_or_refused(tmp_path, dialect, su
 
 
 def test_convert_writes_where_it_says(here):
-    result = run("convert", "ring.edges", "out.bin", "--dialect", "npz")
+    result = run("convert", "ring.edges", "out.bin", "--out-format", "npz")
     assert result.exit_code == 0, result.stderr
     assert np.array_equal(read_comm("out.bin").nbytes, RING.nbytes)
     assert sorted(file.name for file in here.iterdir()) == ["out.bin", "ring.edges"]
@@ -101,12 +100,12 @@ OUTPUTS = [
     "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --json",
     "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --csv",
     "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --report",
-    "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --dialect nodes --out",
-    "search --comm ring.edges --torus 2x2 --seconds 0 --dialect nodes --out",
+    "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --out-format nodes --out",
+    "search --comm ring.edges --torus 2x2 --seconds 0 --out-format nodes --out",
     "features --comm ring.edges --torus 2x2 --candidates 3 --parquet",
     "simulate --comm ring.edges --torus 2x2 --mapping identity --trace",
     "simulate --comm ring.edges --torus 2x2 --mapping identity --links",
-    "convert --dialect edges ring.edges",
+    "convert --out-format edges ring.edges",
     "doctor ring.edges --csv",
     "formats --json",
     "machines --json",
@@ -154,7 +153,7 @@ def test_a_search_that_fails_leaves_no_result(here, monkeypatch, before):
         better(strategies.make("identity", workload.total, torus), 1.0)
         raise MemoryError
 
-    monkeypatch.setattr(importlib.import_module("toruscast.search.search"), "search", failed)
+    monkeypatch.setattr("toruscast.cli.search.tc.search", failed)
     if before:
         (here / "best.map").write_text(before)
     result = run("search", "--comm", "ring.edges", "--torus", "2x2", "--out", "best.map")
@@ -200,7 +199,7 @@ def test_control_characters_reach_no_terminal(here):
         ("rank", *graph, "--mappings", "maps.csv", "--times", "times.csv"),
         ("plan", *graph, "--mappings", "maps.csv", "--times", "times.csv"),
         ("features", *graph, "--mappings", "maps.csv"),
-        ("flows", *graph, "--mappings", "maps.csv"),
+        ("simulate", "--flows", *graph, "--mappings", "maps.csv"),
         ("simulate", *graph, "--mapping", f"{ESCAPE}.map"),
         ("explain", *graph, "--mapping", f"{ESCAPE}.map"),
         ("doctor", f"{ESCAPE}.edges", f"{ESCAPE}.map", "maps.csv", ESCAPE),

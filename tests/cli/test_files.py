@@ -103,17 +103,17 @@ def test_convert_says_how_a_launchers_file_is_used(run, tmp_path, file):
 def test_names_of_hosts_need_their_table_before_the_work(run, tmp_path):
     for line in (
         "rank --comm ring.edges --torus 2x2 --candidates 3 --out best.rankfile",
-        "search --comm ring.edges --torus 2x2 --seconds 0 --out best.txt --dialect slurm",
+        "search --comm ring.edges --torus 2x2 --seconds 0 --out best.txt --out-format slurm",
         "convert --mapping --torus 2x2 best.csv best.hosts",
     ):
         assert "needs host names" in run(line, 2).stderr
     assert (
-        "--dialect needs --out"
-        in run("rank --comm ring.edges --torus 2x2 --dialect flux", 2).stderr
+        "--out-format needs --out"
+        in run("rank --comm ring.edges --torus 2x2 --out-format flux", 2).stderr
     )
     assert (
         "expected rank-order"
-        in run("rank --comm ring.edges --torus 2x2 --out a --dialect rankorder", 2).stderr
+        in run("rank --comm ring.edges --torus 2x2 --out a --out-format rankorder", 2).stderr
     )
 
 
@@ -130,8 +130,8 @@ def test_the_best_goes_to_a_launchers_file(run, tmp_path, command):
 def test_a_name_of_the_format_decides_between_two(run, tmp_path):
     (tmp_path / "MPICH_RANK_ORDER").write_text("0,2,3,1\n")
     line = "convert --mapping --torus 2x2 MPICH_RANK_ORDER best.csv"
-    assert "on the command line --mapping-format" in run(line, 2).stderr
-    run(f"{line} --mapping-format rank-order")
+    assert "on the command line --format" in run(line, 2).stderr
+    run(f"{line} --format rank-order")
     assert read_mapping(tmp_path / "best.csv", Torus((2, 2))).node.tolist() == [0, 3, 1, 2]
 
 
@@ -151,20 +151,22 @@ def test_words_of_a_machine(run, tmp_path):
 
 
 def test_convert_writes_tori(run, tmp_path):
-    told = run("convert --host bluegene_q:32 mine.toml --network hop_latency=90ns").stdout
+    told = run("convert --machine bluegene_q:32 mine.toml --network hop_latency=90ns").stdout
     assert "mine.toml: bluegene_q 2x2x2x2x2, 32 nodes" in told
     expected = machine("bluegene_q:32").with_network(hop_latency=90e-9)
     assert read_torus(tmp_path / "mine.toml") == expected
     assert "torusXD 5 2 2 2 2 2" in (
-        run("convert --host mine.toml a.tgt") and (tmp_path / "a.tgt").read_text()
+        run("convert --machine mine.toml a.tgt") and (tmp_path / "a.tgt").read_text()
     )
-    assert "Scotch has no such torus" in run("convert --host 4x4m a.tgt", 2).stderr
-    assert "--mapping and --host exclude" in run("convert --host --mapping 4x4 a.tgt", 2).stderr
+    assert "Scotch has no such torus" in run("convert --machine 4x4m a.tgt", 2).stderr
+    assert (
+        "--mapping and --machine exclude" in run("convert --machine --mapping 4x4 a.tgt", 2).stderr
+    )
 
 
 @pytest.mark.parametrize("file", ["torus.tgt", "torus.xml", "torus.yml", "torus.textproto"])
 def test_a_torus_of_another_tool_is_a_torus(run, tmp_path, file):
-    run(f"convert --host 2x4 {file}")
+    run(f"convert --machine 2x4 {file}")
     found = json.loads(
         run(f"features --comm ring.edges --torus {file} --candidates 2 --json -").stdout
     )

@@ -1,4 +1,4 @@
-"""`toruscast flows`: mappings ranked as the flow-level simulator times them."""
+"""`toruscast simulate --flows`: mappings ranked as the flow-level simulator times them."""
 
 import io
 import json
@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.flows import OF_PACKETS
+from toruscast.cli.simulate.many import OF_PACKETS
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns, strategies
 from toruscast.mapping.formats import write_comm, write_mapping
 from toruscast.routing import time_bounds
@@ -21,7 +21,7 @@ from toruscast.units import part_of
 TORUS = Torus((4, 4))
 LONG = patterns.halo_2d((4, 4), 2**20)
 SECOND = CommGraph(16, [0, 5, 6], [5, 2, 1], [9e6, 4e6, 1e5], [3, 1, 1])
-LINE = "flows --comm long.csv --torus 4x4"
+LINE = "simulate --flows --comm long.csv --torus 4x4"
 FEW = f"{LINE} --candidates 6"
 COLUMNS = ["rank", "mapping", "time", "lower_bound", "over_bound", "busiest_link", "busy_share"]
 
@@ -132,7 +132,7 @@ def test_what_is_shown_to_people(run):
 )
 def test_the_others_as_fast_are_counted(run, error, near, end):
     write_comm(patterns.halo_2d((16, 1), 2**20), "ring.csv")
-    line = f"flows --comm ring.csv --torus 4x4 --candidates 6 --error {error}"
+    line = f"simulate --flows --comm ring.csv --torus 4x4 --candidates 6 --error {error}"
     times = pd.read_csv(io.StringIO(run(f"{line} --csv -").stdout))["time"]
     assert (times <= (1 + error) * times[0]).sum() == near + 1
     assert end in in_a_line(run(line).stdout)
@@ -149,7 +149,7 @@ def test_no_time_lies_below_its_bound(run):
 def test_mappings_that_hardly_differ(run, tmp_path):
     # A task's software takes as long wherever its messages go.
     (tmp_path / "tiny.txt").write_text("".join(f"{i} {(i + 5) % 16} 32 8\n" for i in range(16)))
-    line = "flows --comm tiny.txt --torus 4x4 --candidates 5 --network overhead=1ms"
+    line = "simulate --flows --comm tiny.txt --torus 4x4 --candidates 5 --network overhead=1ms"
     text = in_a_line(run(line).stdout)
     assert "4 of 4 others lie within 1 % of it, the error accepted." in text
     assert "the mapping hardly matters here." in text
@@ -164,7 +164,7 @@ def test_given_mappings(run):
 
 
 def test_where_nothing_leaves_a_node(run):
-    line = "flows --comm node.txt --torus 1 --tasks-per-node 2 --candidates 1"
+    line = "simulate --flows --comm node.txt --torus 1 --tasks-per-node 2 --candidates 1"
     row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
     assert row["busiest_link"] is None
     assert row["busy_share"] == 0
@@ -176,7 +176,7 @@ def test_where_nothing_leaves_a_node(run):
 def test_what_takes_no_time(run, tmp_path):
     # Nothing to divide by.
     (tmp_path / "free.txt").write_text("0 1 0 1\n2 3 0 1\n")
-    line = "flows --comm free.txt --torus 1 --network overhead=0 --candidates 1"
+    line = "simulate --flows --comm free.txt --torus 1 --network overhead=0 --candidates 1"
     row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
     assert (row["time"], row["lower_bound"], row["over_bound"]) == (0, 0, None)
     told = in_a_line(run(line).stdout)
@@ -231,7 +231,7 @@ def test_a_constant_changes_the_time_or_is_refused(run, tmp_path, key):
     write_comm(MIXED, tmp_path / "mixed.csv")
     nodes = ",".join(map(str, TRIPLES.node))
     (tmp_path / "triples.csv").write_text(f"triples,{nodes}\n")
-    line = "flows --comm mixed.csv --torus 4x2 --mappings triples.csv --error 0 --json -"
+    line = "simulate --flows --comm mixed.csv --torus 4x2 --mappings triples.csv --error 0 --json -"
     line += "".join(f" --network {other}" for other in BESIDES.get(key, ()))
     changed = f"{line} --network {key}={CHANGED[key]}"
     if key in OF_PACKETS:
@@ -253,12 +253,12 @@ def test_a_constant_changes_the_time_or_is_refused(run, tmp_path, key):
 
 
 BAD = {
-    f"{LINE} --error 1": "bad --error: found 1, expected from 0 to less than 1",
+    f"{LINE} --error 1": "bad --error: found 1, expected above 0 and below 1",
     f"{LINE} --error -0.1": "bad --error: found -0.1",
     f"{LINE} --error nan": "bad --error: found nan",
     f"{LINE} --error inf": "bad --error: found inf",
     f"{LINE} --error soon": "'soon' is not a valid float",
-    f"{LINE} --routing adaptive": "No such option '--routing'",
+    f"{LINE} --routing adaptive": "--routing goes without --flows",
     f"{LINE} --dependent": "--dependent needs several --comm",
     f"{LINE} --comm few.txt": "phases differ in their number of tasks: found 16 in long.csv and 2",
     f"{LINE} --comm absent.csv": "absent.csv: no such file",
@@ -276,10 +276,10 @@ BAD = {
     f"{LINE} --csv long.csv": "--csv and --comm name the same file",
     f"{LINE} --mappings one.map --json one.map": "--json and --mappings name the same file",
     f"{LINE} --csv no/out.csv": "no/out.csv: cannot be written",
-    "flows --torus 4x4": "missing --comm, or --collective",
-    "flows --comm long.csv --torus 2x2 --tasks-per-node 1": "too many tasks",
-    "flows --comm silent.txt --torus 4": "silent.txt: communication graph without a message",
-    "flows --comm half.txt --torus 4": "half.txt: at most half a message on every edge",
+    "simulate --flows --torus 4x4": "missing --comm, or --collective",
+    "simulate --flows --comm long.csv --torus 2x2 --tasks-per-node 1": "too many tasks",
+    "simulate --flows --comm silent.txt --torus 4": "silent.txt: communication graph without",
+    "simulate --flows --comm half.txt --torus 4": "half.txt: at most half a message on every edge",
 }
 
 
@@ -311,4 +311,4 @@ def test_progress_counts_the_messages_of_all_mappings(run, told):
 
 
 def test_simulate_points_to_flows(run):
-    assert "'toruscast flows'" in in_a_line(run("simulate --help").stdout)
+    assert "--flows" in in_a_line(run("simulate --help").stdout)

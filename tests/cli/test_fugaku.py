@@ -1,4 +1,4 @@
-"""Rank orders of a job on Fugaku."""
+"""Orders of ranks that a launcher offers: jobs on Fugaku, blocks of Blue Gene."""
 
 import json
 from itertools import product
@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from toruscast.cli import main
+from toruscast.mapping import Torus
 from toruscast.mapping.patterns import halo_3d, ring
-from toruscast.simulation.rank_orders import job_torus, rank_order, rank_orders
+from toruscast.simulation import simulate_flows
+from toruscast.simulation.rank_orders import job_mappings, job_torus, rank_order
 
 
 def run(capsys, *words):
@@ -29,17 +31,19 @@ def test_orders_as_the_system_lays_ranks_out():
         assert rank_order(shape, order, 30).tolist() == expected + expected[:6]
 
 
-def test_the_order_of_the_application_wins():
+def test_the_order_of_the_application_is_faster():
     # Ranks of the halo run fastest along its last dimension, of 8 as Z has.
     comm = halo_3d((4, 6, 8), 1e6)
-    table, nodes = rank_orders(comm, (4, 6, 8))
-    assert table["order"].iloc[0] in ("ZYX", "bisect-refined", "greedy-heaviest")
-    times = table.set_index("order")["time"]
-    assert times["ZYX"] < times["XYZ"]
-    gain = table.set_index("order")["gain"]
-    assert gain["XYZ"] == 0
-    assert gain["ZYX"] == pytest.approx(1 - times["ZYX"] / times["XYZ"])
-    assert sorted(nodes["ZYX"].tolist()) == list(range(192))
+    mappings, in_job = job_mappings(comm, (4, 6, 8))
+    found = {each.name: each for each in mappings}
+    torus, _ = job_torus((4, 6, 8))
+    time = {
+        order: simulate_flows(comm, torus, found[f"rank-map-bynode={order}"]).time
+        for order in ("XYZ", "ZYX")
+    }
+    assert time["ZYX"] < time["XYZ"]
+    assert sorted(in_job["rank-map-bynode=ZYX"].node.tolist()) == list(range(192))
+    assert in_job["rank-map-bynode=ZYX"].torus == Torus((4, 6, 8))
 
 
 def test_nodes_that_are_not_contiguous():
@@ -49,51 +53,82 @@ def test_nodes_that_are_not_contiguous():
     assert torus.shape == (4, 1, 1, 2, 3, 2)
     assert not any(torus.wrap[:3])
     assert torus.coords[place].tolist() == (coords - [5, 7, 9, 0, 0, 0]).tolist()
-    table, _ = rank_orders(halo_3d((1, 2, 3), 1e5), (2, 3), coords=coords)
-    assert sorted(table["order"]) == ["XY", "YX", "loop", "snake"]
+    mappings, in_job = job_mappings(halo_3d((1, 2, 3), 1e5), (2, 3), coords)
+    assert sorted(in_job) == ["loop", "rank-map-bynode=XY", "rank-map-bynode=YX", "snake"]
+    for mapping in mappings:
+        assert mapping.torus == torus
+        assert mapping.node.tolist() == place[in_job[mapping.name].node].tolist()
 
 
 @pytest.mark.parametrize("shape", [(4, 6, 8), (3, 4), (12,)])
 def test_a_ring_of_ranks_is_folded_into_the_job(shape):
     n = int(np.prod(shape))
-    table, nodes = rank_orders(ring(n, 1e5), shape)
-    time = table.set_index("order")["time"]
+    _, in_job = job_mappings(ring(n, 1e5), shape)
     torus, _ = job_torus(shape)
-    default = "XYZ"[: len(shape)]
-    assert time.min() <= time[default]
     if len(shape) == 1:
-        assert "loop" not in nodes
+        assert "loop" not in in_job
         return
-    around = nodes["loop"]
+    around = in_job["loop"].node
     assert sorted(around) == list(range(n))
     assert (torus.distance(around, np.roll(around, 1)) == 1).all()
-    assert time["loop"] == time.min()
 
 
-def test_the_command_writes_a_vcoordfile(capsys, tmp_path):
+def test_rank_writes_a_vcoordfile(capsys, tmp_path):
     file = tmp_path / "best.vcoord"
-    words = ["4x4x4", "--comm", "lammps-lj-64", "--vcoordfile", str(file), "--json", "-", "-q"]
-    code, out, _ = run(capsys, "fugaku", *words)
+    words = "rank --comm lammps-lj-64 --torus fugaku:4x4x4 --candidates orders --no-simulation"
+    code, out, _ = run(capsys, *words.split(), "--out", str(file), "--json", "-", "-q")
     assert code == 0
-    ranking = json.loads(out)["ranking"]
-    assert {row["order"] for row in ranking} >= {"XYZ", "XZY", "YXZ", "YZX", "ZXY", "ZYX"}
-    assert all(row["time"] >= row["lower_bound"] for row in ranking)
+    answer = json.loads(out)
+    named = {row["mapping"] for row in answer["ranking"]}
+    assert {"rank-map-bynode=XYZ", "rank-map-bynode=ZYX", "loop", "snake"} < named
+    assert answer["default_order"] == "rank-map-bynode=XYZ"
     lines = file.read_text().splitlines()
     assert len(set(lines)) == 64
     assert all(line[0] == "(" and line.count(",") == 2 for line in lines)
 
 
+def test_a_scattered_job_is_written_in_its_own_shape(capsys, tmp_path):
+    coords, file = tmp_path / "coords", tmp_path / "best.vcoord"
+    places = [(x, 0, 0, a, b, 0) for x in (3, 7) for a in range(2) for b in range(2)]
+    coords.write_text("".join(f"{' '.join(map(str, place))}\n" for place in places))
+    (tmp_path / "ring.csv").write_text(
+        "src,dst,nbytes\n" + "".join(f"{i},{(i + 1) % 8},4096\n" for i in range(8))
+    )
+    words = f"rank --comm {tmp_path}/ring.csv --torus fugaku:2x4 --no-simulation --coords {coords}"
+    code, out, _ = run(capsys, *words.split(), "--out", str(file), "--json", "-", "-q")
+    assert code == 0
+    assert json.loads(out)["torus"]["name"] == "tofu_d 5mx1mx1mx2mx3x2m"
+    found = {tuple(map(int, line.strip("()").split(","))) for line in file.read_text().split()}
+    assert found == set(product(range(2), range(4)))
+
+
+def test_orders_of_blue_gene_are_its_letters(capsys):
+    words = "features --comm lammps-lj-64 --torus bluegene_p:4mx4mx4m --candidates orders --json -"
+    code, out, _ = run(capsys, *words.split(), "-q")
+    assert code == 0
+    named = {row["mapping"] for row in json.loads(out)["features"]}
+    assert {"XYZT", "TXYZ"} < named
+    assert len(named) == 24
+
+
+GRAPH = "--comm lammps-lj-64"
+
+
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("line", "fault"),
     [
-        (["4x4xx", "--comm", "lammps-lj-64"], "bad job shape"),
-        (["4x4x4x4", "--comm", "lammps-lj-64"], "bad Fugaku job shape"),
-        (["4x4x4"], "Missing option '--comm'"),
-        (["4x4x4", "--comm", "lammps-lj-64", "--coords", "none.txt"], "none.txt: no such file"),
+        (f"rank {GRAPH} --torus 4x4x4 --candidates orders", "no launcher with words for orders"),
+        (f"rank {GRAPH} --torus 4x4x4 --candidates order", "expected a whole number of 1 or more"),
+        (f"rank {GRAPH} --torus fugaku:4x4x4 --coords none.txt", "none.txt: no such file"),
+        (f"rank {GRAPH} --torus 4x4x4 --coords none.txt", "--coords of another machine"),
+        (
+            f"rank {GRAPH} --torus fugaku:4x4x4 --candidates 3 --coords none.txt",
+            "--candidates goes without --coords",
+        ),
     ],
 )
-def test_wrong_words(capsys, words, fault):
-    code, _, err = run(capsys, "fugaku", *words)
+def test_wrong_words(capsys, line, fault):
+    code, _, err = run(capsys, *line.split())
     assert code == 2
     assert fault in err
     assert len(err.strip().splitlines()) == 1
@@ -102,11 +137,11 @@ def test_wrong_words(capsys, words, fault):
 def test_bad_coordinates_name_their_line(capsys, tmp_path):
     file = tmp_path / "coords"
     file.write_text("(0,0,0,0,0,0)\n0 0 0 1 0\n")
-    words = ["2", "--comm", "lammps-lj-64", "--coords", str(file)]
-    code, _, err = run(capsys, "fugaku", *words)
+    words = ["rank", "--comm", "lammps-lj-64", "--torus", "fugaku:2x1x1", "--coords", str(file)]
+    code, _, err = run(capsys, *words)
     assert code == 2
     assert "line 2" in err or f"{file}:2" in err
     file.write_text("0 0 0 0 0 0\n" * 2)
-    code, _, err = run(capsys, "fugaku", *words)
+    code, _, err = run(capsys, *words)
     assert code == 2
     assert "different nodes" in err

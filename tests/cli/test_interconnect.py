@@ -96,7 +96,7 @@ def test_upgrade(solver):
     assert "2.83" in shown.stdout
     assert "published" in shown.stdout
     assert "published" not in run("codesign", "upgrade", "--memory", 1e11).stdout
-    assert len(run("codesign", "upgrade", "--app", solver).stdout.splitlines()) == 5
+    assert len(run("codesign", "upgrade", "--app", solver).stdout.splitlines()) == 6
 
 
 def test_systems(solver):

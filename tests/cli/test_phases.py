@@ -137,7 +137,7 @@ def test_all_commands_and_the_library_agree(sent):
     simulated = json.loads(run(f"simulate {where} --mappings maps --json -"))
     assert {row["mapping"]: row["time"] for row in simulated["ranking"]} == times
 
-    flown = json.loads(run(f"flows {where} --mappings maps --error 0 --json -"))
+    flown = json.loads(run(f"simulate --flows {where} --mappings maps --error 0 --json -"))
     for mapping in MAPPINGS:
         row = rows(flown["ranking"])[mapping.name]
         whole = simulate_flows(workload, TORUS, mapping, error=0)

@@ -35,7 +35,7 @@ def run(*words):
         ("simulate", "--mapping", "identity"),
         ("simulate", "--candidates", "6"),
         ("features", "--candidates", "6"),
-        ("flows", "--candidates", "6"),
+        ("simulate", "--flows", "--candidates", "6"),
         ("search", "--seconds", "0.5"),
     ],
     ids=str,

@@ -89,7 +89,7 @@ def test_asked_again_after_each_run_it_ends_with_the_fastest(run):
 
 
 def test_a_batch_and_a_dialect(run):
-    result = run("--batch", "3", "--out", "next", "--dialect", "vcoord", "--runs", "9")
+    result = run("--batch", "3", "--out", "next", "--out-format", "vcoord", "--runs", "9")
     named = result.stdout.partition("Run next: ")[2].partition(".\n")[0].split(", ")
     assert len(named) == 3
     assert words(result).count("to use it: ") == 3
@@ -141,9 +141,9 @@ def test_times_blurred_by_noise_are_told(run):
         (["--run", "./job.sh"], 2, "--run needs {map}"),
         (["--noise", "2"], 2, "--noise"),
         (["--runs", "0"], 2, "--runs"),
-        (["--dialect", "rankfile"], 2, "--dialect needs --out or --run"),
-        (["--dialect", "nonsense", "--out", "x"], 2, "unknown format of a mapping"),
-        (["--dialect", "hostfile", "--out", "x"], 2, "needs host names"),
+        (["--out-format", "rankfile"], 2, "--out-format needs --out or --run"),
+        (["--out-format", "nonsense", "--out", "x"], 2, "unknown format of a mapping"),
+        (["--out-format", "hostfile", "--out", "x"], 2, "needs host names"),
         (["--out", "maps"], 2, "--out and --mappings name the same file"),
         (["--times", "maps/runs.csv"], 2, "--times is a file of the folder that --mappings reads"),
         (["--times", "no/runs.csv", "--run", "true {map}"], 2, "no such folder"),

@@ -142,7 +142,7 @@ def test_what_is_no_bound_is_not_called_one(run, options, estimated):
 
 def test_how_far_packets_are_merged_is_said(run, monkeypatch):
     assert "real ones" not in run(FEW).stdout
-    said = "Each simulated packet stands for up to 4 real ones."
+    said = "Each simulated packet represents up to 4 real ones."
     assert said in run(f"{FEW} --coarsening 4").stdout
     text = in_a_line(run(f"{FEW} --error 0.03").stdout)
     assert "No packets are merged: coarser ones would miss the error of 3 % asked for, or" in text
@@ -157,7 +157,7 @@ def test_how_far_packets_are_merged_is_said(run, monkeypatch):
     check(content, traffic, TORUS, strategies.sample(traffic, TORUS, n=8, seed=1), error=0.3)
     merged = [row["coarsening"] for row in content["ranking"] if row["coarsening"] > 1]
     assert 0 < len(merged) < 8
-    said = f"In {len(merged)} of 8 simulations each simulated packet stands for up to {max(merged)}"
+    said = f"In {len(merged)} of 8 simulations each simulated packet represents up to {max(merged)}"
     assert said in in_a_line(run(line).stdout)
 
 

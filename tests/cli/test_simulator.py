@@ -65,7 +65,9 @@ def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     assert phases["messages"].tolist() == [FIRST.n_edges, SECOND.n_messages.sum(), FIRST.n_edges]
 
 
-@pytest.mark.parametrize("command", ["simulate --mapping identity", "flows --candidates 2"])
+@pytest.mark.parametrize(
+    "command", ["simulate --mapping identity", "simulate --flows --candidates 2"]
+)
 def test_rounds_in_a_row_are_bound_by_their_chain(run, tmp_path, command):
     for k in range(3):
         write_comm(CommGraph(4, [k], [k + 1], [100_000]), tmp_path / f"{k}.csv")
@@ -153,7 +155,7 @@ BAD = {
     f"{LINE} --network fifos=1e9": "--network: bad fifos: found 1000000000.0, expected 1 to 1024",
     f"{LINE} --network memory_bandwidth=10": "memory_bandwidth too low beside",
     f"{LINE} --seed 99999999999999999999999": "bad seed",
-    f"{LINE} --error 1": "bad --error: found 1, expected more than 0, less than 1",
+    f"{LINE} --error 1": "bad --error: found 1, expected above 0 and below 1",
     f"{LINE} --error -0.1": "bad --error: found -0.1",
     f"{LINE} --error nan": "bad --error: found nan",
     f"{LINE} --coarsening 1e20": "found 1e20, expected a whole number of 1 or more",

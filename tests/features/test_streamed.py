@@ -217,7 +217,7 @@ def test_the_command_reads_in_pieces_where_the_memory_is_short_and_says_so(ring,
     line = f"features --comm {ring} --torus 4x2 --candidates 2"
     result = CliRunner().invoke(main, line.split())
     assert (result.exit_code, "the graph was read in pieces" in result.output) == (0, True)
-    for words, said in ((" --traffic collective", "no monitoring output"), (" --format edges", "")):
+    for words, said in ((" --include collective", "no monitoring output"), (" --format edges", "")):
         result = CliRunner().invoke(main, (line + words).split())
         assert (result.exit_code, said in result.output) == (2, True)
 

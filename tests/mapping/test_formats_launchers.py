@@ -116,7 +116,7 @@ def test_a_rank_order_is_the_inverse_of_a_map(tmp_path):
     two = read_mapping(path, Torus((4,)), tasks_per_node=2)
     assert two.node.tolist() == [0, 0, 1, 1, 3, 3, 2, 2]
     path.write_text("0,1,3,2\n")
-    with pytest.raises(InputError, match=r"found nodes .* and rank-order .*--mapping-format"):
+    with pytest.raises(InputError, match=r"found nodes .* and rank-order .*--format"):
         read_mapping(path, Torus((4,)))
     path.write_text("# grid_order\n0,1,3\n")
     with pytest.raises(InputError, match="task 2 missing"):
@@ -381,7 +381,7 @@ def test_coordinates_below_their_count(tmp_path):
 def test_an_order_of_ranks_under_any_name_is_asked_about(tmp_path, text):
     path = tmp_path / "order.d"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"found nodes .* and rank-order .*--mapping-format"):
+    with pytest.raises(InputError, match=r"found nodes .* and rank-order .*--format"):
         read_mapping(path, Torus((8,)))
     as_ranks = read_mapping(path, Torus((8,)), format="rank-order")
     assert as_ranks.node.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]

@@ -122,7 +122,7 @@ def _collective(event: Any) -> str:
             "collective of no known algorithm",
             found=word,
             expected=f'one of {", ".join(sorted(COLLECTIVES))}, or include="point_to_point" '
-            "(--traffic point_to_point)",
+            "(--include point_to_point)",
         )
     return collective
 
@@ -173,6 +173,6 @@ iteration is read, the mean of all. A collective is sent
 by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast, reduce), pairwise
 (all-to-all) or directly (gather, scatter). Amounts are read as Score-P writes them: those of an
 all-reduce are as many vectors as there are ranks. `--collectives allreduce=rabenseifner` names
-another algorithm, and `--traffic point_to_point` leaves collectives out.
+another algorithm, and `--include point_to_point` leaves collectives out.
 """,
 )

@@ -256,7 +256,7 @@ def _tell(source: Source, booked: NDArray[np.float64]) -> None:
     warnings.warn(
         f"{source.path}: {booked[0].sum():.15g} bytes between task 0 and all others look like "
         'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
-        "(on the command line --traffic point_to_point)",
+        "(on the command line --include point_to_point)",
         InputWarning,
         stacklevel=2,
     )
@@ -307,7 +307,7 @@ MPIP = Dialect(
 The section between `Start Communication Matrix` and its end: source, target, bytes and messages.
 The diagonal holds the sums of the rows and is left out. mpiP books rooted collectives as messages
 between task 0 and all others: the same amount on each of these edges. toruscast says how much that
-seems to be; `--traffic point_to_point` leaves it out and `--traffic collective` keeps nothing else.
+seems to be; `--include point_to_point` leaves it out and `--include collective` keeps nothing else.
 """,
     example="""@ mpiP
 @ Version                  : 3.5.0

@@ -193,7 +193,7 @@ NODES = Dialect(
     documentation="""
 One number on each line, or all on one line. Nodes are numbered in C order. A single line of D or
 D + 1 numbers on a torus of D dimensions may be a place as well: the number of tasks decides, or
-`--mapping-format`.
+`--format`.
 """,
     example="1\n0\n3\n2\n",
 )

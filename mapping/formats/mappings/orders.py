@@ -154,7 +154,7 @@ The rank at each position, with commas between and ranges such as `4-7`: the inv
 Positions fill node after node, `--tasks-per-node` each, in the order of `--hosts` or else in C
 order. A comment of Cray's tools (`# grid_order ...`) or a range is the sign. The same numbers on
 one line without either may be the node of each task as well: where they fill the torus, have
-another comment or the file has that name, `--mapping-format` must say which, unless both are the
+another comment or the file has that name, `--format` must say which, unless both are the
 same mapping.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",

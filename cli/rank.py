@@ -2,55 +2,73 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import click
 
-from toruscast import __version__
+import toruscast as tc
+from toruscast import answers
 from toruscast.wording import counted, printable
 
-from .. import options
-from ..inputs import LoadedTraffic, load_application, load_mappings, load_torus
-from ..learning import COVERAGE, load_plugin
-from ..mapping_files import MappingFile, is_folder, write_to_folder
-from ..output import Output
-from ..phrases import application_line, check_page, occupancy, report_option
-from ..placing_options import best_option
-from ..records import Basis, Candidates, Limits, Traffic, Work
-from ..workers import Compiling
-
-if TYPE_CHECKING:
-    from toruscast.training import Forecast
+from .inputs import LoadedTraffic, load_application, load_mappings, load_torus
+from .learning import COVERAGE, load_plugin
+from .mapping_files import MappingFile, is_folder, write_to_folder
+from .options import (
+    Basis,
+    Candidates,
+    Limits,
+    Traffic,
+    Work,
+    option,
+    refuse,
+    sub_command,
+    top_option,
+)
+from .output import Output, PageOutput
+from .phrases import application_line, occupancy
+from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}
-# Minutes of simulation from which on they are told beforehand.
+# Minutes of simulation from which on they are announced.
 _LONG = 2.0
 
 
-@click.command("rank")
-@options.traffic_options
-@options.candidates_options
-@options.basis_options
-@options.limit_options
-@click.option(
-    "--check", is_flag=True, help="Simulate all candidates afterwards and score the answer."
-)
-@options.top_option(10)
-@options.routed_work_options
-@best_option("Write the fastest mapping; or all candidates, to a FOLDER/.")
-@report_option
-@options.output_record
+@dataclass(frozen=True)
+class Ranking:
+    """What the answer holds besides."""
+
+    check: bool = option("Simulate all candidates afterwards and score the answer.", default=False)
+    top: int = top_option(10)
+    coords: str | None = option(
+        "Of a job on Fugaku that is not contiguous: where its nodes are, a line of X Y Z a b c for "
+        "each, the last dimension of --torus fastest. Its candidates are the orders of the "
+        "launcher.",
+        "FILE",
+        group="Machine",
+    )
+
+
+@dataclass(frozen=True)
+class RankedFiles(MappingFile):
+    """Where the best mapping or all candidates go."""
+
+    out: str | None = option(
+        "Write the fastest mapping; or all candidates, to a FOLDER/. By its suffix or --out-format "
+        "in the format of a launcher.",
+        "FILE",
+    )
+
+
+@sub_command("rank")
 def command(
     traffic: Traffic,
     candidates: Candidates,
     basis: Basis,
     limits: Limits,
-    check: bool,
-    top: int,
+    how: Ranking,
     work: Work,
-    best: MappingFile,
-    report: str | None,
-    output: Output,
+    best: RankedFiles,
+    output: PageOutput,
 ) -> None:
     """Find the fastest of several mappings of an application on a torus.
 
@@ -61,31 +79,29 @@ def command(
     toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
     toruscast rank --comm app.prof --torus bluegene_q:1024 --mappings maps/ --out best.map
     toruscast rank --comm app.prof --torus 8x8x8 --mappings maps/ --times runs.csv
+    toruscast rank --comm app.edges --torus fugaku:4x6x8 --candidates orders --out best.vcoord
     """  # noqa: D301
     if basis.plugin is not None and basis.model == "default":
         raise click.UsageError("--plugin needs --model, which reads its features")
     if basis.times is not None:
-        _check_times(basis, candidates, check)
-    output.check({"--report": report}, also={"--out": best.out})
-    check_page(report)
+        _check_times(basis, candidates, how.check)
+    output.check(also={"--out": best.out})
     best.check(candidates.hosts, folder=True)
     load_plugin(basis.plugin)
     application = load_application(traffic)
     torus = load_torus(traffic)
-    compiling = Compiling(torus, work.routing, output)
-    mappings = load_mappings(application.workload, torus, candidates, work.seed)
-    from toruscast.training import forecast, simulation_minutes
+    in_job: dict[str, tc.TaskMapping] = {}
+    if how.coords is None:
+        mappings = load_mappings(application.workload, torus, candidates, work.seed)
+    else:
+        from .orders import scattered_job
 
-    most = len(mappings) if check else min(limits.budget.simulations, len(mappings))
-    if basis.times is not None and most:
-        # Measured times are explained by simulated ones, of every candidate.
-        most = len(mappings)
-    minutes = simulation_minutes(application.workload, torus, mappings, most) / work.jobs
-    if minutes > _LONG:
-        less = "without --check fewer" if check else "a smaller --simulations takes less"
-        output.message(
-            f"at most {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
-        )
+        own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
+        refuse("without --coords", *own)
+        mappings, in_job = scattered_job(application.workload, torus, how.coords)
+        torus = mappings[0].torus or torus
+    compiling = Compiling(torus, work.routing, output)
+    _announce(application, torus, mappings, basis, limits, how, work, output)
     with output.progress("Routing") as show:
 
         def tell(stage: str, done: int, total: int) -> None:
@@ -93,7 +109,7 @@ def command(
             if done == total:
                 compiling.wait()
 
-        found = forecast(
+        found = tc.forecast(
             application.workload,
             torus,
             mappings,
@@ -101,18 +117,15 @@ def command(
             times=basis.times,
             budget=limits.budget,
             routing=work.routing,
-            check=check,
+            check=how.check,
             coverage=COVERAGE,
             n_jobs=work.jobs,
             progress=tell,
         )
-    from toruscast.answers.rank import answer
-
     output.deliver(
-        answer(found, setting=_setting(application, found, basis), top=top),
-        report,
+        answers.rank.answer(found, setting=_setting(application, found, basis), top=how.top),
         {
-            "toruscast": __version__,
+            "toruscast": tc.__version__,
             "application": application.describe(),
             "model": {
                 "source": basis.times or basis.model,
@@ -125,7 +138,32 @@ def command(
     if best.out is not None and is_folder(best.out):
         write_to_folder(mappings, torus, best.out, output)
     elif best.out is not None:
-        output.say(best.write(found.best, torus, candidates.hosts))
+        chosen = in_job.get(found.best.name or "", found.best)
+        output.say(best.write(chosen, chosen.torus or torus, candidates.hosts))
+
+
+def _announce(
+    application: LoadedTraffic,
+    torus: tc.Torus,
+    mappings: list[tc.TaskMapping],
+    basis: Basis,
+    limits: Limits,
+    how: Ranking,
+    work: Work,
+    output: Output,
+) -> None:
+    """Say how long simulations may take, where that is long."""
+    most = len(mappings) if how.check else min(limits.budget.simulations, len(mappings))
+    if basis.times is not None and most:
+        # Measured times are explained by simulated ones, of every candidate.
+        most = len(mappings)
+    minutes = tc.training.simulation_minutes(application.workload, torus, mappings, most)
+    minutes /= work.jobs
+    if minutes > _LONG:
+        less = "without --check fewer" if how.check else "a smaller --simulations takes less"
+        output.message(
+            f"at most {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
+        )
 
 
 def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
@@ -138,7 +176,7 @@ def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
         raise click.UsageError("--check simulates: it cannot check the times of a machine")
 
 
-def _setting(application: LoadedTraffic, found: Forecast, basis: Basis) -> str:
+def _setting(application: LoadedTraffic, found: tc.Forecast, basis: Basis) -> str:
     """Return what is ranked and by what, in a line."""
     routing = {
         "adaptive": " with adaptive routing",
