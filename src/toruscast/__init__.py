@@ -1,5 +1,18 @@
 """Forecast which task mapping of a parallel application runs fastest on a torus network.
 
+Ten names do the work; ``help(toruscast.forecast)`` and so on has an example of each.
+
+    machine("bluegene_q:1024")        a torus by its name; Torus((8, 8, 8)) by its sizes
+    read_workload("app.mpiP")         what the application sends; datasets.load("lammps-lj-64")
+    read_mappings("maps/", torus)     candidate mappings; strategies.sample(comm, torus) makes some
+    forecast(comm, torus, mappings)   which is fastest, by how much, how sure, and why
+    plan(comm, torus, mappings, times="runs.csv")   which to run next on the machine
+    search(comm, torus, seconds=30)   a better mapping than those at hand
+    explain(comm, torus, mapping)     why a mapping takes its time
+    simulate(comm, torus, mapping)    its time, packet by packet; simulate_flows for gigabytes
+    write_mapping(mapping, "MPICH_RANK_ORDER")      the file that a launcher takes
+    write_report(answer, "answer.html")             any of these answers as a page
+
 Every public name stands in ``__init__.pyi``. It is imported when first used, so that
 ``import toruscast`` and the command's help cost nothing.
 """
