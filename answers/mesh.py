@@ -31,6 +31,32 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
         head = Headline("Use ", best.words, f": {told}, {less(best.time, yours.time, against)}")
     else:
         head = Headline(f"Keep {against}, ", yours.words, f": {told}; no layout is faster")
+    notes, sections = _notes(found), _sections(found)
+    file = None
+    if found.ids.size <= _MOST_DEVICES:
+        file = File("mesh.py", found.jax_program(), "JAX program")
+    else:
+        notes.append("The program is too long for a page: --write mesh.py writes it.")
+    return Answer(
+        setting=setting or f"{found.axes} on {found.torus}, what a step sends {_order(found)}",
+        title=f"{found.axes} on {found.torus}",
+        headline=head,
+        notes=notes,
+        sections=sections,
+        content=_content(found),
+        rows=found.lines(),
+        file=file,
+        facts=[
+            ("mesh", str(found.axes)),
+            ("torus", f"{found.torus}, {counted(found.torus.n_nodes, 'node')}"),
+            ("collectives run", _order(found)),
+        ],
+    )
+
+
+def _notes(found: MeshForecast) -> list[str]:
+    """Return how many layouts there are, how far the best is from a bound, what is not in it."""
+    best = found.best
     every = "all that there are" if found.all_considered else "not all that there are"
     notes = [
         f"{counted(found.considered, 'layout')} compared, {every}.",
@@ -48,6 +74,11 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
         notes.append(f"The mesh uses {used}: {found.idle} stay idle.")
     if found.torus.axes.endswith("C"):
         notes.append("Dimension C counts the devices of a chip.")
+    return notes
+
+
+def _sections(found: MeshForecast) -> list[Section]:
+    """Return what stands behind the answer."""
     sections = [
         Section("Layouts", [_layouts(found)], wide=False, only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
@@ -71,26 +102,7 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
         sections.append(
             Section("The mesh", [Sentence(found.jax_program().rstrip())], only="terminal")
         )
-    file = None
-    if found.ids.size <= _MOST_DEVICES:
-        file = File("mesh.py", found.jax_program(), "JAX program")
-    else:
-        notes.append("The program is too long for a page: --write mesh.py writes it.")
-    return Answer(
-        setting=setting or f"{found.axes} on {found.torus}, what a step sends {_order(found)}",
-        title=f"{found.axes} on {found.torus}",
-        headline=head,
-        notes=notes,
-        sections=sections,
-        content=_content(found),
-        rows=found.lines(),
-        file=file,
-        facts=[
-            ("mesh", str(found.axes)),
-            ("torus", f"{found.torus}, {counted(found.torus.n_nodes, 'node')}"),
-            ("collectives run", _order(found)),
-        ],
-    )
+    return sections
 
 
 def _order(found: MeshForecast) -> str:

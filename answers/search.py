@@ -28,46 +28,7 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
     """Return what a search found; ``yours`` says whether mappings were given."""
     is_time = found.objective == TIME
     against = "your best mapping" if yours else DEFAULT_ORDER
-
-    def shown(value: float) -> str:
-        return seconds(value) if is_time else number(value, 6)
-
-    best = shown_name(found.mapping.name or "the best")
-    what = "" if is_time else f"{found.objective} "
-    low, high = found.gain_interval
-    if not np.isfinite(found.given):
-        missing = f"; {against} needs a link that is missing"
-        head = Headline("Best found: ", best, f", {what}{shown(found.value)}{missing}")
-    elif found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
-        head = Headline(
-            f"Keep {against}, ", best, f": {what}{shown(found.value)}; nothing better was found"
-        )
-    else:
-        gain = less(found.value, found.given, against)
-        between = f" ({low:.1%} to {high:.1%})" if high - low > 2e-3 else ""
-        head = Headline(
-            "Best found: ",
-            best,
-            f", {what}{shown(found.value)}, {gain}{between} ({shown(found.given)})",
-        )
-    notes, badge = [], ""
-    if found.bound > 0:
-        left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
-        if found.above_bound < _AT_BOUND:
-            left, badge = "the best is there, so nothing is left to gain", "proved"
-        notes.append(f"No mapping can be below {shown(found.bound)}: {left}.")
-    if found.verdict is not None and found.verdict.kind != "proved" and not badge:
-        sure = percent(min(found.verdict.certainty, 0.99))
-        badge = f"{sure} sure"
-        notes.append(
-            f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
-        )
-    tried = f"{counted(found.proposals, 'change')} of mappings tried"
-    notes.append(f"{tried}, {counted(len(found.table), 'mapping')} compared.")
-    if found.interrupted:
-        notes.append("Interrupted: this is the best so far.")
-    elif not found.proposals and (not found.bound or found.above_bound > _AT_BOUND):
-        notes.append("Annealing had no time to start: give more --seconds.")
+    badge, notes = _how_sure(found)
     view = _view(found, against)
     sections = [
         Section("", [_compared(found, top, yours)], only="terminal"),
@@ -83,7 +44,7 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
     return Answer(
         setting=setting or setting_of(found.workload, found.torus),
         title=f"Search: {setting_of(found.workload, found.torus)}",
-        headline=head,
+        headline=_headline(found, against),
         badge=badge,
         notes=notes,
         sections=sections,
@@ -92,6 +53,49 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
         file=view.launcher_file(),
         facts=view.facts(),
     )
+
+
+def _shown(found: Found, value: float) -> str:
+    return seconds(value) if found.objective == TIME else number(value, 6)
+
+
+def _headline(found: Found, against: str) -> Headline:
+    """Return what was found, and how much better it is."""
+    best = shown_name(found.mapping.name or "the best")
+    value, given = _shown(found, found.value), _shown(found, found.given)
+    what = value if found.objective == TIME else f"{found.objective} {value}"
+    if not np.isfinite(found.given):
+        missing = f"; {against} needs a link that is missing"
+        return Headline("Best found: ", best, f", {what}{missing}")
+    if found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
+        return Headline(f"Keep {against}, ", best, f": {what}; nothing better was found")
+    low, high = found.gain_interval
+    between = f" ({low:.1%} to {high:.1%})" if high - low > 2e-3 else ""
+    gain = less(found.value, found.given, against)
+    return Headline("Best found: ", best, f", {what}, {gain}{between} ({given})")
+
+
+def _how_sure(found: Found) -> tuple[str, list[str]]:
+    """Return how sure the answer is, in a word or three and in sentences."""
+    notes, badge = [], ""
+    if found.bound > 0:
+        left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
+        if found.above_bound < _AT_BOUND:
+            left, badge = "the best is there, so nothing is left to gain", "proved"
+        notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
+    if found.verdict is not None and found.verdict.kind != "proved" and not badge:
+        sure = percent(min(found.verdict.certainty, 0.99))
+        badge = f"{sure} sure"
+        notes.append(
+            f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
+        )
+    tried = f"{counted(found.proposals, 'change')} of mappings tried"
+    notes.append(f"{tried}, {counted(len(found.table), 'mapping')} compared.")
+    if found.interrupted:
+        notes.append("Interrupted: this is the best so far.")
+    elif not found.proposals and (not found.bound or found.above_bound > _AT_BOUND):
+        notes.append("Annealing had no time to start: give more --seconds.")
+    return badge, notes
 
 
 def _view(found: Found, against: str) -> View:

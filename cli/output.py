@@ -174,7 +174,7 @@ class Output:
 
     def message(self, text: str) -> None:
         """Say something on stderr."""
-        recording.note(text, "told")
+        recording.note(text, "message")
         if not self.quiet:
             click.echo(f"toruscast: {one_line(text)}", err=True)
 

@@ -23,7 +23,7 @@ Clock = Callable[[], float]
 
 
 def working(what: str, count: Callable[[int, int], str] = "{}/{}".format) -> Bar:
-    """Give the function of a bar, as of `bar_on_stderr`, unless the command is told to be quiet."""
+    """Give the function of a bar, as of `bar_on_stderr`, unless the command is quiet."""
     context = click.get_current_context(silent=True)
     quiet = context is not None and bool(context.params.get("quiet"))
     return bar_on_stderr(what, quiet, count)
@@ -57,7 +57,7 @@ def bar_on_stderr(
         def move(done: int, total: int | None, now: str = what) -> None:
             nonlocal sought
             sought = total
-            pace.tell(clock(), done)
+            pace.observe(clock(), done)
             text = str(done) if total is None else count(done, total)
             bar.update(task, description=now, completed=done, total=total, count=text)
 
@@ -129,30 +129,30 @@ class Pace:
     --------
     >>> pace = Pace()
     >>> for seconds, done in ((0, 10), (5, 11), (10, 12)):
-    ...     pace.tell(seconds, done)
+    ...     pace.observe(seconds, done)
     >>> pace.left(12, 20)
     38.0
     """
 
-    told: deque[tuple[float, float]] = field(default_factory=deque)
+    moments: deque[tuple[float, float]] = field(default_factory=deque)
 
-    def tell(self, now: float, done: float) -> None:
+    def observe(self, now: float, done: float) -> None:
         """Take in how much is done at a moment, in seconds."""
-        told = self.told
-        if told and done < told[-1][1]:
+        moments = self.moments
+        if moments and done < moments[-1][1]:
             # Other work has begun.
-            told.clear()
-        if len(told) > 1 and now - told[-2][0] < _APART:
-            told.pop()
-        told.append((now, done))
-        while len(told) > _STEPS and told[1][0] < now - _SECONDS:
-            told.popleft()
+            moments.clear()
+        if len(moments) > 1 and now - moments[-2][0] < _APART:
+            moments.pop()
+        moments.append((now, done))
+        while len(moments) > _STEPS and moments[1][0] < now - _SECONDS:
+            moments.popleft()
 
     def left(self, now: float, total: float) -> float | None:
         """Return the seconds that remain; None as long as nothing was done."""
-        if not self.told:
+        if not self.moments:
             return None
-        (began, first), (last, done) = self.told[0], self.told[-1]
+        (began, first), (last, done) = self.moments[0], self.moments[-1]
         if done <= first:
             return None
         each = (last - began) / (done - first)

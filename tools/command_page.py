@@ -16,7 +16,7 @@ HEAD = """# The command
 This page lists the sub-commands of `toruscast`. `make pages` writes it from the program.
 `toruscast COMMAND --help` describes every option, with examples.
 
-An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong. `-` stands for
+An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong. `-` means
 stdin or stdout.
 
 ## Commands and their own options

@@ -10,7 +10,7 @@ from toruscast.cli.progress import Pace, bar_on_stderr, time_on_stderr
 def test_steps_of_one_length_are_foreseen_exactly():
     pace = Pace()
     for done in range(11):
-        pace.tell(7.0 * done, done)
+        pace.observe(7.0 * done, done)
     assert pace.left(70.0, 100) == pytest.approx(630)
     assert pace.left(73.0, 100) == pytest.approx(627)
 
@@ -18,36 +18,36 @@ def test_steps_of_one_length_are_foreseen_exactly():
 def test_nothing_is_foreseen_before_a_step_is_done():
     pace = Pace()
     assert pace.left(0.0, 10) is None
-    pace.tell(0.0, 4)
+    pace.observe(0.0, 4)
     assert pace.left(60.0, 10) is None
 
 
 def test_what_was_there_already_took_no_time():
     pace = Pace()
-    pace.tell(0.0, 900)
-    pace.tell(10.0, 901)
+    pace.observe(0.0, 900)
+    pace.observe(10.0, 901)
     assert pace.left(10.0, 1000) == pytest.approx(990)
 
 
 def test_a_first_step_that_compiles_is_forgotten():
     pace = Pace()
-    pace.tell(0.0, 0)
+    pace.observe(0.0, 0)
     for done in range(1, 1001):
-        pace.tell(30.0 + 0.1 * done, done)
+        pace.observe(30.0 + 0.1 * done, done)
     assert pace.left(130.0, 2000) == pytest.approx(100, rel=0.01)
 
 
 def test_steps_longer_than_the_window_are_foreseen():
     pace = Pace()
     for done in range(4):
-        pace.tell(600.0 * done, done)
+        pace.observe(600.0 * done, done)
     assert pace.left(1800.0, 10) == pytest.approx(4200)
 
 
 def test_a_step_that_takes_long_leaves_the_time_of_the_others():
     pace = Pace()
     for done in range(3):
-        pace.tell(10.0 * done, done)
+        pace.observe(10.0 * done, done)
     assert pace.left(25.0, 5) == pytest.approx(25)
     assert pace.left(500.0, 5) == pytest.approx(20)
     assert pace.left(500.0, 2) == 0
@@ -55,18 +55,18 @@ def test_a_step_that_takes_long_leaves_the_time_of_the_others():
 
 def test_other_work_begins_anew():
     pace = Pace()
-    pace.tell(0.0, 0)
-    pace.tell(100.0, 50)
-    pace.tell(101.0, 0)
+    pace.observe(0.0, 0)
+    pace.observe(100.0, 50)
+    pace.observe(101.0, 0)
     assert pace.left(150.0, 10) is None
-    pace.tell(201.0, 1)
+    pace.observe(201.0, 1)
     assert pace.left(201.0, 10) == pytest.approx(900)
 
 
 def test_very_many_calls_are_not_all_kept():
     pace = Pace()
     for i in range(100_000):
-        pace.tell(i * 1e-3, i)
+        pace.observe(i * 1e-3, i)
     assert len(pace.told) < 1000
     assert pace.left(100.0, 200_000) == pytest.approx(100, rel=0.01)
 
