@@ -22,7 +22,7 @@ import toruscast as tc
 from toruscast.mapping import patterns, strategies
 from toruscast.training import NothingToLearnError, r2, rcc, rcc_told_apart
 from toruscast.training.evaluate.evaluate import random_splits
-from toruscast.training.measured.signal_check import possible_rcc
+from toruscast.training.measured.runs import possible_rcc
 
 TORUS = tc.Torus((4, 4))
 OTHER = replace(

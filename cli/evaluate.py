@@ -137,7 +137,7 @@ def _evaluate_runs(
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
     from toruscast.features.registry import select
-    from toruscast.training.evaluate.feature_set_gain import gains
+    from toruscast.training.evaluate.evaluate import gains
 
     wanted = [name for text in chosen for name in names_of(text, mine)]
     more = wanted or [feature.name for feature in select(None, how.level or 1)]
@@ -279,7 +279,7 @@ def _scored(
     output: PageOutput,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score every learner on the same splits."""
-    from toruscast.training.evaluate.feature_set_gain import gains
+    from toruscast.training.evaluate.evaluate import gains
 
     with output.progress("Scoring feature sets") as progress:
         scores = tc.training.repeated_splits(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -118,7 +119,5 @@ def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
 
 
 def _similar(name: str) -> str:
-    import difflib
-
     close = difflib.get_close_matches(name, FEATURES, n=3, cutoff=0.6)
     return " or ".join(close) if close else "a name listed by 'toruscast features --list'"

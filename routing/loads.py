@@ -19,10 +19,12 @@ from . import route_kernels as kernels
 from . import twisted
 from ._adaptive_kernels import add_adaptive_loads, merge_pairs, widen_reach
 from .edges import fixed_point
-from .missing import check_missing
 from .offsets import offset_table
-from .routing import check_fit, check_routing, grid_of, phase_routing
+from .routing import check_fit, check_routing, grid_of, phase_routing, routes
 from .runs import worthwhile_runs
+
+# Number of edges that are searched for one that goes that way.
+_LOOKED_AT = 100_000
 
 
 def link_loads(
@@ -231,3 +233,57 @@ def _spread_over_zones(
         table = offset_table(minus, plus)
         add_adaptive_loads(grid, table, here, there, by_end, weight, load)
         here = there
+
+
+def pair_loads(
+    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Return the number of messages between nodes over every link, in dimension order.
+
+    Half of a split or random tie is expected each way. Shape ``(n_links,)``.
+
+    Examples
+    --------
+    >>> pair_loads(Torus((4,)), np.array([0, 1]), np.array([1, 3])).reshape(4, 2)[:, 0]
+    array([1., 0., 0., 0.])
+    """
+    here, there = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
+    if torus.twist:
+        return twisted.link_loads(torus, here, there, np.ones(here.size))
+    # A split tie halves messages, so their number is doubled to stay whole.
+    halves = 2 if torus.ties_are_open else 1
+    load = np.zeros(torus.n_links, dtype=np.int64)
+    nodes = np.arange(torus.n_nodes, dtype=np.int32)
+    weight = np.full(here.size, halves, dtype=np.int64)
+    kernels.add_loads(grid_of(torus), here, there, nodes, weight, load)
+    return load / halves
+
+
+def check_missing(
+    load: NDArray[np.float64], comm: CommGraph, torus: Torus, mapping: TaskMapping
+) -> None:
+    """Raise `InputError` if a missing link bears a load; name the message.
+
+    Routes are those of the whole torus: dimension order does not avoid a missing link, and makers
+    do not say how an adaptive router does.
+    """
+    missing = np.array(torus.holes.links, dtype=np.int64)
+    used = missing[load[missing] > 0]
+    if not used.size:
+        return
+    link = int(used[0])
+    src, dst = comm.src[:_LOOKED_AT], comm.dst[:_LOOKED_AT]
+    first, links = routes(torus, mapping.node[src], mapping.node[dst])
+    places = np.flatnonzero(links == link)
+    sent = comm.nbytes[:_LOOKED_AT] > 0
+    edges = np.searchsorted(first, places, side="right") - 1
+    edges = edges[sent[edges]]
+    who = "a message"
+    if edges.size:
+        who = f"task {src[edges[0]]} to task {dst[edges[0]]}"
+    label = f"mapping {mapping.name}".rstrip()
+    raise InputError(
+        f"{label} needs a link that is missing",
+        found=f"{who} goes over {torus.link_label(link)}",
+        expected="a mapping whose routes keep off it; routers do not lead round it",
+    )

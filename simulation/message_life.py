@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ._state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
-from .simulation import Simulation
-from .stretch import Stretch
+from toruscast._lazy import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from ._state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
+from .run import Stretch
+from .simulation import Simulation
 
 FIFO, WIRE, HOP, BUFFER, RECEPTION = "FIFO", "wire", "hop", "buffer", "reception"
 
@@ -92,8 +91,6 @@ def message_life(simulation: Simulation) -> pd.DataFrame:
     >>> [f"{s} {1e9 * (e - b):.0f} ns" for _, s, _, b, e in first.itertuples(index=False)]
     ['FIFO 0 ns', 'hop 40 ns', 'wire 266 ns', 'hop 40 ns', 'wire 266 ns', 'reception 266 ns']
     """
-    import pandas as pd
-
     found = _watched(simulation)
     rows = [] if found is None else list(_stations(simulation, *found))
     table = pd.DataFrame(rows, columns=["packet", "station", "place", "begin", "end"])

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
+from toruscast._lazy import pandas as pd
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.notebook import html_card
 from toruscast.routing.messages import Messages
 from toruscast.units import seconds
 from toruscast.wording import shown_name
 
-if TYPE_CHECKING:
-    import pandas as pd
+logger = logging.getLogger(__name__)
 
 
 class Span(Protocol):
@@ -141,8 +143,6 @@ class MessageTimes(Generic[S]):
         ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
         (simulated ones), ``handed_over`` and ``arrived`` (seconds from the start).
         """
-        import pandas as pd
-
         tables = []
         for stretch in self.stretches:
             listed = stretch.messages
@@ -181,8 +181,6 @@ class MessageTimes(Generic[S]):
         ``sent`` is the second at which the last message from the task has arrived, ``received``
         that of the last message to it; ``finish`` is the later one.
         """
-        import pandas as pd
-
         messages = self.messages()
         out, into = messages.groupby("src"), messages.groupby("dst")
         table = pd.DataFrame(
@@ -208,8 +206,6 @@ class MessageTimes(Generic[S]):
         A round begins with its first hand-over and ends with its last arrival. A round without a
         message takes no time, and has the begin of the round before it.
         """
-        import pandas as pd
-
         messages = self.messages()
         by_phase = messages.groupby("phase")
         index = pd.RangeIndex(len(self.workload), name="phase")
@@ -230,3 +226,30 @@ class MessageTimes(Generic[S]):
             index=index,
         ).fillna({"messages": 0, "nbytes": 0.0})
         return table.astype({"messages": np.int64})
+
+
+Result = TypeVar("Result", bound=MessageTimes[Any])
+
+
+def noted(result: Result, of: Literal["packets", "flows"], began: float) -> Result:
+    """Record a simulation that began at a moment of `time.perf_counter`, and return it."""
+    if not logger.isEnabledFor(logging.INFO):
+        return result
+    mapping, torus, seconds = result.mapping.name, str(result.torus), time.perf_counter() - began
+    logger.info(
+        "simulated %s of %s on %s: it takes %.6g s there; simulated in %.3g s",
+        of,
+        mapping or "a mapping without a name",
+        torus,
+        result.time,
+        seconds,
+        extra={
+            "event": "simulated",
+            "of": of,
+            "mapping": mapping,
+            "torus": torus,
+            "simulated_time": result.time,
+            "seconds": seconds,
+        },
+    )
+    return result

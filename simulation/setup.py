@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +11,17 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import Network, TaskMapping, Torus
 from toruscast.mapping.ties import TIE_RULES
+from toruscast.routing import twisted
 from toruscast.routing.messages import Messages
+from toruscast.routing.route_kernels import pick_fifos
+from toruscast.routing.routing import FIFO_RULES, grid_of
 from toruscast.typing import Routing
 
 from . import _state as records
 from ._clock import clock_of
-from ._fair_queues import fair_queues
 from ._memory import blank, side_by_side
-from ._records import message_records, rounds_of
 from .coarsening import LARGEST_PACKET, PLACES
+from .kernels.field import pack_routes
 
 _LOG_ENTRIES = 2**20
 _MOST_ROOM = 2**30
@@ -356,3 +359,141 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32])
     )
     for field, hops in (("to_edge", edge), ("to_middle", half)):
         rest[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()
+
+
+def message_records(
+    messages: Messages, torus: Torus, tick: float, fields: records.Fields, adaptive: bool
+) -> NDArray[np.void]:
+    """Return records of messages and handshakes, ``(E,)``; with zones, ties are left open."""
+    network = torus.network
+    asking = np.flatnonzero(messages.asks)
+    n = messages.task.size
+    message = np.zeros(n + 2 * asking.size, dtype=records.MESSAGE)
+    message["next"] = NONE
+    message["wire"][:n] = messages.wire
+    message["wire"][n:] = network.header
+    message["to_send"][:n] = messages.packets
+    message["to_send"][n:] = 1
+    message["overhead"][:n] = np.rint(messages.software / tick)
+    message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
+    answered = np.repeat(asking, 2)
+    forth = np.arange(answered.size) % 2 == 0
+    src = np.concatenate(
+        (messages.src, np.where(forth, messages.src[answered], messages.dst[answered]))
+    )
+    dst = np.concatenate(
+        (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
+    )
+    chooses = np.zeros(src.size, dtype=np.bool_)
+    if adaptive:
+        message["zones"] = torus.zone_set_of(src, dst)
+        chooses = torus.has_zones[message["zones"]]
+    route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
+    coins = np.zeros(src.size, dtype=np.int32)
+    if torus.twist:
+        route = _pack_hops(fields, torus.twisted_hops(src, dst))
+    else:
+        pack_routes(grid_of(torus), fields, src, dst, chooses, route, ties, coins)
+    message["route"], message["ties"], message["coin"] = route, ties, coins
+    fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
+    fifo[n::2] = messages.fifo[asking]
+    fifo[n + 1 :: 2] = _fifos_of_answers(torus, src[n + 1 :: 2], dst[n + 1 :: 2])
+    message["fifo"] = np.where(fifo >= 0, src.astype(np.int64) * network.fifos + fifo, NONE)
+    return message
+
+
+def _pack_hops(fields: records.Fields, hops: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Return routes packed as by `pack_routes`, from hops along each dimension."""
+    route = np.zeros(len(hops), dtype=np.uint64)
+    for k in range(hops.shape[1]):
+        along = np.abs(hops[:, k]).astype(np.uint64)
+        shift = fields.shift[2 * k + (hops[:, k] < 0)]
+        route |= along << shift
+    return route
+
+
+def _fifos_of_answers(
+    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    network = torus.network
+    answer = np.zeros(src.size, dtype=np.int32)
+    if torus.twist and network.fifo_rule in ("bluegene_q", "first_dimension"):
+        return twisted.pick_fifos(torus, network.fifo_rule == "first_dimension", src, dst)
+    if network.fifo_rule != "first_free":
+        pick_fifos(
+            grid_of(torus),
+            FIFO_RULES[network.fifo_rule],
+            network.fifos,
+            src,
+            dst,
+            np.arange(torus.n_nodes, dtype=np.int32),
+            answer,
+        )
+    return answer
+
+
+def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRounds:
+    """Return the messages that each round of each task hands over and waits for."""
+    asking = np.flatnonzero(messages.asks)
+    n, dependent = messages.task.size, n_rounds > 1
+    reacts = dependent or asking.size > 0
+    then = np.full(n + 2 * asking.size if reacts else 0, NONE, dtype=np.int32)
+    # A task first hands over only the question of a message that asks.
+    first = np.arange(n)
+    if asking.size:
+        first[asking] = n + 2 * np.arange(asking.size)
+        then[n::2], then[n + 1 :: 2] = n + 1 + 2 * np.arange(asking.size), asking
+    rows = messages.task * np.int64(n_rounds) + messages.round
+    begin = np.searchsorted(rows, np.arange(n_tasks * n_rounds + 1))
+    waits = np.zeros(n_tasks * n_rounds, dtype=np.int32)
+    receiver = sender = np.zeros(0, dtype=np.int64)
+    if dependent:
+        receiver, sender = messages.receiver * np.int64(n_rounds) + messages.round, rows
+        np.add.at(waits, receiver, 1)
+        np.add.at(waits, rows[asking], 1)
+    return records.TaskRounds(
+        then,
+        first.astype(np.int32),
+        receiver.astype(np.int32),
+        sender.astype(np.int32),
+        begin.astype(np.int32),
+        waits,
+        np.full(waits.size if dependent and asking.size else 0, NONE, dtype=np.int32),
+    )
+
+
+def fair_queues(
+    torus: Torus,
+    fields: records.Fields,
+    message: NDArray[np.void],
+    tick: float,
+    n_slots: int,
+) -> records.FairQueues:
+    """Return clocks and tags at the start; empty ones without fair queueing."""
+    if torus.network.arbitration != "fair":
+        none = np.zeros(0, dtype=np.int64)
+        return records.FairQueues(none, none, none, none, none.astype(np.int32), none, none)
+    if torus.holes.slow:
+        raise InputError(
+            "fair arbitration knows one bandwidth a dimension",
+            found=str(torus),
+            expected="another arbitration where links are slow",
+        )
+    hops = np.zeros(message.size, dtype=np.int64)
+    along = np.zeros(message.size)  # seconds a byte
+    for port, (shift, mask) in enumerate(zip(fields.shift, fields.mask, strict=True)):
+        on_port: NDArray[Any] = ((message["route"] & mask) >> shift).astype(np.int64)
+        hops += on_port
+        along += on_port / torus.bandwidth[port // 2]
+    first = np.zeros(message.size + 1, dtype=np.int64)
+    np.cumsum(hops, out=first[1:])
+    parts = 2**records.PARTS / tick
+    return records.FairQueues(
+        clock=blank(torus.n_links, np.int64),
+        ended=blank(2 * int(first[-1]), np.int64),
+        first=first[:-1],
+        cost=np.rint(message["wire"] * along * parts).astype(np.int64),
+        last=blank(4 * int(first[-1]), np.int32),
+        tag=blank(n_slots, np.int64),
+        place=blank(n_slots, np.int64),
+    )

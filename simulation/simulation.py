@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
+from toruscast._lazy import pandas as pd
+from toruscast.mapping import Torus
 from toruscast.typing import Routing
 
-from .message_log import log_rows
+from ._state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
 from .message_times import MessageTimes
-from .stretch import Stretch
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .run import Stretch
 
 _CHUNK_BYTES = 32
 # Bytes of packets have single precision, so a rounding error must not begin another chunk.
@@ -111,8 +111,6 @@ class Simulation(MessageTimes[Stretch]):
         ``delay`` the seconds that a packet spends there. All count the whole run, with every
         iteration of it.
         """
-        import pandas as pd
-
         exists = np.flatnonzero(self.torus.link_exists)
         node, port = np.divmod(exists, 2 * self.torus.ndim)
         time = self.end or 1.0
@@ -145,8 +143,6 @@ class Simulation(MessageTimes[Stretch]):
         (rendezvous); the other columns do not. With the rule ``first_free`` all FIFOs of a node
         take from one queue, which is listed as the first FIFO.
         """
-        import pandas as pd
-
         fifos = self.torus.network.fifos
         size = self.torus.n_nodes * fifos
         count, nbytes, packets, edges = np.zeros((4, size))
@@ -180,8 +176,6 @@ class Simulation(MessageTimes[Stretch]):
         packets whose heads came through in the interval; in a short one this may exceed what the
         link can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
         """
-        import pandas as pd
-
         times, links, sent, buffered = [0.0], [np.arange(0)], [np.zeros(0)], [np.zeros(0, np.int32)]
         for stretch in self.stretches:
             before = np.zeros(self.torus.n_links)
@@ -211,9 +205,45 @@ class Simulation(MessageTimes[Stretch]):
         its FIFO after the answer. The log ends after a million events; `not_logged` counts the
         others.
         """
-        import pandas as pd
-
         watched = [stretch for stretch in self.stretches if len(stretch.log)]
         rows = [row for stretch in watched for row in log_rows(stretch, self.torus)]
         table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
         return table.sort_values("time", kind="stable", ignore_index=True)
+
+
+_EVENTS = {
+    HANDED_OVER: "handed over",
+    INJECTED: "injected",
+    SENT: "sent",
+    ARRIVED: "arrived",
+    TAKEN_IN: "taken in",
+}
+
+
+def log_rows(stretch: Stretch, torus: Torus) -> Iterator[tuple[float, str, int, str]]:
+    """Yield time (seconds), event, packet and place of each entry in the log of ``stretch``.
+
+    As `Simulation.log` describes them.
+    """
+    m = stretch.watched
+    names = dict(_EVENTS)
+    if stretch.messages.asks[m]:
+        names[HANDED_OVER] = "released"
+    number: dict[int, int] = {}
+    injected = 0
+    for time, code, slot, place in stretch.log.tolist():
+        if code == INJECTED:
+            # A slot of the simulator holds one packet after the other.
+            number[slot] = injected
+            injected += 1
+        where = (
+            torus.link_label(int(place))
+            if code in (SENT, ARRIVED)
+            else f"FIFO {int(place) % torus.network.fifos}"
+            if place >= 0
+            else ""
+        )
+        yield time, names[int(code)], number.get(slot, -1), where
+    if stretch.messages.fifo[m] < 0:
+        # A message that is copied within its node has no packet.
+        yield float(stretch.arrived[m]), names[TAKEN_IN], -1, ""

@@ -17,9 +17,9 @@ from toruscast.routing.routing import check_routing, phase_routings
 from toruscast.typing import Routing
 from toruscast.validation import real_number, whole_number
 
-from ._notes import noted
 from .coarsening import LARGEST_PACKET, PLACES, refine
 from .iterations import between_barriers, first_alone, part_of, repeated
+from .message_times import noted
 from .run import Options, Progress, Steps, packet_hops, run_stretch
 from .simulation import Simulation
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._lazy import pandas as pd
 from toruscast.mapping.ties import TIE_RULES
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes, ways_are_open
 
 from .simulation import Simulation
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from toruscast._lazy import networkx as nx
 from toruscast.mapping import Torus
 
 from . import _state as records
@@ -25,8 +26,6 @@ def check_finished(state: records.State, torus: Torus) -> None:
     left = int(state.packets.receipt["left"].sum())
     if left == 0:
         return
-    import networkx as nx
-
     waits: Any = nx.DiGraph()
     for out in np.flatnonzero(state.links.link["lanes"]):
         link = state.links.link[out]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from toruscast.mapping.formats import atomic_path
 from toruscast.validation import whole_number
 
-from ._trace_events import Event, count, microseconds, named, overlapping, slice_of
 from .message_life import WIRE, message_life, station_name, watched_message
 from .simulation import Simulation
 
@@ -55,8 +55,6 @@ def write_trace(
     >>> sorted(json.loads(path.read_text()))
     ['displayTimeUnit', 'otherData', 'traceEvents']
     """
-    from toruscast.mapping.formats import atomic_path
-
     events = trace_events(simulation, longest=longest, busiest=busiest)
     about = json.dumps(_about(simulation, events), indent=1)
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
@@ -226,3 +224,60 @@ def _packets(simulation: Simulation) -> Iterator[Event]:
         else:
             name, thread = station_name(simulation, row.station, row.place), row.packet + 1
         yield slice_of(name, row.station, _WATCHED, thread, (row.begin, row.end), {})
+
+
+Event = dict[str, Any]
+
+
+def microseconds(seconds: float) -> float:
+    """Return a time in the unit of the format, rounded to the picosecond."""
+    return round(1e6 * float(seconds), 6)
+
+
+def named(process: int, name: str, thread: int | None = None) -> Iterator[Event]:
+    """Return name and rank of a process, or of one of its threads."""
+    what = "process" if thread is None else "thread"
+    place = {"ph": "M", "pid": process, "tid": thread or 0}
+    yield place | {"name": f"{what}_name", "args": {"name": name}}
+    rank = process if thread is None else thread
+    yield place | {"name": f"{what}_sort_index", "args": {"sort_index": rank}}
+
+
+def slice_of(
+    name: str, category: str, process: int, thread: int, span: tuple[float, float], args: Event
+) -> Event:
+    """Return a slice of a thread; slices of one thread must not overlap."""
+    # Both ends are rounded, so that consecutive slices do not overlap.
+    begin, end = (microseconds(moment) for moment in span)
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": process,
+        "tid": thread,
+        "ts": begin,
+        "dur": round(end - begin, 6),
+        "args": args,
+    }
+
+
+def overlapping(
+    name: str, key: str, process: int, thread: int, span: tuple[float, float], args: Event
+) -> Iterator[Event]:
+    """Return both ends of a slice that may overlap others; ``key`` is category and number."""
+    place = {"name": name, "cat": key.split()[0], "id": key, "pid": process, "tid": thread}
+    yield {"ph": "b", **place, "ts": microseconds(span[0]), "args": args}
+    yield {"ph": "e", **place, "ts": microseconds(span[1])}
+
+
+def count(name: str, process: int, thread: int, time: float, args: dict[str, float]) -> Event:
+    """Return a counter's value, which holds until the next one."""
+    return {
+        "ph": "C",
+        "name": name,
+        "cat": "link",
+        "pid": process,
+        "tid": thread,
+        "ts": microseconds(time),
+        "args": args,
+    }

@@ -35,13 +35,13 @@ WAYS = {
         ("features/traffic.py", "simulation/simulator.py"),
     ),
     "runs to plan": (
-        ("cli/plan/command.py", "training/plan/planning.py"),
-        ("training/plan/planning.py", "training/plan/next_run.py"),
+        ("cli/plan/command.py", "training/plan/next_run.py"),
+        ("training/plan/next_run.py", "training/measured/hypotheses.py"),
     ),
     "samples to model": (
         ("cli/train.py", "training/samples/samples.py"),
-        ("training/samples/samples.py", "training/samples/_parts.py"),
-        ("training/samples/_parts.py", "features/table.py"),
+        ("training/samples/samples.py", "features/table.py"),
+        ("training/samples/samples.py", "training/samples/store.py"),
     ),
 }
 COLOURS = {"graph to answer": "#0072b2", "runs to plan": "#d55e00", "samples to model": "#009e73"}

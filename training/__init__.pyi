@@ -14,13 +14,14 @@ from .forecast.answer import Forecast as Forecast
 from .forecast.answer import Verdict as Verdict
 from .forecast.forecast import forecast as forecast
 from .forecast.race import Budget as Budget
+from .forecast.simulate_rest import simulation_minutes as simulation_minutes
 from .measured.machine import learn_runs as learn_runs
 from .measured.measured import Measured as Measured
+from .measured.runs import NothingToLearnError as NothingToLearnError
 from .measured.runs import Runs as Runs
-from .measured.signal_check import NothingToLearnError as NothingToLearnError
 from .plan.next_run import Plan as Plan
 from .plan.next_run import Standing as Standing
-from .plan.planning import plan as plan
+from .plan.next_run import plan as plan
 from .predictor.default_model import build_default_samples as build_default_samples
 from .predictor.default_model import train_default as train_default
 from .predictor.feature_sets import FEATURE_SETS as FEATURE_SETS
@@ -35,6 +36,5 @@ from .predictor.predictor import TimePredictor as TimePredictor
 from .samples.application import Training as Training
 from .samples.application import train_for as train_for
 from .samples.samples import build_samples as build_samples
-from .samples.simulated import simulation_minutes as simulation_minutes
 from .samples.store import read_samples as read_samples
 from .samples.store import write_samples as write_samples

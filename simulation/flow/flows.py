@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._lazy import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
@@ -17,10 +18,10 @@ from toruscast.routing.loads import check_ways, link_loads
 from toruscast.routing.messages import Messages, list_messages
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes
+from toruscast.simulation.message_times import noted
 from toruscast.validation import real_number
 
 from .._memory import side_by_side
-from .._notes import noted
 from ..iterations import between_barriers, first_alone, part_of, repeated
 from ..message_times import MessageTimes
 from ._flow_kernels import advance, begin
@@ -35,9 +36,6 @@ from ._flow_state import (
     Flows,
     FlowState,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Most steps between two calls of `progress`; a step takes from a microsecond to tens of
 # milliseconds.
@@ -92,8 +90,6 @@ class FlowSimulation(MessageTimes[FlowStretch]):
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (with the headers of
         packets) and ``busy_share``, the share of the time that the bytes take at its bandwidth.
         """
-        import pandas as pd
-
         torus = self.torus
         exists = np.flatnonzero(torus.link_exists)
         node, port = np.divmod(exists, 2 * torus.ndim)

@@ -1,14 +1,41 @@
-"""Attributes that are computed when first asked for."""
+"""Attributes that are computed, and packages that are imported, when first asked for."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from importlib import import_module
 from types import ModuleType
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+
+
+class Slow:
+    """A module that is imported when an attribute of it is first asked for.
+
+    That of `importlib.util.LazyLoader` is not safe in threads, and counts as imported at once.
+
+    Examples
+    --------
+    >>> Slow("math").sqrt(4.0)
+    2.0
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._module), name)
+
+
+if TYPE_CHECKING:
+    import joblib as joblib
+    import networkx as networkx
+    import pandas as pandas
+else:
+    joblib, networkx, pandas = map(Slow, ("joblib", "networkx", "pandas"))
 
 
 class lazy(Generic[T]):  # noqa: N801

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
+from ._lazy import joblib
+
 Name = TypeVar("Name", bound=Hashable)
 
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -66,9 +68,7 @@ def job_count(value: object) -> int:
         raise InputError(
             "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
         )
-    from joblib import effective_n_jobs
-
-    return int(effective_n_jobs(value))
+    return int(joblib.effective_n_jobs(value))
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from toruscast.training import r2, rcc, rcc_told_apart
 from toruscast.training.evaluate.evaluate import random_splits
 from toruscast.training.measured.measured import learn
 from toruscast.training.measured.references import REFERENCES, with_references
-from toruscast.training.measured.signal_check import possible_rcc
+from toruscast.training.measured.runs import possible_rcc
 
 from ..study import Findings, Inputs, Target
 from .measured import TORUS, Case, read

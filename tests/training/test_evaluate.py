@@ -13,7 +13,7 @@ from toruscast.training import (
     single_features,
     summarise,
 )
-from toruscast.training.evaluate.feature_set_gain import gains
+from toruscast.training.evaluate.evaluate import gains
 
 
 def table(n: int = 84, seed: int = 1) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from toruscast.features import extract, register, unregister
 from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
-from toruscast.training.evaluate.feature_set_gain import gains
+from toruscast.training.evaluate.evaluate import gains
 from toruscast.training.evaluate.metric_evaluation import Judgement, judge
 from toruscast.training.samples.stored import add_metrics
 

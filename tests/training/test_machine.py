@@ -6,7 +6,7 @@ from toruscast import InputError, Torus
 from toruscast.mapping import patterns, strategies
 from toruscast.training import NothingToLearnError, Runs
 from toruscast.training.measured.references import BOUNDS, REFERENCES, references_to_try
-from toruscast.training.measured.signal_check import possible_rcc, tied_share
+from toruscast.training.measured.runs import possible_rcc, tied_share
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)

@@ -7,8 +7,7 @@ from toruscast import InputError
 from toruscast.training import r2
 from toruscast.training.evaluate.metrics import rcc_told_apart
 from toruscast.training.measured import measured
-from toruscast.training.measured.runs import Runs
-from toruscast.training.measured.signal_check import NothingToLearnError
+from toruscast.training.measured.runs import NothingToLearnError, Runs
 from toruscast.training.predictor._relative import fit_line
 
 

@@ -9,7 +9,7 @@ from toruscast.simulation import simulate
 from toruscast.training import Budget, forecast
 from toruscast.training.evaluate.metrics import rcc
 from toruscast.training.forecast import simulate_rest as order
-from toruscast.training.samples.simulated import HOPS_A_SECOND, Simulate, mean_hops
+from toruscast.training.forecast.simulate_rest import HOPS_A_SECOND, Simulate, mean_hops
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 40_000, corner_nbytes=0)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from toruscast.errors import InputError
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, usual_target
 from toruscast.training.predictor.predictor import TimePredictor
 
-from .evaluate import repeated_splits, single_features
-from .feature_set_gain import gains
+from .evaluate import gains, repeated_splits, single_features
 
 PRIOR = "prior"
 _TREES = 32
@@ -191,12 +191,10 @@ def _scores(
 
 def _over(group: pd.DataFrame) -> dict[str, float]:
     """Return the mean gain over blocks with its 95 % interval."""
-    from scipy.stats import t
-
     gain, n = group["gain"].to_numpy(dtype=np.float64), len(group)
     low, high = group["low"].iloc[0], group["high"].iloc[0]
     if n > 1:
-        half = t.ppf(0.975, n - 1) * gain.std(ddof=1) / np.sqrt(n)
+        half = scipy.stats.t.ppf(0.975, n - 1) * gain.std(ddof=1) / np.sqrt(n)
         low, high = gain.mean() - half, gain.mean() + half
     return {
         "rcc": float(group["rcc"].mean()),

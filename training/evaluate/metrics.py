@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
@@ -163,10 +164,8 @@ def tau_b(observed: ArrayLike, predicted: ArrayLike) -> float:
     >>> round(tau_b([1, 2, 3, 4], [1, 3, 2, 4]), 3)
     0.667
     """
-    from scipy.stats import kendalltau
-
     x, y = _pair(observed, predicted)
-    return float(kendalltau(x, y).statistic)
+    return float(scipy.stats.kendalltau(x, y).statistic)
 
 
 def r2(observed: ArrayLike, predicted: ArrayLike) -> float:

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from toruscast._lazy import Slow
 from toruscast.errors import InputError
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
@@ -20,13 +21,13 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.routing.packets import mean_message
 from toruscast.training.evaluate.metrics import score_answer
+from toruscast.training.forecast.simulate_rest import Simulate
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import BOUND, HELD_OUT, SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
 from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import APART, prior_of
-from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
 from .answer import (
@@ -39,9 +40,16 @@ from .answer import (
     Verdict,
     names_of,
 )
+from .networks import forecast_networks
 from .posterior import Kernel, Posterior
 from .race import Budget, Race, run
 from .simulate_rest import affordable, simulate_rest, sketched
+
+if TYPE_CHECKING:
+    from toruscast.training.measured import machine
+else:
+    # It learns, with scikit-learn, and a forecast alone does not.
+    machine = Slow("toruscast.training.measured.machine")
 
 Floats = NDArray[np.float64]
 SURE_BOUND = "sure_bound"
@@ -138,8 +146,6 @@ def forecast(
             raise InputError("one simulation cannot check several networks", expected=expected)
         if times is not None:
             _check_one(model)
-        from .networks import forecast_networks
-
         return forecast_networks(
             workload,
             torus,
@@ -157,9 +163,7 @@ def forecast(
     routed = None if progress is None else partial(progress, "features")
     if times is not None:
         _check_one(model)
-        from toruscast.training.measured.machine import learn_runs
-
-        learned = learn_runs(
+        learned = machine.learn_runs(
             workload,
             torus,
             several,
@@ -177,9 +181,7 @@ def forecast(
         if check:
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
-        from toruscast.training.measured.machine import forecast_machine
-
-        return forecast_machine(
+        return machine.forecast_machine(
             workload,
             torus,
             several,

@@ -23,11 +23,11 @@ from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.packets import mean_message
 from toruscast.simulation import simulate_flows
+from toruscast.training.forecast.simulate_rest import Simulate
 from toruscast.training.measured.hypotheses import CONSTANTS, LESS, Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, mappings_of
 from toruscast.training.predictor.fitted import FittedModel
 from toruscast.training.predictor.unlearned import APART, prior_of
-from toruscast.training.samples.simulated import Simulate
 from toruscast.workers import Task
 
 from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Networks, Verdict, names_of

@@ -22,8 +22,7 @@ from toruscast.training.predictor.unlearned import prior_of
 
 from .measured import Measured, learn
 from .references import SIMULATED, in_words, references_to_try, with_references
-from .runs import Runs, Times, mappings_of
-from .signal_check import check_enough
+from .runs import Runs, Times, check_enough, mappings_of
 
 Floats = NDArray[np.float64]
 _DRAWS = 4000

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
@@ -20,8 +21,7 @@ from toruscast.training.predictor.feature_sets import feature_set
 from toruscast.training.predictor.predictor import TimePredictor
 
 from .references import REFERENCES
-from .runs import Runs
-from .signal_check import CHANCE, NothingToLearnError, check_enough, possible_rcc, tied_share
+from .runs import CHANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
 
 Floats = NDArray[np.float64]
 # By how much the held-out misses must shrink before features count.
@@ -255,19 +255,15 @@ def _order(said: Floats, times: Floats) -> float:
 
 def _follows(forecast: Floats, times: Floats, tried: int) -> bool:
     """Whether times grow with the best of so many forecasts tried, and hardly by chance."""
-    from scipy.stats import kendalltau
-
     if np.ptp(forecast) == 0:
         return False
     # One of several may follow by chance although none does.
-    chance = tried * kendalltau(forecast, times, alternative="greater").pvalue
+    chance = tried * scipy.stats.kendalltau(forecast, times, alternative="greater").pvalue
     return bool(chance < CHANCE)
 
 
 def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
-    from scipy.stats import kendalltau
-
-    with_row = float(kendalltau(np.arange(runs.times.size), runs.times).statistic)
+    with_row = float(scipy.stats.kendalltau(np.arange(runs.times.size), runs.times).statistic)
     along = "; they rise from row to row" if with_row > 0.8 else ""
     along = "; they fall from row to row" if with_row < -0.8 else along
     return NothingToLearnError(

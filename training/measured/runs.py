@@ -11,14 +11,22 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
+from toruscast._lazy import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.times import MAPPING, Run, read_runs
 from toruscast.notebook import html_card
 from toruscast.units import seconds
 from toruscast.wording import counted
+
+LEAST_MAPPINGS = 6
+CHANCE = 0.01
+"""Probability below which what is seen is no chance."""
+# Mappings of which all pairs are looked at.
+_PAIRED = 1500
 
 Floats = NDArray[np.float64]
 Times = Any
@@ -159,17 +167,15 @@ class Runs:
 
         Told by mappings that ran more than once.
         """
-        from scipy.stats import kendalltau, theilslopes
-
         repeated = np.flatnonzero((self.counts[self.which] > 1) & ~self.is_outlier)
         if repeated.size < 8:
             return 0.0
         # Runs side by side tell nothing of a drift; a few thousand are enough.
         repeated = repeated[:: 1 + repeated.size // 2000]
         place, missed = repeated.astype(np.float64), self._misses[repeated]
-        if np.ptp(missed) == 0 or kendalltau(place, missed).pvalue > _DRIFTS:
+        if np.ptp(missed) == 0 or scipy.stats.kendalltau(place, missed).pvalue > _DRIFTS:
             return 0.0
-        grown = math.expm1(float(theilslopes(missed, place)[0]) * self.which.size)
+        grown = math.expm1(float(scipy.stats.theilslopes(missed, place)[0]) * self.which.size)
         return grown if abs(grown) >= _DRIFT_SHARE else 0.0
 
     def take(self, names: Sequence[str]) -> Self:
@@ -216,8 +222,6 @@ class Runs:
 
 def _runs(times: object) -> list[Run]:
     """Runs of a table or a dict."""
-    import pandas as pd
-
     if isinstance(times, pd.DataFrame):
         missing = [name for name in (MAPPING, "time") if name not in times.columns]
         if missing:
@@ -275,3 +279,77 @@ def mappings_of(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping
                 expected=expected,
             )
     return [known[name] for name in runs.names]
+
+
+class NothingToLearnError(InputError):
+    """Measured times tell nothing of mappings that were not measured."""
+
+
+def check_enough(runs: Runs) -> None:
+    """Raise `NothingToLearnError` if there are too few times, or nothing tells them apart."""
+    n, times = len(runs.names), runs.times
+    if n < LEAST_MAPPINGS:
+        expected = f"{LEAST_MAPPINGS} or more, each measured once at least"
+        raise NothingToLearnError(
+            "too few mappings to learn from", file=runs.file, found=n, expected=expected
+        )
+    if times.max() <= times.min() * (1 + 1e-9):
+        raise NothingToLearnError(
+            f"nothing to learn: all {n} times are equal", file=runs.file, found=times[0]
+        )
+    free = int((runs.counts - 1).sum())
+    if not runs.noise > 0:
+        return
+    # Variances of one run, between the mappings and within them.
+    between = float((runs.counts * (np.log(times) - np.log(times).mean()) ** 2).sum() / (n - 1))
+    if scipy.stats.f.sf(between / runs.noise**2, n - 1, free) > CHANCE:
+        raise NothingToLearnError(
+            f"nothing to learn: the {n} mappings differ no more than the runs of one, which vary "
+            f"by {100 * runs.noise:.2g} %",
+            file=runs.file,
+            expected="more runs of each, or mappings that differ more",
+        )
+
+
+def possible_rcc(runs: Runs) -> float:
+    """Return the RCC that true times would reach against the measured ones.
+
+    No forecast can be expected to do better: noise turns pairs around. Pairs of equal measured
+    times are left out, as in `rcc_told_apart`.
+
+    Returns
+    -------
+    float
+        NaN where the noise is not known.
+
+    Examples
+    --------
+    >>> possible_rcc(Runs.of({"a": [1.0, 1.1], "b": [1.05, 1.12], "c": [3.0, 3.3]})) < 1
+    True
+    >>> possible_rcc(Runs.of({"a": 1.0, "b": 2.0}))
+    nan
+    """
+    if math.isnan(runs.noise):
+        return math.nan
+    some = np.linspace(0, len(runs.names) - 1, min(len(runs.names), _PAIRED)).astype(np.int64)
+    logs, errors = np.log(runs.times)[some], np.maximum(runs.errors[some], 1e-12)
+    # Noise spreads measured times wider than true ones.
+    spread = float(logs.var())
+    true = max(0.0, 1 - float((errors**2).mean()) / spread) if spread else 0.0
+    i, j = np.triu_indices(logs.size, 1)
+    apart = np.abs(logs[i] - logs[j])
+    right = scipy.stats.norm.cdf(math.sqrt(true) * apart / np.hypot(errors[i], errors[j]))
+    return float(right[apart > 0].mean()) if (apart > 0).any() else math.nan
+
+
+def tied_share(runs: Runs) -> float:
+    """Return the share of pairs that cannot be told apart at this noise; NaN if it is not known.
+
+    A pair is told apart where its times differ by twice the standard error of the difference.
+    """
+    if math.isnan(runs.noise):
+        return math.nan
+    some = np.linspace(0, len(runs.names) - 1, min(len(runs.names), _PAIRED)).astype(np.int64)
+    logs, errors = np.log(runs.times)[some], runs.errors[some]
+    i, j = np.triu_indices(logs.size, 1)
+    return float((np.abs(logs[i] - logs[j]) < 2 * np.hypot(errors[i], errors[j])).mean())

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 from toruscast.mapping.mesh import MeshTraffic
-from toruscast.routing.pairs import pair_loads
+from toruscast.routing.loads import pair_loads
 
 
 def product_grid(torus: Torus, lines: NDArray[np.int64]) -> NDArray[np.int64] | None:

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from toruscast.training.samples._table import seconds_of
@@ -157,12 +158,12 @@ def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
 
     A time far off all others, such as of a run that something disturbed, is left out.
     """
-    from scipy.optimize import nnls
-
     columns = np.stack([np.ones(times.size), reference / reference.mean()], axis=1)
     kept = np.ones(times.size, dtype=bool)
     for _ in range(2):
-        factors, _ = nnls(columns[kept] / times[kept, None], np.ones(int(kept.sum())))
+        factors, _ = scipy.optimize.nnls(
+            columns[kept] / times[kept, None], np.ones(int(kept.sum()))
+        )
         missed = np.abs(columns @ factors / times - 1)
         kept = missed <= max(_FAR_OFF * float(np.median(missed)), _FAR_OFF_SHARE)
     return float(factors[0]), float(factors[1] / reference.mean())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
@@ -14,10 +16,15 @@ from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
 from toruscast.training.measured.references import SIMULATED
+from toruscast.validation import job_count, one_of, whole_number
 
-from .feature_sets import KNOWS_PLACE
+from .feature_sets import KNOWS_PLACE, Target
 from .fitted import FittedModel
 
+Floats = NDArray[np.float64]
+# Times lie within a factor of ten or so of the sketch's and of the lower bound, and milliseconds a
+# thousand times off: this lies between them.
+_OTHER_UNIT = 100
 # By how much more or less than all values of a feature learned from others are far from them.
 _FAR = 2.0
 # Values of features without a unit that differ by less are near each other.
@@ -96,3 +103,32 @@ def warn_of_distance(
             f"intervals do not tell{hint}",
             stacklevel=4,
         )
+
+
+def ask_for_seconds(times: Floats, reference: Floats, name: str) -> None:
+    """Warn of times that are, in the median, far from those that they should be about."""
+    sent = reference > 0
+    ratio = float(np.median(times[sent] / reference[sent])) if sent.any() else 1.0
+    if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT:
+        return
+    share = f"{ratio:,.0f} times" if ratio > 1 else f"1/{1 / ratio:,.0f} of"
+    text = f"the median time is {share} {name}: are the times in seconds?"
+    # At the caller of `fit` or `rank`.
+    warnings.warn(text, stacklevel=3)
+
+
+def check_parameters(given: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless a predictor can learn with these; features need the table."""
+    one_of(given["target"], "target", get_args(Target))
+    if not isinstance(given["reference"], str):
+        raise InputError("bad reference", found=given["reference"], expected="a column's name")
+    whole_number(given["n_estimators"], "number of trees", 1)
+    whole_number(given["calibration_folds"], "number of folds", 0)
+    if given["min_samples_leaf"] is not None:
+        whole_number(given["min_samples_leaf"], "min_samples_leaf", 1)
+    if given["max_leaf_nodes"] is not None:
+        whole_number(given["max_leaf_nodes"], "max_leaf_nodes", 2)
+    job_count(given["n_jobs"])
+    seed = given["random_state"]
+    if seed is not None and not isinstance(seed, np.random.RandomState):
+        whole_number(seed, "random_state", 0, 2**32 - 1)

@@ -28,8 +28,8 @@ from toruscast.validation import one_of, whole_number
 
 from ._calibration import ResidualCalibration
 from ._forest import FOREST_ARRAYS, Forest
-from ._parameters import check_parameters
 from ._relative import Line, Relative
+from .checks import check_parameters
 from .feature_sets import Target, feature_set
 from .fitted import FittedModel
 

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
 from toruscast.training.evaluate.metrics import rcc
-from toruscast.training.measured._seconds import ask_for_seconds
 from toruscast.training.samples._table import (
     check_order,
     check_times,
@@ -28,8 +27,8 @@ from toruscast.training.samples._table import (
 
 from ._calibration import calibrate
 from ._forest import Forest
-from ._parameters import check_parameters
 from ._relative import Line, Relative
+from .checks import ask_for_seconds, check_parameters
 from .feature_sets import BOUND, HELD_OUT, REFERENCE, Target, feature_set
 from .fitted import FittedModel
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._lazy import joblib
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, Feature, RoutedTraffic
 from toruscast.features.table import tabulate
@@ -116,8 +117,6 @@ def add_metrics(
     >>> more["mapping"][0], float(more["max_bytes"][0])
     ('identity', 512.0)
     """
-    from joblib import Parallel, delayed
-
     if not names:
         raise InputError("no metric to add")
     deep = [name for name in names if FEATURES[name].level > 1]
@@ -141,10 +140,10 @@ def add_metrics(
         kept = table.iloc[thinned(block, most)].drop(columns=list(names), errors="ignore")
         rows = zip(kept["mapping"], kept[checks[0]], strict=True)
         calls = (
-            delayed(_values)(block, name, checks[0], told, seed, routing, chosen)
+            joblib.delayed(_values)(block, name, checks[0], told, seed, routing, chosen)
             for name, told in rows
         )
-        values = Parallel(n_jobs=job_count(n_jobs), prefer="threads")(calls)
+        values = joblib.Parallel(n_jobs=job_count(n_jobs), prefer="threads")(calls)
         new = pd.DataFrame(values, columns=list(names), index=kept.index)
         parts.append(pd.concat([kept, new], axis="columns"))
         n_done += block.rows.size
