@@ -246,7 +246,8 @@ def told_by(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
     >>> told_by(["srun", "./app"], None).words(["srun", "./app"], "a.hosts")
     (['srun', '--distribution=arbitrary', './app'], {'SLURM_HOSTFILE': 'a.hosts'})
     """
-    name = Path(words[0]).name if words else ""
+    # Debian's names where several MPI libraries are installed.
+    name = Path(words[0]).name.removesuffix(".openmpi") if words else ""
     if name in ("mpiexec", "mpirun") and job is not None and job.manager == "PJM":
         return _VCOORD
     known = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,12 @@ import toruscast as tc
 from toruscast import InputError
 
 from ..study import Findings, Inputs, Target
-from .network import EmulatedTorus, compile_c, in_order
+from .network import MPICC, MPIRUN, EmulatedTorus, compile_c, in_order
 from .recorded import IDENTITY, TIMES, TORUS, Program, read, score
 
 HERE = Path(__file__).parent
+GUIDE = HERE.parents[1] / "docs" / "guide" / "faster-launch.md"
+COMMAND = "from toruscast.cli import main; main()"
 INPUTS = HERE.parents[1] / "datasets" / "capture"
 SEED = 49
 SEARCH_SECONDS = 8.0
@@ -157,6 +160,8 @@ def measure(name: str, setup: Setup, work: Path) -> list[str]:
                     f"On {name}, {wrong} ranks of {len(mappings[0].node)} stood elsewhere than "
                     "the hostfile and the rankfile of a mapping say."
                 )
+            if program == "halo":
+                notes.append(started.walk_through())
             runs += [(folder, started.seconds, each.name) for each in mappings] * setup.repeats
         for at in np.random.default_rng(SEED).permutation(len(runs)):
             folder, seconds, mapping = runs[at]
@@ -184,8 +189,8 @@ class _Launch:
         order = tc.TaskMapping(np.arange(self.n_tasks) // share, torus, tasks_per_node=share)
         self._write(order, "default")
         command = self.network.words(self.words, self._placing("default"), LONGEST, self.folder)
-        ours = [sys.executable, "-c", "from toruscast.cli import main; main()", "trace"]
-        ours += ["--out", str(self.folder / "trace"), "--mpicc", "mpicc.openmpi", "--", *command]
+        ours = [sys.executable, "-c", COMMAND, "trace", "--out", str(self.folder / "trace")]
+        ours += ["--mpicc", MPICC, "--", *command]
         environment = self.network.environment()
         environment["LD_PRELOAD"] = str(self.network.sleeper)
         done = subprocess.run(ours, env=environment, capture_output=True, text=True, check=False)
@@ -239,6 +244,50 @@ class _Launch:
             path.write_text(said)
             wrong += int((tc.read_mapping(path, hosts=hosts, torus=torus).node != wanted).sum())
         return wrong
+
+    def walk_through(self) -> str:
+        """Run the commands of the guide, line by line, for this program as ./app."""
+        folder, network = self.folder / "guide", self.network
+        folder.mkdir()
+        shutil.copy(self.folder / "torus.toml", folder / "machine.toml")
+        for path in self.folder.glob("in.*"):
+            shutil.copy(path, folder)
+        nodes = zip(network.hosts.names, network.torus.coords.tolist(), strict=True)
+        rows = [",".join([name, *map(str, place)]) for name, place in nodes]
+        head = ",".join(["host", *"xyz"[: network.torus.ndim]])
+        (folder / "hosts.csv").write_text("\n".join([head, *rows, ""]))
+        slots = [f"{name} slots={self.setup.tasks_per_node}" for name in network.hosts.names]
+        (folder / "job").write_text("\n".join([*slots, ""]))
+        job = ["--mca", "orte_default_hostfile", str(folder / "job")]
+        launcher = network.words([], job, LONGEST, folder)
+        scripts = {
+            "app": shlex.join(self.words),
+            "mpirun": shlex.join(launcher[launcher.index(MPIRUN) :]) + ' "$@"',
+            "mpicc": f'{MPICC} "$@"',
+            "toruscast": shlex.join([sys.executable, "-c", COMMAND]) + ' "$@"',
+        }
+        for name, text in scripts.items():
+            (folder / name).write_text(f"#!/bin/sh\nexec {text}\n")
+            (folder / name).chmod(0o755)
+        took = {}
+        for line in re.findall(r"^    ((?:toruscast|mpirun) .*)", GUIDE.read_text(), re.MULTILINE):
+            inside = f"cd {shlex.quote(str(folder))} && PATH=$PWD:$PATH && {line}"
+            done = subprocess.run(
+                [*launcher[: launcher.index("timeout")], inside],
+                env=network.environment([network.sleeper]),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                raise InputError("a command of the guide failed", found=line, expected=done.stderr)
+            if match := SECONDS.search(done.stdout):
+                took[" ".join(line.split()[:2])] = float(match[1])
+        first, launched = took["mpirun -np"], took["toruscast launch"]
+        return (
+            f"The commands of the guide ran for the halo: the loop took {first:.2f} s in the default order and "
+            f"{launched:.2f} s by `toruscast launch`."
+        )
 
     def seconds(self, mapping: str) -> float:
         """Run it under a mapping; return the seconds of its loop as it says."""
