@@ -245,6 +245,8 @@ def told_by(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
     --------
     >>> told_by(["srun", "./app"], None).words(["srun", "./app"], "a.hosts")
     (['srun', '--distribution=arbitrary', './app'], {'SLURM_HOSTFILE': 'a.hosts'})
+    >>> told_by(["mpirun.openmpi", "./app"], None).dialect
+    'rankfile'
     """
     # Debian's names where several MPI libraries are installed.
     name = Path(words[0]).name.removesuffix(".openmpi") if words else ""

@@ -285,8 +285,8 @@ class _Launch:
                 took[" ".join(line.split()[:2])] = float(match[1])
         first, launched = took["mpirun -np"], took["toruscast launch"]
         return (
-            f"The commands of the guide ran for the halo: the loop took {first:.2f} s in the default order and "
-            f"{launched:.2f} s by `toruscast launch`."
+            f"The commands of the guide ran for the halo: the loop took {first:.2f} s in the "
+            f"default order and {launched:.2f} s by `toruscast launch`."
         )
 
     def seconds(self, mapping: str) -> float:
