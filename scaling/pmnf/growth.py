@@ -26,10 +26,6 @@ _ANCHOR = 100.0
 # Logarithm of the largest prediction: values close together can give a power without bounds.
 _LARGEST = 690.0
 _RIDGE = 1e-3
-# Inside the measured range, a prediction is within this factor of the measured values beside it.
-_OFF = 3.0
-# Places closer than this, in steps of the measured grid, are the same.
-_SAME = 1e-9
 
 
 def followed(
@@ -65,11 +61,10 @@ def followed(
     # A formula's value that is not positive is left out: no factor corrects it.
     ratio = np.log(positive / np.where(at_points > 0, at_points, positive))
     scaled = formula * np.exp(ratio @ _weights(points, places, _ANCHOR).T)
-    least, most = _bounds(points, centre, clear, places)
     smaller = np.where(scaled > 0, np.minimum(growth, scaled), growth)
     middle = np.median([growth, scaled, formula], axis=0)
     beyond = (places > points.max(axis=0)).any(axis=1)
-    result: Array = np.clip(np.where(beyond, smaller, middle), least, most)
+    result: Array = np.where(beyond, smaller, middle)
     return result
 
 
@@ -140,45 +135,6 @@ def _steps(points: Array, places: Array) -> Array:
             unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
             distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
     return distance
-
-
-def _measured(points: Array, places: Array) -> NDArray[np.bool_]:
-    """Return whether places lie in the measured range.
-
-    With several parameters, only measured points do.
-    Parameters with one value do not count, because their effect was not measured.
-    """
-    if points.shape[1] == 1:
-        place = places[:, 0]
-        return np.asarray((place >= points.min()) & (place <= points.max()))
-    return np.asarray(_steps(points, places).min(axis=1) < _SAME)
-
-
-def _bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[Array, Array]:
-    """Return the least and largest prediction, given the measured values on both sides of a place.
-
-    With several parameters, only measured places have bounds. Elsewhere they are 0 and infinity.
-
-    Parameters
-    ----------
-    points : array, shape (n, q)
-    centre : array, shape (p, n)
-        Measured values; beside a 0 the lower bound is 0.
-    clear : array, shape (p, n)
-        The same values from `lifted`.
-    places : array, shape (m, q)
-    """
-    below = above = _steps(points, places).argmin(axis=1)
-    within = _measured(points, places)
-    if points.shape[1] == 1:
-        order = np.argsort(points[:, 0])
-        x, place = points[order, 0], places[:, 0]
-        below = order[np.maximum(np.searchsorted(x, place, side="right") - 1, 0)]
-        above = order[np.minimum(np.searchsorted(x, place), x.size - 1)]
-    low = np.minimum(centre[:, below], centre[:, above])
-    high = np.maximum(clear[:, below], clear[:, above])
-    least = np.where(within & (low > 0), low / _OFF, 0.0)
-    return least, np.where(within, high * _OFF, np.inf)
 
 
 def _weights(points: Array, places: Array, decay: float) -> Array:

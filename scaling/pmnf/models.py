@@ -20,7 +20,7 @@ from .growth import followed
 from .measurements import Measurements, check_points, off_zero, real_numbers
 from .noise import Centres, scale_of
 from .notes import Note
-from .search import is_grid
+from .search import is_grid, lines
 from .select import RankedHypotheses
 from .terms import TermSpace
 
@@ -84,8 +84,10 @@ class Models:
         self._active, self._spaces = search.active, search.spaces
         self._centred, self._found = search.centred, search.found
         points = measurements.points[:, search.active]
-        if len(search.active) > 1 and not is_grid(points):
-            # Few points leave many hypotheses open, and the median of their predictions errs least.
+        on_lines = len(search.active) > 1 and all(lines(points, q) for q in range(points.shape[1]))
+        if on_lines and not is_grid(points):
+            # Few points on lines leave many hypotheses open, and the median of their predictions
+            # errs least.
             corner = self._values(_FAR * points.max(axis=0, keepdims=True))[:, :, 0]
             self._found = search.found.median_first(corner)
         self.sign, self.left_out = search.sign, search.left_out

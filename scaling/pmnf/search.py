@@ -98,10 +98,7 @@ class Sweep(NamedTuple):
 
     score: Array  # (p, h)
     number: Index  # (p, h): counted through all blocks
-    # (p, columns): least misfit with at most so many columns, counted from 1; of hypotheses without
-    # a negative coefficient, and of all.
-    positive: Array
-    least: Array
+    least: Array  # (p, columns): least misfit with at most so many columns, counted from 1
     blocks: list[StructureBlock]
     picks: list[Index]  # for each parameter (p, t_q): the terms searched
 
@@ -127,7 +124,7 @@ def sweep(problem: Problem, enough: Array | None, best_pairs: int) -> Sweep:
     """
     target, known, terms = problem.target, problem.known, problem.terms
     picks = _picked(problem)
-    score, positive, least, blocks = _all_scores(problem, picks)
+    score, usual, least, blocks = _all_scores(problem, picks)
     size = score.shape[1]
     number = np.broadcast_to(np.arange(size), score.shape)
     if len(terms) == 1 and len(terms[0]) > 1 and enough is not None and len(problem.points) > 3:
@@ -136,29 +133,27 @@ def sweep(problem: Problem, enough: Array | None, best_pairs: int) -> Sweep:
         keep = min(best_pairs, n_pairs)
         more = np.full((keep, len(target)), -np.inf).T
         which = np.full((len(target), keep), size)
-        wanting = np.flatnonzero(positive.min(axis=1) > enough)
+        wanting = np.flatnonzero(usual > enough)
         for rows in np.array_split(wanting, max(1, -(-wanting.size * n_pairs // _AT_ONCE))):
             some = problem.take(rows)
-            residual, against, base = _fit_pairs(some)
+            residual, negative, base = _fit_pairs(some)
             value = base + log_fit(residual, 3, target.shape[1], known[rows])
-            value -= _paid(some, against, residual, 3)
+            value -= some.price[:, None] * negative
             best = np.argpartition(-value, keep - 1, axis=1)[:, :keep]
             more[rows] = np.take_along_axis(value, best, axis=1) + prior
             which[rows] = size + best
             if rows.size:
-                positive[rows, 2] = np.minimum(positive[rows, 2], (residual + against).min(axis=1))
                 least[rows, 2] = np.minimum(least[rows, 2], residual.min(axis=1))
         blocks.append(StructureBlock(((), (0,), (0,)), (0,), (n_pairs,), prior, True))
         score = np.concatenate([score, more], axis=1)
         number = np.concatenate([number, which], axis=1)
     picks = [np.broadcast_to(pick, (len(target), pick.shape[1])) for pick in picks]
-    positive, least = (np.minimum.accumulate(each, axis=1) for each in (positive, least))
-    return Sweep(score, number, positive, least, blocks, picks)
+    return Sweep(score, number, np.minimum.accumulate(least, axis=1), blocks, picks)
 
 
 def swept_again(before: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
     """Replace the rows that were swept again."""
-    for old, new in zip((*before[:4], *before.picks), (*again[:4], *again.picks), strict=True):
+    for old, new in zip((*before[:3], *before.picks), (*again[:3], *again.picks), strict=True):
         # Arrays that all call paths share did not change, and are read-only.
         if old.flags.writeable:
             old[rows] = new
@@ -278,7 +273,8 @@ def _all_scores(
     """Evidence of every structure with every combination of the terms picked.
 
     `picks` holds the numbers of the terms of each parameter, each of shape (p or 1, t_q).
-    Returns the score, the two least misfits of `Sweep`, and the blocks.
+    Returns the score, the least misfit without a negative coefficient, that of `Sweep`, and the
+    blocks.
     """
     target, known = problem.target, problem.known
     n_points, n_parameters = len(problem.points), len(problem.terms)
@@ -297,7 +293,7 @@ def _all_scores(
         if len(s.columns) < n_points or len(s.columns) == 1
     ]
     score = np.empty((sum(block.size for block in blocks), len(target))).T
-    positive, least = (np.full((len(target), 4), np.inf) for _ in range(2))
+    least, usual = np.full((len(target), 4), np.inf), np.full(len(target), np.inf)
     start = 0
     for block in blocks:
         full = tuple(tried[q].shape[1] if q in block.active else 1 for q in range(n_parameters))
@@ -305,36 +301,22 @@ def _all_scores(
         # block.
         columns = sorted(block.columns, key=len)
         powers = [tuple(int(q in column) for q in range(n_parameters)) for column in columns]
-        residual, log_root, against = _solve(moments, powers, not complete)
+        residual, log_root, negative = _solve(moments, powers, not complete)
         prior: Array = np.full(1, block.log_prior)
         for q in block.active:
             along = (*(n if k == q else 1 for k, n in enumerate(full)), -1)
             prior = prior + problem.log_prior[q][picks[q]].T.reshape(along)
-        residual, against, base = (
-            part.reshape(-1, len(target)).T for part in (residual, against, prior - log_root)
-        )
+        residual = residual.reshape(-1, len(target)).T
+        negative = negative.reshape(-1, len(target)).T
+        base = (prior - log_root).reshape(-1, len(target)).T
         k = len(block.columns)
         value = score[:, start : start + block.size]
         np.add(base, log_fit(residual, k, n_points, known), out=value)
-        value -= _paid(problem, against, residual, k)
-        positive[:, k - 1] = np.minimum(positive[:, k - 1], (residual + against).min(axis=1))
+        value -= problem.price[:, None] * negative
+        usual = np.minimum(usual, np.where(negative, np.inf, residual).min(axis=1))
         least[:, k - 1] = np.minimum(least[:, k - 1], residual.min(axis=1))
         start += block.size
-    return score, positive, least, blocks
-
-
-def _paid(problem: Problem, against: Array, residual: Array, n_columns: int) -> Array:
-    """Return the loss of log evidence through negative coefficients.
-
-    It is what their distance from zero costs, or the price of a negative one if that is less.
-    """
-    result = 0.5 * against
-    rest = np.flatnonzero(~problem.known)
-    if rest.size:
-        # This is far below rounding errors, and keeps the quotient from overflowing.
-        freedom = max(problem.target.shape[1] - n_columns, 1)
-        result[rest] *= freedom / np.maximum(residual[rest], 1e-100)
-    return np.minimum(result, problem.price[:, None], out=result)
+    return score, usual, least, blocks
 
 
 class _Moments:
@@ -436,11 +418,11 @@ def _contract(
 
 def _solve(
     moments: _Moments, columns: Sequence[Powers], is_open: bool
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Solve the normal equations of a structure, for all its combinations of terms.
 
-    Returns the residual sum of squares, half the logarithm of the determinant, and the sum over
-    negative coefficients of (coefficient / its standard error)^2.
+    Returns the residual sum of squares, half the logarithm of the determinant, and whether a
+    coefficient is negative.
     """
     k = len(columns)
     gram = [
@@ -454,7 +436,6 @@ def _solve(
     coefficient: list[Array] = []
     residual = moments.squares
     log_root: Array = np.zeros(1)
-    zero = np.zeros_like(residual)
     for a in range(k):
         pivot, rest = gram[a][a], right[a]
         along: list[Array] = []
@@ -475,29 +456,36 @@ def _solve(
         residual = residual - rest * coefficient[a]
         # Only the pivots of the last columns are large arrays.
         log_root = log_root + 0.5 * np.log(pivot)
-    against: Array = np.zeros(1)
-    total: Array = np.zeros(1)
+    solution: list[Array] = []
+    negative = np.zeros(1, dtype=bool)
+    for a in reversed(range(k)):
+        value = coefficient[a]
+        for b, known in enumerate(solution):
+            value = value - lower[k - 1 - b][a] * known
+        solution.append(value)
+        negative = negative | (value < 0)
+    if is_open:
+        total = sum((np.abs(value) for value in solution), np.zeros(1))
+        log_root = log_root + open_range(total, _widest(lower, inverse_pivot), k)
+    return np.maximum(residual, 0.0), log_root, negative
+
+
+def _widest(lower: list[list[Array]], inverse_pivot: list[Array]) -> Array:
+    """Return the largest variance of a coefficient, from the factors L D L^T."""
+    k = len(lower)
     widest: Array = np.zeros(1)
-    # Column b of the inverse factor maps the rest of the target to the coefficient, and the pivots
-    # to its variance.
     for b in range(k):
-        value, variance = coefficient[b], inverse_pivot[b]
+        # Column b of the inverse factor maps the pivots to the variance.
+        variance = inverse_pivot[b]
         column: list[Array] = []
         for a in range(b + 1, k):
             entry = lower[a][b]
             for c in range(b + 1, a):
                 entry = entry - lower[a][c] * column[c - b - 1]
             column.append(entry)
-            value = value - entry * coefficient[a]
             variance = variance + entry * entry * inverse_pivot[a]
-        negative = np.minimum(value, zero)
-        against = against + negative * negative / variance
-        if is_open:
-            total = total + np.abs(value)
-            widest = np.maximum(widest, variance)
-    if is_open:
-        log_root = log_root + open_range(total, widest, k)
-    return np.maximum(residual, zero), log_root, against
+        widest = np.maximum(widest, variance)
+    return widest
 
 
 def open_range(total: Array, widest: Array, k: int | Index) -> Array:
@@ -526,11 +514,11 @@ def _all_pairs(n: int) -> Index:
     return np.array(np.triu_indices(n, 1))
 
 
-def _fit_pairs(problem: Problem) -> tuple[Array, Array, Array]:
+def _fit_pairs(problem: Problem) -> tuple[Array, NDArray[np.bool_], Array]:
     """Fit a constant and two different terms of the one parameter, for all pairs.
 
-    Once the constant is projected out, a pair needs only its correlation. Returns the residual, the
-    misfit of the sign and the rest of the log evidence, each of shape (p, pairs).
+    Once the constant is projected out, a pair needs only its correlation. Returns the residual,
+    whether a coefficient is negative, and the rest of the log evidence, each of shape (p, pairs).
     """
     (terms,), (log_prior,) = problem.terms, problem.log_prior
     weight, target = problem.error**-2.0, problem.target
@@ -551,20 +539,11 @@ def _fit_pairs(problem: Problem) -> tuple[Array, Array, Array]:
     only_a = slope_a - correlation * slope_b
     only_b = slope_b - correlation * slope_a
     explained = (slope_a * only_a + slope_b * only_b) / rest
-    # The constant, in units of the error that it would have if the other coefficients were known.
     constant = level * np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
-    against = (np.minimum(only_a, 0.0) ** 2 + np.minimum(only_b, 0.0) ** 2) / rest
-    against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
+    negative = (only_a < 0) | (only_b < 0) | (constant < 0)
     unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
-    # Two similar terms may each be negative within its error, and far beyond it together. Then only
-    # one of them, or the constant, is left.
-    alone = unexplained - np.maximum(slope, 0.0) ** 2
-    below = np.minimum(level * np.sqrt(total) - slope * mean, 0.0)
-    alone += np.where(slope > 0, below**2 / (1.0 + mean * mean), 0.0)
-    alone = np.minimum(alone.take(first, axis=1), alone.take(second, axis=1)) - residual
-    against = np.where((only_a < 0) | (only_b < 0), np.maximum(against, alone), against)
-    return residual, against, prior_a + prior_b - 0.5 * np.log(rest * total)
+    return residual, negative, prior_a + prior_b - 0.5 * np.log(rest * total)
 
 
 def is_grid(points: Array) -> bool:

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log, pi
+from math import log
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, log_softmax
+from scipy.special import log_softmax
 
 from .noise import Centres, Repetitions, scale_of
 from .search import (
-    EXPECTED,
     Kept,
     Problem,
     believable,
@@ -59,8 +58,6 @@ _GAP = 8.0
 # Samples of the coefficients of a hypothesis under bounded noise, and numbers held at a time.
 _SAMPLES = 16
 _AT_ONCE = 16_000
-_LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
-_LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -120,12 +117,6 @@ class _Solved(NamedTuple):
     coefficient: Array  # (p, h, k)
     inverse: Array  # (p, h, k, k): R^-1 of the QR factors; R^-1 R^-T is the unscaled covariance
     basis: list[Array]  # k of (p, h, n)
-
-
-class _Weighed(NamedTuple):
-    score: Array  # (p, h)
-    coefficient: Array  # (p, h, k)
-    possible: NDArray[np.bool_]  # (p, h): a negative coefficient makes no point negative
 
 
 def find(
@@ -219,39 +210,40 @@ def _exact(
     if len(problem.terms) > 1:
         _put_in_order(kept, columns, unit)
     solved = _least_squares(columns, (target / error)[:, None, :])
+    if criterion == "evidence":
+        _above_zero(solved, columns, target / error, problem.price > 0)
     fit = kept.log_prior + log_fit(solved.residual, kept.used.sum(axis=2), n_points, known)
     volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
     volume = log_peak + volume
     if len(problem.terms) > 1 and not is_grid(problem.points):
         volume -= _open(solved, kept.used)
     free = fit + volume
+    negative = np.asarray((solved.coefficient < 0).any(axis=2))
     if criterion == "evidence":
-        found = _with_prior(kept, solved, free, problem)
-        level = free + 0.5 * solved.residual
-        found = _bounded(found, kept, columns, solved, level, problem, reference, centred)
-    else:
-        found = _Weighed(
-            _validated(solved, kept.used, criterion), solved.coefficient, kept.used[:, :, 0]
+        score, coefficient = _bounded(
+            free, negative, kept, columns, solved, problem, reference, centred
         )
-    order = np.argsort(-found.score, axis=1, kind="stable")
+    else:
+        score, coefficient = _validated(solved, kept.used, criterion), solved.coefficient
+    order = np.argsort(-score, axis=1, kind="stable")
     rows = np.arange(len(order))[:, None]
     first = rows[:, 0], order[:, 0]
     weighted = np.array([column[first] for column in columns])
-    fitted = np.einsum("kpn,pk->pn", weighted, found.coefficient[first])
+    fitted = np.einsum("kpn,pk->pn", weighted, coefficient[first])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
     # A hypothesis far more probable without the prior, but for the sign of a coefficient.
-    negative = (solved.coefficient < 0).any(axis=2)
     instead = np.where(negative, free, -np.inf).max(axis=1) - free[first]
-    kept_sign = (found.coefficient[first] >= 0).all(axis=1)
+    kept_sign = (coefficient[first] >= 0).all(axis=1)
     decided = (problem.price > 0) & kept_sign & (instead > 1.0)
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
-        found.coefficient[noiseless] = _without_rounding(found, columns, solved, error, noiseless)
+        own = coefficient[noiseless]
+        coefficient[noiseless] = _without_rounding(own, columns, solved, error, noiseless)
     return RankedHypotheses(
         terms=kept.terms[rows, order],
         used=kept.used[rows, order],
-        coefficient=(found.coefficient * reference[:, :, None] / unit)[rows, order],
-        log_weight=found.score[rows, order],
+        coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
+        log_weight=score[rows, order],
         # The sweep only estimates the cost of negative coefficients.
         trusted=known & (misfit < believable(n_points)),
         decided=decided,
@@ -348,6 +340,17 @@ def _least_squares(columns: list[Array], target: Array) -> _Solved:
     )
 
 
+def _above_zero(
+    solved: _Solved, columns: list[Array], target: Array, rows: NDArray[np.bool_]
+) -> None:
+    """Set negative coefficients to 0 where a model of values above 0 is negative at a point."""
+    below = (target[:, None] - solved.basis[-1]).min(axis=2) < 0
+    pair = np.nonzero(below & rows[:, None])
+    solved.coefficient[pair] = np.maximum(solved.coefficient[pair], 0.0)
+    fitted = np.einsum("kmn,mk->mn", [c[pair] for c in columns], solved.coefficient[pair])
+    solved.residual[pair] = ((target[pair[0]] - fitted) ** 2).sum(axis=1)
+
+
 def _validated(solved: _Solved, used: NDArray[np.bool_], criterion: str) -> Array:
     """Return minus half the logarithm of the cross-validation error, times the points; (p, h).
 
@@ -378,7 +381,7 @@ def _open(solved: _Solved, used: NDArray[np.bool_]) -> Array:
 
 
 def _without_rounding(
-    found: _Weighed, columns: list[Array], solved: _Solved, error: Array, rows: Index
+    coefficient: Array, columns: list[Array], solved: _Solved, error: Array, rows: Index
 ) -> Array:
     """Return the coefficients of values without noise, with rounding errors set to zero."""
     inverse = solved.inverse[rows]
@@ -387,149 +390,64 @@ def _without_rounding(
     there = 1.0 / error[rows].max(axis=1)[:, None]
     adds = np.stack([np.maximum(c.max(axis=2)[rows], there) for c in columns], axis=2)
     most = np.minimum(_WITHIN * spread, _ADDS / adds)
-    coefficient = found.coefficient[rows]
     return np.where(np.abs(coefficient) <= most, 0.0, coefficient)
 
 
-def _with_prior(kept: Kept, solved: _Solved, free: Array, problem: Problem) -> _Weighed:
-    """Weigh the hypotheses under normal noise.
-
-    Nearly all of the prior stands for coefficients of zero or more, the rest for any.
-    """
-    freedom = np.maximum(problem.target.shape[1] - kept.used.sum(axis=2), 1)
-    spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
-    variance = np.where(problem.known[:, None], 1.0, spread)
-    coefficient, log_positive = _truncate(solved.coefficient, solved.inverse, variance, kept.used)
-    # If all values are 0, so are the coefficients; the mean of the truncated law would be above 0.
-    coefficient[~problem.target.any(axis=1)] = 0.0
-    # Of values that are not negative, no model may be so where they were measured.
-    *_, rest = solved.basis
-    fitted = (problem.target / problem.error)[:, None, :] - rest
-    possible = (fitted.min(axis=2) >= 0) | (problem.price == 0)[:, None]
-    any_sign = np.where(possible, -problem.price[:, None], -np.inf)
-    signed = log_positive < any_sign
-    coefficient[signed] = solved.coefficient[signed]
-    return _Weighed(free + np.maximum(log_positive, any_sign), coefficient, possible)
-
-
-def _truncate(
-    coefficient: Array, inverse: Array, variance: Array, used: NDArray[np.bool_]
-) -> tuple[Array, Array]:
-    """Condition on coefficients that are not negative.
-
-    `variance`, (p, h), scales the covariance. Returns the mean of the normal law, truncated where
-    the most doubtful coefficient turns negative, at least zero; and the log probability that no
-    coefficient is negative, each taken by itself. Where this makes another coefficient negative,
-    coefficients are truncated one after the other, each given those before it: similar columns may
-    be negative together although none of them is by itself.
-    """
-    spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse) * variance[:, :, None])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(used, coefficient / spread, np.inf)
-    z = np.where(np.isnan(z), 0.0, z)
-    log_probability = log_ndtr(z).sum(axis=2)
-    worst = z.argmin(axis=2)[:, :, None]
-    zw = np.take_along_axis(z, worst, 2)
-    row = np.take_along_axis(inverse, worst[:, :, :, None], 2)[:, :, 0]
-    covariance = np.einsum("phab,phb->pha", inverse, row) * variance[:, :, None]
-    shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * _lift(zw)
-    result = coefficient + np.where(used, np.nan_to_num(shift), 0.0)
-    again = (result < 0) & (np.arange(result.shape[2]) != worst)
-    pair = np.nonzero(again.any(axis=2))
-    result = np.maximum(result, 0.0)
-    if pair[0].size:
-        factor = inverse[pair]
-        whole = np.einsum("mab,mcb->mac", factor, factor) * variance[pair][:, None, None]
-        result[pair], log_probability[pair] = _in_turn(coefficient[pair], whole, used[pair])
-    return result, log_probability
-
-
-def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Truncate one coefficient after the other, the most doubtful first.
-
-    The mean has the shape (m, k), the covariance (m, k, k).
-    """
-    mean, left = mean.copy(), used.copy()
-    log_probability = np.zeros(len(mean))
-    rows = np.arange(len(mean))
-    # A coefficient keeps at least this part of its variance, given the others.
-    least = _LEAST_VARIANCE * np.einsum("mkk->mk", covariance) + 1e-300
-    for _ in range(mean.shape[1]):
-        spread = np.sqrt(np.maximum(np.einsum("mkk->mk", covariance), least))
-        z = np.where(left, mean / spread, np.inf)
-        worst = z.argmin(axis=1)
-        zw = z[rows, worst]
-        step = np.where(np.isfinite(zw), spread[rows, worst] * _lift(zw), 0.0)
-        along = covariance[rows, :, worst] / spread[rows, worst, None] ** 2
-        mean += np.where(left, along * step[:, None], 0.0)
-        covariance = covariance - along[:, :, None] * covariance[rows, worst][:, None, :]
-        log_probability += log_ndtr(zw)
-        left[rows, worst] = False
-    return np.maximum(mean, 0.0), log_probability
-
-
-def _lift(z: Array) -> Array:
-    """Return the mean of a standard normal variable above -z; it is near -z in the tail."""
-    cut = np.clip(z, -30.0, 30.0)
-    inside = np.exp(-0.5 * cut**2 - _LOG_ROOT_TWO_PI - log_ndtr(cut))
-    result: Array = np.where(z < cut, -z, inside)
-    return result
-
-
 def _bounded(
-    found: _Weighed,
+    free: Array,
+    negative: NDArray[np.bool_],
     kept: Kept,
     columns: list[Array],
     solved: _Solved,
-    level: Array,
     problem: Problem,
     reference: Array,
     centred: Centres,
-) -> _Weighed:
-    """Weigh the likely hypotheses for bounded noise too, where there may be such.
+) -> tuple[Array, Array]:
+    """Return the log evidence with the prior against negative coefficients, and coefficients.
 
-    A single point can rule a hypothesis out, however well it meets the others. The normal law
-    proposes coefficients, and the exact likelihood weighs them. `level`, (p, h), is the evidence
-    without the likelihood.
+    Where the noise may be bounded, the likely hypotheses are weighed for that law too. A single
+    point can rule a hypothesis out, however well it meets the others. The normal law proposes
+    coefficients, and the exact likelihood weighs them. `free` is the evidence without the prior.
     """
+    score = free - negative * problem.price[:, None]
     chance = np.where(problem.known, centred.bounded, 0.0)
     rows = np.flatnonzero(chance > _DOUBTFUL)
     if not rows.size:
-        return found
-    near = found.score[rows] > found.score[rows].max(axis=1, keepdims=True) - _GAP
+        return score, solved.coefficient
+    near = score[rows] > score[rows].max(axis=1, keepdims=True) - _GAP
     path, hypothesis = np.nonzero(near)
     path = rows[path]
     # Pairs with few columns stand together, so that no time is spent on unused ones.
     order = np.argsort(kept.used.sum(axis=2)[path, hypothesis], kind="stable")
     pair = path[order], hypothesis[order]
-    place = np.ravel_multi_index(pair, level.shape)
+    place = np.ravel_multi_index(pair, free.shape)
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in columns)
     design = np.array([c.take(place, axis=1) for c in by_point]).T
     # Both are in units of each point's error, which cancels in the likelihood.
     own = centred.repetitions.in_units(reference * problem.error).take(pair[0])
-    log_mean, coefficient = _weigh(
+    log_mean, mean = _weigh(
         design,
         own,
         solved.coefficient[pair],
         solved.inverse[pair],
         kept.used[pair],
-        np.where(found.possible, problem.price[:, None], np.inf)[pair],
+        problem.price[pair[0]],
     )
-    strict = np.full(level.shape, -np.inf)
-    strict[pair] = level[pair] + log_mean
+    strict = np.full(free.shape, -np.inf)
+    strict[pair] = (free + 0.5 * solved.residual)[pair] + log_mean
     # Only the normal law counts where no sample of any hypothesis is possible.
     some = np.flatnonzero((strict > -np.inf).any(axis=1))
     share = np.minimum(chance[some, None], 1 - 1e-12)
-    score = found.score.copy()
     score[some] = np.logaddexp(
-        log_softmax(found.score[some], axis=1) + np.log1p(-share),
+        log_softmax(score[some], axis=1) + np.log1p(-share),
         log_softmax(strict[some], axis=1) + np.log(share),
     )
     decides = np.zeros(len(score), dtype=bool)
     decides[some] = share[:, 0] > 0.5
     done = (decides[:, None] & (strict > -np.inf))[pair]
-    found.coefficient[pair[0][done], pair[1][done]] = coefficient[done]
-    return found._replace(score=score)
+    coefficient = solved.coefficient.copy()
+    coefficient[pair[0][done], pair[1][done]] = mean[done]
+    return score, coefficient
 
 
 def _weigh(

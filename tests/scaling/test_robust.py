@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.pmnf.growth import _bounds as bounds
 from toruscast.scaling.pmnf.growth import lifted
 from toruscast.scaling.pmnf.intervals import _reach as reach
 from toruscast.scaling.pmnf.measurements import off_zero
 from toruscast.scaling.pmnf.noise import centres, outlying, scale_of, suspects
-from toruscast.scaling.pmnf.search import Problem
-from toruscast.scaling.pmnf.search import _fit_pairs as fit_pairs
-from toruscast.scaling.pmnf.terms import TermSpace
 
 DOUBLED = 2.0 ** np.arange(7)[:, None]
 P = np.array([4.0, 8, 16, 32, 64])
@@ -135,31 +131,6 @@ def test_scatter_is_no_growth(spread, most):
     assert (beyond > 10).mean() <= most
     inside = models.predict(ELEMENTS[:, None]) / values[:, :, 0]
     assert np.abs(np.log(inside)).max() < np.log(10)
-
-
-def test_pairs_that_no_positive_coefficients_meet():
-    # By least squares 2.67 and 2.5 bend down at the end: one coefficient is far below zero, and
-    # without either what is left is a constant.
-    space = TermSpace.of([(8 / 3, 0), (5 / 2, 0)])
-    terms = space.values(ELEMENTS)
-    terms = terms / terms.max(axis=1, keepdims=True)
-    target = np.array([[0.8, 1.0, 0.8, 1.0, 0.3]])
-    weight = target**-2.0
-    unknown = np.array([False])
-    points = ELEMENTS[:, None]
-    problem = Problem(points, [terms], [np.zeros(2)], target, target, unknown, np.zeros(1))
-    residual, against, _ = fit_pairs(problem)
-    mean = (weight * target).sum() / weight.sum()
-    left = (weight * (target - mean) ** 2).sum()
-    assert residual[0, 0] + against[0, 0] == pytest.approx(left, rel=1e-6)
-
-
-def test_predictions_are_bounded_where_it_was_measured():
-    points, places = np.array([[64.0], [1.0], [8.0]]), np.array([[8.0], [2.0], [60.0], [65.0]])
-    centre = np.array([[0.0, 1.0, 3.0]])
-    least, most = bounds(points, centre, lifted(centre), places)
-    assert least[0].tolist() == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
-    assert most.tolist() == [[9.0, 9.0, 9.0, np.inf]]
 
 
 @pytest.mark.parametrize(("n", "seed"), [(20, 4), (80, 1)])

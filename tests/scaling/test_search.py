@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import nnls
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
 from toruscast.scaling.formula import evaluate
 from toruscast.scaling.pmnf.search import Problem, sweep
 from toruscast.scaling.pmnf.search import _screened as screened
 from toruscast.scaling.pmnf.select import _least_squares as least_squares
-from toruscast.scaling.pmnf.select import _truncate as truncate
 from toruscast.scaling.pmnf.terms import SECOND_TERM, structures
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
@@ -194,37 +192,6 @@ def test_least_squares_agrees_with_a_general_solver():
             assert solved.coefficient[p, h] == pytest.approx(expected)
             misfit = ((design @ expected - target[p, 0]) ** 2).sum()
             assert solved.residual[p, h] == pytest.approx(misfit)
-
-
-def test_truncation_is_the_mean_of_the_cut_normal_law():
-    # One coefficient: the mean of N(m, s) above 0 is m + s phi(m/s) / Phi(m/s).
-    for m, s in [(-1.0, 2.0), (0.0, 1.0), (5.0, 1.0)]:
-        mean, log_share = truncate(
-            np.array([[[m]]]), np.array([[[[s]]]]), np.ones((1, 1)), np.ones((1, 1, 1), dtype=bool)
-        )
-        draws = np.random.default_rng(0).normal(m, s, 400_000)
-        assert mean[0, 0, 0] == pytest.approx(draws[draws > 0].mean(), rel=0.01)
-        assert np.exp(log_share[0, 0]) == pytest.approx((draws > 0).mean(), abs=0.005)
-
-
-def test_truncation_far_out_is_least_squares_without_negative_coefficients():
-    rng = np.random.default_rng(6)
-    columns = [np.ones((200, 1, 6)), *rng.random((2, 200, 1, 6)).cumsum(axis=3)]
-    target = rng.random((200, 1, 6)).cumsum(axis=2)[:, :, ::-1]
-    solved = least_squares(columns, target)
-    used = np.ones((200, 1, 3), dtype=bool)
-    cut, log_probability = truncate(
-        solved.coefficient, solved.inverse, np.full((200, 1), 1e-9), used
-    )
-    negative = (solved.coefficient < 0).any(axis=2)
-    assert negative.mean() > 0.5
-    assert ((log_probability < -100) == negative).mean() > 0.95
-    design = np.array(columns)[:, :, 0]
-    for path in range(200):
-        _, least = nnls(design[:, path].T, target[path, 0])
-        left = np.linalg.norm(cut[path, 0] @ design[:, path] - target[path, 0])
-        # One coefficient after the other is not always the best choice of which are zero.
-        assert left <= 1.2 * least + 1e-3
 
 
 def test_a_space_of_one_term_gone_through_once():
