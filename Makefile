@@ -47,7 +47,7 @@ bench: .venv/installed-dev
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/rounds.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/plan.py --data "$(DATA)" --out benchmarks/results
-	$(BIN)/toruscast pmnf compose --measure --csv benchmarks/results/composition.csv
+	$(BIN)/python -m studies.patterns --csv benchmarks/results/composition.csv
 	$(BIN)/python benchmarks/report.py benchmarks/results docs
 
 # DATA=FOLDER holds the public measurements: without them the page would lose what they show. What

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,6 @@ from .fitted import by_name
 
 if TYPE_CHECKING:
     import pandas as pd
-
-LEAST_SIZES = 3
-_UNITS = {"waited": "\nshare"} | dict.fromkeys(("error", "median_error", "largest_error"), "\n%")
 
 
 @dataclass(frozen=True)
@@ -48,28 +44,8 @@ class Composed:
     against: str | None = option("With --at: the error from this model, in percent.", "FORMULA")
 
 
-@dataclass(frozen=True)
-class Measuring:
-    """Whether tasks are measured on this machine, and how."""
-
-    measure: bool = option(
-        "Run nop, inc and qsort here, alone and in patterns; fit, compose and compare.",
-        default=False,
-        group="Input",
-    )
-    repetitions: int | None = option(
-        "With --measure: runs of each that count.  [default: 5]", "N", group="Input"
-    )
-    sizes: str | None = option(
-        "With --measure: integers in an item, three sizes at least.  "
-        "[default: 1024 to 262144, doubled]",
-        "N,N,..",
-        group="Input",
-    )
-
-
 @sub_command("compose")
-def compose(asked: Composed, measuring: Measuring, output: Output) -> None:
+def compose(asked: Composed, output: Output) -> None:
     """Compose models of sequential tasks into those of task pools and pipelines.
 
     EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, pipe(EXPRESSION, ...), or a
@@ -80,21 +56,10 @@ def compose(asked: Composed, measuring: Measuring, output: Output) -> None:
     \b
     toruscast pmnf compose 'pipe(tpool_4(qsort), inc)' --at n=1024
         --task qsort='0.03899 n log2(n)' --task inc='0.02599 n'
-    toruscast pmnf compose --measure
     """  # noqa: D301
     output.check()
-    if measuring.measure:
-        others = (asked.span, asked.workers, asked.against)
-        if asked.task or asked.at or any(each is not None for each in others):
-            raise click.UsageError(
-                "--measure takes no --task, --at, --range, --workers or --against"
-            )
-        _measure(output, asked.expressions, measuring)
-        return
     if not asked.expressions:
-        raise click.UsageError("nothing to compose: expected an EXPRESSION or --measure")
-    if measuring.repetitions is not None or measuring.sizes is not None:
-        raise click.UsageError("--repetitions and --sizes need --measure")
+        raise click.UsageError("nothing to compose: expected an EXPRESSION")
     if asked.against is not None and (asked.span is not None or not asked.at):
         raise click.UsageError("--against needs --at, and takes no --range")
     if asked.span is not None and len(asked.at) > 1:
@@ -203,59 +168,6 @@ def _of(at: dict[str, float], program: tc.scaling.Expression) -> dict[str, float
     return {name: value for name, value in at.items() if name in program.parameters}
 
 
-def _measure(output: Output, expressions: tuple[str, ...], measuring: Measuring) -> None:
-    import numpy as np
-    import pandas as pd
-
-    from toruscast.scaling.composition.measure import EXPRESSIONS, QUIET, SIZES, compare, measure
-    from toruscast.scaling.pmnf.notes import of_points
-
-    sizes = measuring.sizes
-    try:
-        items = SIZES if sizes is None else tuple(int(size) for size in sizes.split(","))
-    except ValueError:
-        raise click.UsageError(
-            f"bad --sizes: found {sizes}, expected whole numbers, such as 64,128,256"
-        ) from None
-    if len(set(items)) < LEAST_SIZES:
-        raise click.UsageError(
-            f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"
-        )
-    with output.progress("Measuring") as progress:
-        rows = measure(
-            expressions or EXPRESSIONS, items, measuring.repetitions or 5, progress=progress
-        )
-    tasks, table = compare(rows)
-    models = [
-        {
-            "task": name,
-            "formula": task.formula(4),
-            "waited": float(rows.loc[rows["pattern"] == name, "waited"].median()),
-        }
-        for name, task in tasks.items()
-    ]
-    content = {
-        "processors": os.cpu_count(),
-        "tasks": models,
-        "comparison": records(table),
-        "measurements": records(rows),
-    }
-    # What does not fit into a terminal is left out from the end.
-    order = ["pattern", "error", "median_error", "largest_error", "composed", "measured", "waited"]
-    tables = {"tasks": pd.DataFrame(models), "comparison": table.reindex(columns=order)}
-    filled = {name: frame for name, frame in tables.items() if len(frame)}
-    _deliver(output, content, filled)
-    for note in of_points(["n"], np.unique(rows[["n"]].to_numpy(float), axis=0), [0]):
-        output.message(note)
-    disturbed = float((rows["waited"] > QUIET).mean())
-    if disturbed > 0:
-        output.message(
-            f"in {100 * disturbed:.0f} % of the runs kept, workers waited for a processor for more "
-            f"than {100 * QUIET:.0f} % of the time: other programs were running, or workers "
-            f"outnumber the {os.cpu_count()} processors"
-        )
-
-
 def _span(text: str) -> tuple[str, float, float]:
     name, _, bounds = text.partition("=")
     low, _, high = bounds.partition("..")
@@ -267,11 +179,6 @@ def _span(text: str) -> tuple[str, float, float]:
 
 def _deliver(output: Output, content: dict[str, Any], tables: dict[str, pd.DataFrame]) -> None:
     """Write all tables; CSV has the last of them."""
-    blocks = [
-        answers.blocks.frame_block(
-            frame.rename(columns={name: f"{name}{unit}" for name, unit in _UNITS.items()}), keep=4
-        )
-        for frame in tables.values()
-    ]
+    blocks = [answers.blocks.frame_block(frame, keep=4) for frame in tables.values()]
     last = list(tables.values())[-1]
     output.deliver(answers.blocks.of_table("", *blocks, rows=last, content=content))

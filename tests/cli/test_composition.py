@@ -82,34 +82,6 @@ def test_each_expression_takes_its_own_parameters():
     assert pd.read_csv(io.StringIO(result.stdout)).prediction.tolist() == [8, 15]
 
 
-def test_measure(tmp_path):
-    path = tmp_path / "out.json"
-    result = run(
-        "--measure",
-        "pipe(inc, nop)",
-        "--sizes",
-        "64,128,256,512,1024",
-        "--repetitions",
-        1,
-        "--json",
-        path,
-    )
-    assert result.exit_code == 0
-    content = json.loads(path.read_text())
-    assert {row["task"] for row in content["tasks"]} == {"inc", "nop"}
-    assert len(content["measurements"]) == 15
-    assert content["comparison"][0]["pattern"] == "pipe(inc, nop)"
-    assert content["processors"] >= 1
-    assert "largest" in result.stdout
-
-
-def test_measure_a_task_alone():
-    result = run("--measure", "inc", "--sizes", "64,128,256", "--repetitions", 1, "--csv", "-")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[0] == "task,formula,waited"
-    assert result.stdout.splitlines()[1].startswith("inc,")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -128,12 +100,6 @@ def test_measure_a_task_alone():
         (["inc", *INC, "--range", "n=2..1"], "bad range of n"),
         (["inc", *INC, "--range", "n=1..2", "--at", "p=1", "--at", "p=2"], "takes one --at"),
         (["inc", *INC, "--against", "n"], "needs --at"),
-        (["inc", *INC, "--repetitions", "2"], "need --measure"),
-        (["--measure", "--at", "n=2"], "--measure takes no"),
-        (["--measure", "--sizes", "a,b,c"], "found a,b,c, expected whole numbers, such as 64,128"),
-        (["--measure", "--sizes", "0,1,2"], "bad sizes"),
-        (["--measure", "--sizes", "5"], "at least 3 different"),
-        (["--measure", "sort"], "found sort, expected nop or inc or qsort"),
     ],
 )
 def test_wrong_input(arguments, message):

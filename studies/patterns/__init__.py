@@ -1,4 +1,8 @@
-"""Composed models against measured ones, on this machine."""
+"""Composed models against measured ones, on this machine [Calotoiu19].
+
+``python -m studies.patterns --csv FILE`` runs the three tasks alone and in patterns, fits all of
+them, and compares.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.scaling import Expression, PMNFRegressor, composed, sequential
 
-from ..pmnf.regressor import PMNFRegressor
-from .expression import Expression
-from .measured_tasks import TASKS, Stream, Timing, run_alone, run_pipeline
-from .patterns import sequential
-from .text import composed
+from .tasks import TASKS, Stream, Timing, run_alone, run_pipeline
 
 SIZES = tuple(2**k for k in range(10, 19))
 EXPRESSIONS = (

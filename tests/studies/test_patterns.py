@@ -6,17 +6,14 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+from studies import patterns
+from studies.patterns import compare, measure
+from studies.patterns import tasks as measured_tasks
+from studies.patterns.__main__ import command
+from studies.patterns.tasks import TASKS, Stream, Timing, run_alone, run_pipeline
 from toruscast.errors import InputError
-from toruscast.scaling.composition import measured_tasks
-from toruscast.scaling.composition.measure import compare, measure
-from toruscast.scaling.composition.measured_tasks import (
-    TASKS,
-    Stream,
-    Timing,
-    run_alone,
-    run_pipeline,
-)
 
 
 def test_tasks():
@@ -113,7 +110,7 @@ def test_measure_runs_all_and_keeps_the_undisturbed(monkeypatch):
         calls[task, n] = number = calls.get((task, n), 0) + 1
         return Timing(1e-6 * number, {1: 0.5, 2: 0.03, 3: 0.4}[number])
 
-    monkeypatch.setattr("toruscast.scaling.composition.measure.run_alone", alone)
+    monkeypatch.setattr(patterns, "run_alone", alone)
     done = []
     rows = measure(
         ["tpool_2(inc)"], [4, 8], 1, integers=64, blocks=4, progress=lambda *x: done.append(x)
@@ -155,3 +152,14 @@ def test_bad_measurements():
     for sizes in ([], [0], [2.5], [2**30]):
         with pytest.raises(InputError, match="bad sizes"):
             measure(sizes=sizes)
+
+
+def test_the_command_writes_the_comparison(tmp_path):
+    arguments = ["pipe(inc, nop)", "--sizes", "64,128,256,512,1024", "--repetitions", "1"]
+    result = CliRunner().invoke(command, [*arguments, "--csv", str(tmp_path / "out.csv")])
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv(tmp_path / "out.csv").pattern.tolist() == ["pipe(inc, nop)"]
+    for sizes, message in (("a,b", "expected whole numbers"), ("5", "at least 3 different")):
+        refused = CliRunner().invoke(command, ["--sizes", sizes])
+        assert refused.exit_code == 2
+        assert message in refused.output
