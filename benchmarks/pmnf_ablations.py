@@ -42,9 +42,9 @@ PARTS = {
 }
 
 
-def alone(problem: search.Problem, first: list[Any], keep: int) -> list[Any]:
+def alone(problem: search.Problem, keep: int) -> list[Any]:
     """Choose the terms of each parameter by itself."""
-    return [search._screened(problem, q, keep) for q in range(len(first))]
+    return [search._screened(problem, q, keep) for q in range(len(problem.terms))]
 
 
 @contextmanager
@@ -65,8 +65,8 @@ def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
             yield {}
     elif what == "range":
         with (
-            mock.patch.object(search, "open_range", lambda total, widest, k: 0.0 * total),
-            mock.patch.object(select, "open_range", lambda total, widest, k: 0.0 * total),
+            mock.patch.object(search, "open_range", lambda total, k: 0.0 * total),
+            mock.patch.object(select, "open_range", lambda total, k: 0.0 * total),
         ):
             yield {}
     elif what == "growth":

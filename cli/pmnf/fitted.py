@@ -69,8 +69,14 @@ class MeasuredFile:
     callpath: str | None = option("Only call paths whose name contains this.", "TEXT")
     value: tuple[str, ...] = option(
         "Column of a table with the measured values, if not \"value\"; 'rep*', or one given "
-        "again, for repetitions side by side.",
+        "again, for repetitions side by side. Metric of profiles of Caliper or Thicket.",
         "COLUMN",
+        default=(),
+    )
+    parameter: tuple[str, ...] = option(
+        "Number in the metadata of profiles of Caliper or Thicket that is a parameter, such as "
+        "p=mpi.world.size; may be given again.",
+        "[P=]NAME",
         default=(),
     )
     absent: Literal["omit", "zero"] = option(
@@ -78,8 +84,8 @@ class MeasuredFile:
         default="omit",
     )
     reduce: Literal["mean", "max", "sum"] | None = option(
-        "How the values of a run's processes become one, in Cube profiles and in tables with "
-        "a column process.  [default: mean, for Cube profiles]"
+        "How the values of a run's processes become one, in profiles and in tables with a "
+        "column process.  [default: mean, for profiles]"
     )
 
     def read(self) -> list[tc.scaling.Measurements]:
@@ -87,7 +93,11 @@ class MeasuredFile:
         path = "/dev/stdin" if self.file == "-" else self.file
         with working(f"Reading {shortened(printable(self.file), 40)}"):
             return tc.scaling.read_measurements(
-                path, self.value, absent=self.absent, reduce=self.reduce
+                path,
+                self.value,
+                parameters=self.parameter,
+                absent=self.absent,
+                reduce=self.reduce,
             )
 
     def fit(self, search: ModelSearch) -> Fitted:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from toruscast.errors import InputError
 from toruscast.files import as_string, note_read, read_limited
@@ -19,10 +20,12 @@ from .extrap_json import decoded, parse_json
 from .extrap_project import parse_project
 from .extrap_text import FIELDS, parse_text
 from .json_lines import is_json_lines, parse_json_lines
+from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_thicket
 from .records import REDUCTIONS, Records, assemble, with_zeros
 
 _MAX_BYTES = 2**28
 _ZIP = b"PK\x03\x04"
+_CHOSEN = ("value", "parameters")
 # Files that begin like this are recognised, but cannot be read.
 _KNOWN = {
     b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: save it anew with Extra-P 4",
@@ -37,10 +40,11 @@ def read_measurements(
     path: str | os.PathLike[str],
     value: str | Sequence[str] = (),
     *,
+    parameters: Sequence[str] = (),
     absent: str = "omit",
     reduce: str | None = None,
 ) -> list[Measurements]:
-    r"""Read Extra-P's formats, TaLPas, Cube profiles, or a CSV table.
+    r"""Read Extra-P's formats, TaLPas, profiles of Cube, Caliper and Thicket, or a CSV table.
 
     Extra-P writes text, JSON in two layouts, JSON lines and projects (``.extra-p``).
 
@@ -53,15 +57,23 @@ def read_measurements(
 
         Cube profiles stand in a folder with a folder for each run, whose name tells the parameters:
         ``app.p64.n100.r1/profile.cubex``. They need the package pycubexr (extra ``cube``).
+
+        Caliper profiles (``.cali``) stand in a folder, one file a run, and need the package
+        caliper-reader (extra ``caliper``). A Thicket of them is read from what its ``to_json``
+        wrote. The metadata of a run tell the parameters.
     value : str or sequence of str
         Columns of a table that hold measured values, in place of ``value``; a pattern such as
-        ``rep*`` names several. Several columns are repetitions of a point.
+        ``rep*`` names several. Several columns are repetitions of a point. Of profiles of Caliper
+        and Thicket, the metrics to read; all if left out.
+    parameters : sequence of str
+        Metadata of Caliper and Thicket that are the parameters, such as ``mpi.world.size``, or
+        ``p=mpi.world.size`` to call it p; needed if several numbers differ between the runs.
     absent : {"omit", "zero"}
         A call path that some runs do not hold has fewer points, or the value 0 there, as where the
         call trees of all runs are merged [Shudler18].
     reduce : {"mean", "max", "sum"}, optional
-        How the values of the processes of a run become one: in Cube profiles (the mean if left
-        out), and in a table with a column ``process``.
+        How the values of the processes of a run become one: in profiles (the mean if left out), and
+        in a table with a column ``process``.
 
     Returns
     -------
@@ -87,27 +99,39 @@ def read_measurements(
     one_of(absent, "treatment of absent call paths", ("omit", "zero"))
     if reduce is not None:
         one_of(reduce, "reduction", tuple(REDUCTIONS))
-    parameters, records, is_table = _parsed(Path(path), wanted, reduce)
-    if wanted and not is_table:
+    names, records, chosen = _parsed(Path(path), wanted, parameters, reduce)
+    if wanted and "value" not in chosen:
         raise InputError(
             "has no columns to choose from", file=path, found=", ".join(wanted), expected="a table"
         )
+    if parameters and "parameters" not in chosen:
+        raise InputError(
+            "has no metadata to choose from",
+            file=path,
+            found=", ".join(parameters),
+            expected="profiles of Caliper or Thicket",
+        )
     if absent == "zero":
         with_zeros(records)
-    found = assemble(parameters, records, file=path)
+    found = assemble(names, records, file=path)
     note_read("measurements", path, began, paths=sum(each.n_paths for each in found))
     return found
 
 
 def _parsed(
-    path: Path, value: Sequence[str], reduce: str | None
-) -> tuple[list[str], Records, bool]:
-    """Return parameters and values, and whether they came from columns."""
+    path: Path, value: Sequence[str], parameters: Sequence[str], reduce: str | None
+) -> tuple[list[str], Records, Sequence[str]]:
+    """Return parameters and values, and which arguments of `read_measurements` chose them."""
     if path.is_dir():
-        return *parse_cube(path, reduce or "mean"), False
+        if caliper_files(path):
+            return *parse_caliper(path, parameters, value, reduce or "mean"), _CHOSEN
+        return *parse_cube(path, reduce or "mean"), ()
     raw = read_limited(path, _MAX_BYTES)
     if raw.startswith(_ZIP):
-        return *parse_project(raw, path), False
+        return *parse_project(raw, path), ()
+    if raw.startswith(CALIPER):
+        expected = "the folder with the profiles of all runs"
+        raise InputError("is one Caliper profile", file=path, expected=expected)
     if raw[257:262] == b"ustar":
         expected = "the folder that holds a folder a run, such as app.p64.n100.r1/profile.cubex"
         raise InputError("is a tar file; Cube profiles are read from", file=path, expected=expected)
@@ -116,13 +140,16 @@ def _parsed(
             raise InputError(meaning, file=path)
     content = as_string(raw, path)
     separator = _table_separator(content)
+    start = content.lstrip()[:1]
+    document = _document(content, path) if start == "{" and not is_json_lines(content) else None
+    if is_thicket(document):
+        return *parse_thicket(document, parameters, value, reduce or "mean", path), _CHOSEN
     if reduce is not None and not separator:
         raise InputError(
             "has no values of single processes to reduce",
             file=path,
             expected="Cube profiles, or a table with a column process",
         )
-    start = content.lstrip()[:1]
     if not start:
         raise InputError("is empty", file=path)
     if start == "[":
@@ -133,17 +160,16 @@ def _parsed(
             expected="an object with parameters and measurements",
         )
     if start == "{":
-        return *_from_json(content, path), False
+        lines = document is None
+        return *(parse_json_lines(content, path) if lines else parse_json(document, path)), ()
     if separator:
-        return *parse_csv(content, path, separator, value, reduce), True
-    return *parse_text(content, path), False
+        return *parse_csv(content, path, separator, value, reduce), ("value",)
+    return *parse_text(content, path), ()
 
 
-def _from_json(content: str, path: Path) -> tuple[list[str], Records]:
-    if is_json_lines(content):
-        return parse_json_lines(content, path)
+def _document(content: str, path: Path) -> Any:
     try:
-        return parse_json(decoded(content, path), path)
+        return decoded(content, path)
     except json.JSONDecodeError as error:
         raise InputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
 

@@ -41,8 +41,8 @@ _LEAST_PIVOT = 1e-15
 _LEAST = 1e-13
 # Least sum of coefficients, in units of the largest value measured.
 _LEAST_TOTAL = 1e-6
-# Most rounds over all parameters, where points lie on lines and where they scatter.
-_ROUNDS, _ROUNDS_SCATTERED = 2, 10
+# Most rounds over all parameters, where points scatter.
+_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -466,45 +466,19 @@ def _solve(
         negative = negative | (value < 0)
     if is_open:
         total = sum((np.abs(value) for value in solution), np.zeros(1))
-        log_root = log_root + open_range(total, _widest(lower, inverse_pivot), k)
+        log_root = log_root + open_range(total, k)
     return np.maximum(residual, 0.0), log_root, negative
 
 
-def _widest(lower: list[list[Array]], inverse_pivot: list[Array]) -> Array:
-    """Return the largest variance of a coefficient, from the factors L D L^T."""
-    k = len(lower)
-    widest: Array = np.zeros(1)
-    for b in range(k):
-        # Column b of the inverse factor maps the pivots to the variance.
-        variance = inverse_pivot[b]
-        column: list[Array] = []
-        for a in range(b + 1, k):
-            entry = lower[a][b]
-            for c in range(b + 1, a):
-                entry = entry - lower[a][c] * column[c - b - 1]
-            column.append(entry)
-            variance = variance + entry * entry * inverse_pivot[a]
-        widest = np.maximum(widest, variance)
-    return widest
-
-
-def open_range(total: Array, widest: Array, k: int | Index) -> Array:
-    """Return the logarithm of the range of the coefficients, where points leave them open.
+def open_range(total: Array, k: int | Index) -> Array:
+    """Return the logarithm of the range of k coefficients, where points leave them open.
 
     Points along the axes say almost nothing about the coefficient of a product, whose normal law
     is far wider than the other coefficients. The prior expects every share of the value at the
-    largest values of all parameters, which may have any size: it falls as 1 / total^k. Only a range
-    as wide as the total counts.
-
-    Parameters
-    ----------
-    total : array
-        Sum of the sizes of the k coefficients, in units of the largest value measured.
-    widest : array
-        Largest of their variances.
+    largest values of all parameters, which may have any size: it falls as 1 / total^k, where total
+    is the sum of the sizes of the coefficients, in units of the largest value measured.
     """
-    total = np.maximum(total, _LEAST_TOTAL)
-    result: Array = np.log(total) * (np.asarray(k) - 1) + np.log(total + np.sqrt(widest))
+    result: Array = np.log(np.maximum(total, _LEAST_TOTAL)) * np.asarray(k)
     return result
 
 
@@ -570,7 +544,7 @@ def _picked(problem: Problem) -> list[Index]:
     keep = _terms_kept(problem.points, problem.terms)
     if is_grid(problem.points) or all(len(own) <= keep for own in problem.terms):
         return [_screened(problem, q, keep) for q in parameters]
-    return _rescreened(problem, [_screened(problem, q, 1) for q in parameters], keep)
+    return _rescreened(problem, keep)
 
 
 def _screened(problem: Problem, q: int, keep: int) -> Index:
@@ -611,24 +585,25 @@ def _times(stack: Array, matrix: Array) -> Array:
     return product.reshape(*stack.shape[:2], -1)
 
 
-def _rescreened(problem: Problem, first: list[Index], keep: int) -> list[Index]:
+def _rescreened(problem: Problem, keep: int) -> list[Index]:
     """Return the most promising terms where the points are no complete grid.
 
     The points of a line say little about a parameter whose product with others is small there, and
     scattered points say nothing about one parameter alone. So each parameter's terms are judged
-    together with the best term of every other parameter in the round before. The best term of the
-    lines is kept too: it is exact without noise.
+    together with the best term of every other parameter in the round before.
     """
     # All errors count as equal, so that the same terms are chosen when the noise is known better.
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=scale_of(np.abs(problem.target)), known=unknown)
-    best_one = list(first)
-    along = [bool(lines(problem.points, q)) for q in range(len(first))]
-    kept: list[Index] = [np.empty(0, dtype=np.intp)] * len(first)
-    for _ in range(_ROUNDS if all(along) else _ROUNDS_SCATTERED):
-        before = [terms.copy() for terms in best_one]
-        for q in range(len(first)):
-            every = np.arange(len(problem.terms[q]))[None]
+    parameters = range(len(problem.terms))
+    best_one = [_screened(problem, q, 1) for q in parameters]
+    on_lines = all(lines(problem.points, q) for q in parameters)
+    kept: list[Index] = []
+    for _ in range(1 if on_lines else _ROUNDS):
+        before = best_one
+        best_one, kept = [], []
+        for q, own in enumerate(problem.terms):
+            every = np.arange(len(own))[None]
             picks = [every if k == q else terms for k, terms in enumerate(before)]
             value, _, _, blocks = _all_scores(problem, picks)
             score = np.full((len(problem.target), every.size), -np.inf)
@@ -637,11 +612,9 @@ def _rescreened(problem: Problem, first: list[Index], keep: int) -> list[Index]:
                 if q in block.active:
                     np.maximum(score, value[:, start : start + block.size], out=score)
                 start += block.size
-            best_one[q] = score.argmax(axis=1)[:, None]
-            if along[q]:
-                np.put_along_axis(score, first[q], np.inf, axis=1)
+            best_one.append(score.argmax(axis=1)[:, None])
             most = min(keep, score.shape[1])
-            kept[q] = np.sort(np.argpartition(-score, most - 1, axis=1)[:, :most], axis=1)
+            kept.append(np.sort(np.argpartition(-score, most - 1, axis=1)[:, :most], axis=1))
         if all(map(np.array_equal, best_one, before)):
             break
     return kept

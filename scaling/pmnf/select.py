@@ -216,7 +216,7 @@ def _exact(
     volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
     volume = log_peak + volume
     if len(problem.terms) > 1 and not is_grid(problem.points):
-        volume -= _open(solved, kept.used)
+        volume -= open_range(np.abs(solved.coefficient).sum(axis=2), kept.used.sum(axis=2))
     free = fit + volume
     negative = np.asarray((solved.coefficient < 0).any(axis=2))
     if criterion == "evidence":
@@ -371,13 +371,6 @@ def _validated(solved: _Solved, used: NDArray[np.bool_], criterion: str) -> Arra
         total += (errors**2).sum(axis=2)
     few = used.sum(axis=2) >= n
     return np.where(few, -np.inf, -0.5 * n * np.log(np.maximum(total, 1e-300)))
-
-
-def _open(solved: _Solved, used: NDArray[np.bool_]) -> Array:
-    """Return the logarithm of the range of the coefficients, as in the sweep."""
-    variance = np.einsum("phab,phab->pha", solved.inverse, solved.inverse)
-    widest = np.where(used, variance, 0.0).max(axis=2)
-    return open_range(np.abs(solved.coefficient).sum(axis=2), widest, used.sum(axis=2))
 
 
 def _without_rounding(
