@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,54 +25,62 @@ import pmnf  # isort: split
 import numpy as np
 from pmnf_tables import ablation_table
 from report import fill
+from scipy.special import expit
 
-from toruscast.scaling.pmnf import models, noise, search, select
+from toruscast.scaling.pmnf import growth, models, noise, search, select
 
-PARTS = {
+# What is replaced, as module and name, and by what.
+PARTS: dict[str, tuple[str, Any]] = {
     "everything": ("", None),
     "law of bounded noise": ("noise", "normal"),
+    "exact likelihood of bounded noise": ("select._DOUBTFUL", 1.0),
+    "share of bounded noise learned from all call paths": ("noise._shares", expit),
+    "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
     "prior against negative coefficients": ("select.PRICE", 0.0),
     "any negative coefficient": ("select.PRICE", 1e9),
-    "range of open coefficients": ("range", None),
-    "growth between the nearest points": ("growth", None),
-    "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
-    "terms judged together where points are no grid": ("scattered", None),
+    "range of open coefficients": ("open_range", lambda total, k: 0.0 * total),
+    "equal errors where all hypotheses miss": ("select.believable", lambda n: 1e300),
+    "growth between the nearest points": ("models.followed", lambda *given: given[3]),
+    "formula in that growth": ("models.followed", lambda x, y, far, *_: growth_alone(x, y, far)),
+    "terms judged together where points are no grid": (
+        "search._rescreened",
+        lambda problem, keep: [
+            search._screened(problem, q, keep) for q in range(len(problem.terms))
+        ],
+    ),
+    "rounds over the parameters of scattered points, 10 (2)": ("search._ROUNDS", 2),
     "as many terms where points are few (16, 6, 4)": ("search._TERMS_SPARSE", {2: 16, 3: 6, 4: 4}),
-    "median of the predictions where points are few": ("median", None),
+    "median of the predictions where points are few": (
+        "select.RankedHypotheses.median_first",
+        lambda self, values: self,
+    ),
 }
+MODULES = {"select": select, "search": search, "noise": noise, "models": models}
 
 
-def alone(problem: search.Problem, keep: int) -> list[Any]:
-    """Choose the terms of each parameter by itself."""
-    return [search._screened(problem, q, keep) for q in range(len(problem.terms))]
+def growth_alone(points: np.ndarray, centre: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Predict by the power law through the nearest points, without the formula."""
+    near = growth.off_zero(points, points), growth.off_zero(points, places)
+    return growth.local_growth(
+        near[0], np.where(centre > 0, centre, growth.lifted(centre)), near[1]
+    )
 
 
 @contextmanager
 def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
     """Options of a fit while a part is switched off."""
-    if what == "noise":
-        yield {"noise": value}
-    elif what.startswith(("select.", "search.", "noise.")):
-        module, name = what.split(".")
-        modules = {"select": select, "search": search, "noise": noise}
-        with mock.patch.object(modules[module], name, value):
-            yield {}
-    elif what == "median":
-        with mock.patch.object(select.RankedHypotheses, "median_first", lambda self, values: self):
-            yield {}
-    elif what == "scattered":
-        with mock.patch.object(search, "_rescreened", alone):
-            yield {}
-    elif what == "range":
-        with (
-            mock.patch.object(search, "open_range", lambda total, k: 0.0 * total),
-            mock.patch.object(select, "open_range", lambda total, k: 0.0 * total),
+    if what in ("", "noise"):
+        yield {"noise": value} if what else {}
+        return
+    with ExitStack() as stack:
+        for place in (
+            ("search.open_range", "select.open_range") if what == "open_range" else (what,)
         ):
-            yield {}
-    elif what == "growth":
-        with mock.patch.object(models, "followed", lambda *given: given[3]):
-            yield {}
-    else:
+            *owners, name = place.split(".")
+            owner: Any = MODULES[owners[0]]
+            for inner in owners[1:]:
+                owner = getattr(owner, inner)
+            stack.enter_context(mock.patch.object(owner, name, value))
         yield {}
 
 

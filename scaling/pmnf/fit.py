@@ -15,7 +15,7 @@ from toruscast.errors import InputError
 
 from .measurements import Measurements, logarithms
 from .models import Models, Searched
-from .noise import centres, outlying, suspects
+from .noise import centres, outlying
 from .search import combinations_of
 from .select import CRITERIA, RankedHypotheses, find
 from .terms import TermSpace
@@ -114,9 +114,7 @@ def fit_many(
     sign = _signs(measurements.values)
     values = sign[:, None, None] * measurements.values
     centred = centres(values, options.noise)
-    left_out = np.zeros(values.shape, dtype=bool)
-    some = suspects(centred.farthest, centred.variation, np.isfinite(values).sum(axis=2))
-    left_out[some] = outlying(values[some])
+    left_out = outlying(values)
     if left_out.any():
         values = np.where(left_out, np.nan, values)
         centred = centres(values, options.noise)
@@ -126,9 +124,7 @@ def fit_many(
     space = TermSpace.of(options.space)
     spaces = [space.above(column.min()) for column in points.T]
     if active:
-        terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
-        prior = [s.prior for s in spaces]
-        step = max(1, _CHUNK // combinations_of(points, terms))
+        step = max(1, _CHUNK // combinations_of(points, [space.n_terms for space in spaces]))
         parts: list[RankedHypotheses] = []
         tell = progress or (lambda done, total: None)
         for start in range(0, sign.size, step):
@@ -138,8 +134,7 @@ def fit_many(
                 find(
                     points,
                     centred.take(chunk),
-                    terms,
-                    prior,
+                    spaces,
                     mixed[chunk],
                     keep=options.keep,
                     two_terms=options.max_terms > 1,

@@ -35,24 +35,14 @@ def followed(
 
     Parameters
     ----------
-    points : array, shape (n, q)
-    centre : array, shape (p, n)
+    points, centre : array, shapes (n, q) and (p, n)
     places : array, shape (m, q)
-    formula : array, shape (p, m)
-        Values of the formulas at the places.
-    at_points : array, shape (p, n)
-        The same at the points.
+    formula, at_points : array, shapes (p, m) and (p, n)
+        Values of the formulas at the places and at the points.
 
     Returns
     -------
     array, shape (p, m)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.array([[1.0], [2.0], [4.0]])
-    >>> followed(x, 3 * x.T**2, np.array([[8.0]]), np.array([[500.0]]), 4 * x.T**2).round().tolist()
-    [[192.0]]
     """
     points, places = off_zero(points, points), off_zero(points, places)
     clear = lifted(centre)
@@ -69,22 +59,10 @@ def followed(
 
 
 def local_growth(points: Array, centre: Array, places: Array) -> Array:
-    """Predict by a power law through the points near each place.
-
-    Parameters
-    ----------
-    points : array, shape (n, q)
-    centre : array, shape (p, n)
-        Positive.
-    places : array, shape (m, q)
-
-    Returns
-    -------
-    array, shape (p, m)
+    """Predict positive values by a power law through the points near each place; (p, m).
 
     Examples
     --------
-    >>> import numpy as np
     >>> x = np.array([[1.0], [2.0], [4.0]])
     >>> local_growth(x, 3 * x.T**2, np.array([[8.0]])).round(0).tolist()
     [[192.0]]
@@ -120,14 +98,7 @@ def lifted(centre: Array) -> Array:
 
 
 def _steps(points: Array, places: Array) -> Array:
-    """Return the distance of each place to each point, in mean steps of the measured grid; (m, n).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> _steps(np.array([[2.0], [4.0], [8.0]]), np.array([[16.0]])).round(6).tolist()
-    [[3.0, 2.0, 1.0]]
-    """
+    """Return the distance of places to points, in mean steps of the measured grid; (m, n)."""
     distance = np.zeros((len(places), len(points)))
     for q in range(points.shape[1]):
         levels = np.unique(points[:, q])

@@ -151,30 +151,11 @@ def points_needed(models: Models) -> int:
 
 
 def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:
-    """Draw the repetitions of every point anew.
+    """Draw the repetitions of every point, (n_points, n_repetitions), n times anew.
 
     Bounded noise has one half-width at all points, drawn from those that the repetitions allow.
     Otherwise deviations from the means are drawn with replacement from those of all points, which
     share one relative spread.
-
-    Parameters
-    ----------
-    values : array, shape (n_points, n_repetitions)
-        NaN stands for a repetition that is missing.
-    bounded : bool
-        Law of the noise; values are positive then.
-    n : int
-    rng : Generator
-
-    Returns
-    -------
-    array, shape (n, n_points, n_repetitions)
-
-    Examples
-    --------
-    >>> drawn = _repeated(np.array([[9.0, 11.0], [20.0, 20.0]]), True, 3, np.random.default_rng(0))
-    >>> drawn.shape
-    (3, 2, 2)
     """
     count = np.isfinite(values).sum(axis=1)
     if bounded:
@@ -194,23 +175,7 @@ def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) ->
 
 
 def _single(values: Array, error: Array, rng: np.random.Generator) -> Array:
-    """Draw values anew, each draw with its own relative error.
-
-    Parameters
-    ----------
-    values : array, shape (n_points,)
-    error : array, shape (n,)
-
-    Returns
-    -------
-    array, shape (n, n_points)
-        The signs stay.
-
-    Examples
-    --------
-    >>> _single(np.array([1.0, 2.0]), np.zeros(3), np.random.default_rng(0)).shape
-    (3, 2)
-    """
+    """Draw values of points anew, once for each relative error; the signs stay."""
     drawn = rng.standard_normal((error.size, values.size)) * error[:, None]
     return np.asarray(values * np.exp(drawn))
 
@@ -218,28 +183,11 @@ def _single(values: Array, error: Array, rng: np.random.Generator) -> Array:
 def _misfits(
     values: Array, fitted: Array, n_chosen: int, n: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Draw how far a model may be off: in total, and beyond the noise of the means.
+    """Draw n times how far a model may be off: in total, and beyond the noise of the means.
 
-    Without repetitions, noise and misfit cannot be told apart, and both are the same.
-
-    Parameters
-    ----------
-    values : array, shape (n_points, n_repetitions)
-        NaN stands for a repetition that is missing.
-    fitted : array, shape (n_points,)
-        Values of a model with `n_chosen` coefficients and exponents.
-    n_chosen, n : int
-
-    Returns
-    -------
-    error, beyond_noise : array, shape (n,)
-        Root mean squares, relative to the values.
-
-    Examples
-    --------
-    >>> values = np.array([[9.0, 11.0], [18.0, 22.0]])
-    >>> _misfits(values, np.array([10.0, 20.0]), 1, 2, np.random.default_rng(0))
-    (array([0., 0.]), array([0., 0.]))
+    Both are root mean squares, relative to the values. `fitted` are the values of a model with
+    `n_chosen` coefficients and exponents. Without repetitions, noise and misfit cannot be told
+    apart, and both are the same.
     """
     count = np.isfinite(values).sum(axis=1)
     mean = np.nanmean(values, axis=1)
@@ -260,16 +208,6 @@ def _reach(points: Array, places: Array) -> Array:
 
     It is 1 in the measured range, and grows by 1 for each quarter of that range beyond it, the
     usual step, on a logarithmic scale. With several parameters, the factors are multiplied.
-
-    Parameters
-    ----------
-    points : array, shape (n_points, n_parameters)
-    places : array, shape (m, n_parameters)
-
-    Examples
-    --------
-    >>> _reach(np.array([[4.0], [64.0]]), np.array([[32.0], [128.0], [2.0]])).round(6).tolist()
-    [1.0, 2.0, 2.0]
     """
     # A parameter that was never varied is taken to change nothing.
     varied = np.flatnonzero(np.ptp(points, axis=0) > 0)

@@ -9,7 +9,6 @@ point whose repetitions nearly fill the width 2 h is known far better than the o
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -72,8 +71,6 @@ class Centres:
         Probability of the bounded law.
     variation : array, shape (n_paths,)
         Coefficient of variation of the repetitions, pooled over the points; NaN without any.
-    farthest : array, shape (n_paths,)
-        Largest deviation of a repetition from its point's mean, in units of `variation`.
     repetitions : Repetitions
         Extremes and number of the repetitions, each of shape (n_paths, n_points).
     """
@@ -82,15 +79,13 @@ class Centres:
     error: Array
     bounded: Array
     variation: Array
-    farthest: Array
     repetitions: Repetitions
 
     def take(self, rows: NDArray[np.intp] | slice) -> Centres:
         """Return those of some of the call paths."""
         parts = (getattr(self, field.name) for field in fields(self)[:-1])
-        centre, error, bounded, variation, farthest = (part[rows] for part in parts)
-        own = self.repetitions.take(rows)
-        return Centres(centre, error, bounded, variation, farthest, own)
+        centre, error, bounded, variation = (part[rows] for part in parts)
+        return Centres(centre, error, bounded, variation, self.repetitions.take(rows))
 
 
 def centres(values: Array, law: str = "auto") -> Centres:
@@ -122,7 +117,6 @@ def centres(values: Array, law: str = "auto") -> Centres:
     freedom = (n - 1).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         variation = np.sqrt(squares.sum(axis=1) / freedom)
-        farthest = np.abs(deviation).max(axis=(0, 2)) / variation
     centre, error = mean, variation[:, None] * scale / np.sqrt(n)
     bounded = np.zeros(len(mean))
     lowest = np.where(there, values, np.inf).min(axis=0)
@@ -132,7 +126,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
     candidates = (freedom >= 3) & (variation > EXACT) & positive
     if law == "normal" or not candidates.any():
-        return Centres(centre, error, bounded, variation, farthest, repetitions)
+        return Centres(centre, error, bounded, variation, repetitions)
     chosen = np.flatnonzero(candidates)
     middle, width, evidence = _bounded(lowest[chosen], highest[chosen], n[chosen])
     if law == "auto":
@@ -143,7 +137,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     bounded[chosen] = share[:, 0]
     centre[chosen] = share * middle + (1 - share) * centre[chosen]
     error[chosen] = np.sqrt(share * width**2 + (1 - share) * error[chosen] ** 2)
-    return Centres(centre, error, bounded, variation, farthest, repetitions)
+    return Centres(centre, error, bounded, variation, repetitions)
 
 
 def scale_of(centre: Array) -> Array:
@@ -199,17 +193,7 @@ def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array
 
 
 def widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
-    """Return possible widths of bounded noise, as shares of a value, and their log weights.
-
-    Parameters
-    ----------
-    low, high, n : array, shape (p, points)
-        Smallest and largest repetition, and their number.
-
-    Returns
-    -------
-    width, log_weight : array, shape (p, widths)
-    """
+    """Return possible widths of bounded noise, as shares of a value, and their log weights."""
     spread = _spread(low, high)
     # A point measured once has no width; any value within h of it is possible.
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
@@ -239,30 +223,6 @@ def _normal_evidence(squares: Array, n: NDArray[np.int_]) -> Array:
     return value
 
 
-def suspects(farthest: Array, variation: Array, n: NDArray[np.int_]) -> NDArray[np.intp]:
-    """Return the call paths that may have an outlying repetition, judged by variances alone.
-
-    An interruption may make a repetition three times as long, which says nothing about the code.
-    Medians are slow, and hardly any call path has such a repetition.
-
-    Parameters
-    ----------
-    farthest : array, shape (n_paths,)
-        Largest deviation from a point's mean, in units of `variation`.
-    variation : array, shape (n_paths,)
-        Standard deviation of all repetitions, relative to their means.
-    n : array of int, shape (n_paths, n_points)
-        Number of repetitions.
-    """
-    most = n.max(axis=1)
-    share = 1.0 - 1.0 / most
-    among = np.maximum((n - 1).sum(axis=1), 1) / _most(n.shape[1])
-    # An outlying repetition is far from its mean, and enlarges the standard deviation.
-    least = _FAR * share / np.sqrt(1.0 + _FAR**2 * share / among)
-    large = farthest * variation > _FAR_LEAST / 2
-    return np.flatnonzero((most >= _REPETITIONS) & large & (farthest > 0.9 * least))
-
-
 def outlying(values: Array) -> NDArray[np.bool_]:
     """Find repetitions that are as far from the others of their point as no others are.
 
@@ -284,25 +244,22 @@ def outlying(values: Array) -> NDArray[np.bool_]:
     >>> np.argwhere(outlying(times)).tolist()
     [[0, 1, 2]]
     """
-    found = np.zeros(values.shape, dtype=bool)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        middle = np.nanmedian(values, axis=2)
+    # The median with NaN is far slower.
+    median = np.nanmedian if np.isnan(values).any() else np.median
+    middle = median(values, axis=2)
     size = np.abs(values - middle[:, :, None]) / scale_of(middle)[:, :, None]
-    enough = np.isfinite(values).sum(axis=2) >= _REPETITIONS
-    size[~enough] = np.nan
+    size[np.isfinite(values).sum(axis=2) < _REPETITIONS] = np.nan
     farthest = np.where(np.isnan(size), -1.0, size).max(axis=2)
-    most = _most(values.shape[1])
-    for p in np.flatnonzero((farthest > _FAR_LEAST).any(axis=1)):
+    found = np.zeros(values.shape, dtype=bool)
+    some = np.flatnonzero((farthest > _FAR_LEAST).any(axis=1))
+    if some.size:
         # The middle repetition has no deviation, and says nothing.
-        usual = _NORMAL * np.nanmedian(np.sort(size[p, enough[p]], axis=1)[:, 1:])
-        ranked = np.sort(farthest[p])[::-1]
-        common = ranked[most] if most < ranked.size else 0.0
-        far = farthest[p] > max(_FAR * usual, _FAR_LEAST, _BEYOND * common)
-        found[p] = far[:, None] & (size[p] == farthest[p][:, None])
+        others = np.sort(size[some], axis=2)[:, :, 1:].reshape(some.size, -1)
+        usual = _NORMAL * np.nanmedian(others, axis=1)
+        ranked = np.sort(farthest[some], axis=1)[:, ::-1]
+        most = max(1, int(_RARE * ranked.shape[1]))
+        common = ranked[:, most] if most < ranked.shape[1] else 0.0 * usual
+        limit = np.maximum(np.maximum(_FAR * usual, _FAR_LEAST), _BEYOND * common)
+        far = farthest[some] > limit[:, None]
+        found[some] = far[:, :, None] & (size[some] == farthest[some][:, :, None])
     return found
-
-
-def _most(n_points: int) -> int:
-    """Return how many points may have an outlying repetition."""
-    return max(1, int(_RARE * n_points))

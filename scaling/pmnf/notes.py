@@ -126,22 +126,10 @@ def of_places(
 def of_path(
     variation: float, trusted: bool, low: float, high: float, off: float = 0.0
 ) -> list[Note]:
-    """Return notes on one call path.
+    """Return notes on one call path, whose repetitions have a coefficient of variation (or NaN).
 
-    Parameters
-    ----------
-    variation : float
-        Coefficient of variation of the repetitions; NaN without any.
-    trusted : bool
-    low, high : float
-        Range of what the hypotheses predict at four times the largest values.
-    off : float
-        Largest relative error of the formula at the points.
-
-    Examples
-    --------
-    >>> of_path(0.23, True, 9.0, 10.0)
-    ['the repetitions vary by more than 10 %: 23 %']
+    `low` and `high` are what the hypotheses predict at four times the largest values, `off` is the
+    largest relative error of the formula at the points.
     """
     result = []
     if variation > _VARIATION:
@@ -176,13 +164,7 @@ def percent(relative: float) -> str:
 
 
 def _more_than(relative: float, limit: float) -> str:
-    """Return a relative size above a limit in percent, with decimals where rounding hides that.
-
-    Examples
-    --------
-    >>> _more_than(0.234, 0.1), _more_than(0.104, 0.1), _more_than(0.1002, 0.1)
-    ('23 %', '10.4 %', '10.02 %')
-    """
+    """Return a relative size above a limit in percent, with decimals where rounding hides that."""
     decimals = 0
     while decimals < _MOST_DECIMALS and round(100 * relative, decimals) <= 100 * limit:
         decimals += 1
@@ -192,12 +174,7 @@ def _more_than(relative: float, limit: float) -> str:
 def of_left_out(
     names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
 ) -> Note:
-    """Return a note on the repetitions of one call path that were not fitted.
-
-    Parameters
-    ----------
-    points : array, shape (n, q)
-    values, left_out : array, shape (n, n_repetitions)
+    """Return a note on the repetitions of a call path, (points, repetitions), left out of the fit.
 
     Examples
     --------

@@ -33,7 +33,7 @@ _WORTH = 1.0
 # of each of so many parameters elsewhere: the largest values were not measured together there, so
 # that each parameter by itself is less certain.
 _COMBINATIONS = 216
-_TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
+_TERMS_SPARSE = {2: 49, 3: 13, 4: 6}
 # Sizes of arrays that fit the processor's cache.
 _AT_ONCE = 40_000
 # At least this part of a column is taken as independent of the columns before it.
@@ -220,16 +220,8 @@ def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.b
     """Return the log likelihood of the best coefficients, times the volume of the normal law.
 
     Where the error of the points is known, the noise is normal. Where it is unknown, or no
-    hypothesis meets the points within it, its scale is integrated out (Student's law).
-
-    Parameters
-    ----------
-    residual : array, shape (p, h)
-        Weighted residual sum of squares.
-    n_columns : int or array of int, broadcastable to (p, h)
-    n : int
-        Number of points.
-    known : array of bool, shape (p,)
+    hypothesis meets the points within it, its scale is integrated out (Student's law). `residual`
+    is the weighted sum of squares, (p, h), of `n_columns` at n points.
     """
     fit = -0.5 * residual
     rest = np.flatnonzero(~known)
@@ -247,14 +239,14 @@ def believable(n: int) -> float:
     return n + 5.0 * sqrt(2.0 * n) + 5.0
 
 
-def combinations_of(points: Array, terms: Sequence[Array]) -> int:
-    """Return the number of hypotheses of the largest structure, for a call path."""
-    keep = _terms_kept(points, terms)
-    return int(np.prod([min(keep, len(t)) for t in terms]))
+def combinations_of(points: Array, counts: Sequence[int]) -> int:
+    """Return the number of hypotheses of the largest structure, given the terms of parameters."""
+    keep = _terms_kept(points, counts)
+    return int(np.prod([min(keep, count) for count in counts]))
 
 
-def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
-    """Return groups of points that differ in one parameter only, in `least` values or more.
+def lines(points: Array, parameter: int) -> list[Index]:
+    """Return groups of points that differ in one parameter only, in three values or more.
 
     >>> import numpy as np
     >>> grid = np.array([[x, y] for x in (1, 2, 3) for y in (5, 6)], dtype=float)
@@ -264,7 +256,7 @@ def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
     others = np.delete(points, parameter, axis=1)
     order = np.lexsort(others.T[::-1])
     parts = np.split(order, np.flatnonzero(np.diff(others[order], axis=0).any(axis=1)) + 1)
-    return [part for part in parts if part.size >= least]
+    return [part for part in parts if part.size >= 3]
 
 
 def _all_scores(
@@ -529,19 +521,19 @@ def is_grid(points: Array) -> bool:
     return bool(len(points) == size == len(np.unique(points, axis=0)))
 
 
-def _terms_kept(points: Array, terms: Sequence[Array]) -> int:
+def _terms_kept(points: Array, counts: Sequence[int]) -> int:
     """Return how many terms of each parameter are combined."""
-    if len(terms) == 1:
-        return len(terms[0])
+    if len(counts) == 1:
+        return counts[0]
     if not is_grid(points):
-        return _TERMS_SPARSE[len(terms)]
-    return max(4, int(_COMBINATIONS ** (1.0 / len(terms)) + 1e-9))
+        return _TERMS_SPARSE[len(counts)]
+    return max(4, int(_COMBINATIONS ** (1.0 / len(counts)) + 1e-9))
 
 
 def _picked(problem: Problem) -> list[Index]:
     """Return the numbers of the terms of each parameter to combine, each of shape (p or 1, t_q)."""
     parameters = range(len(problem.terms))
-    keep = _terms_kept(problem.points, problem.terms)
+    keep = _terms_kept(problem.points, [len(own) for own in problem.terms])
     if is_grid(problem.points) or all(len(own) <= keep for own in problem.terms):
         return [_screened(problem, q, keep) for q in parameters]
     return _rescreened(problem, keep)

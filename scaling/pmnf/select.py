@@ -33,6 +33,7 @@ from .search import (
     sweep,
     swept_again,
 )
+from .terms import TermSpace
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -122,8 +123,7 @@ class _Solved(NamedTuple):
 def find(
     points: Array,
     centred: Centres,
-    terms: Sequence[Array],
-    prior: Sequence[Array],
+    spaces: Sequence[TermSpace],
     mixed: NDArray[np.bool_],
     *,
     keep: int,
@@ -136,10 +136,8 @@ def find(
     ----------
     points : array, shape (n, q)
     centred : Centres
-    terms : sequence of array, each shape (t_q, n)
-        Terms of each parameter at the points.
-    prior : sequence of array, each shape (t_q,)
-        Their prior probabilities.
+    spaces : sequence of TermSpace
+        Terms of each parameter.
     mixed : array of bool, shape (p,)
         Values of both signs, of which negative coefficients are as probable as others.
     keep : int
@@ -154,11 +152,12 @@ def find(
     scale = scale_of(centred.centre) / reference
     known = np.asarray(np.isfinite(centred.error).all(axis=1))
     error = np.where(known[:, None], centred.error / reference, scale)
+    terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
     peak = [v.max(axis=1, keepdims=True) for v in terms]
     problem = Problem(
         points,
         [v / m for v, m in zip(terms, peak, strict=True)],
-        [np.log(each) for each in prior],
+        [np.log(space.prior) for space in spaces],
         centred.centre / reference,
         np.maximum(error, _COARSE * scale),
         known,
@@ -453,27 +452,10 @@ def _weigh(
 ) -> tuple[Array, Array]:
     """Weigh samples of the coefficients of each pair by the likelihood of bounded noise.
 
-    Parameters
-    ----------
-    design : array, shape (m, n, k)
-        Columns at the points.
-    repetitions : Repetitions
-        Of shape (m, n), positive.
-    centre : array, shape (m, k)
-        Middle of the samples of the coefficients.
-    spread : array, shape (m, k, k)
-        Matrix from standard normal variables to coefficients.
-    used : array of bool, shape (m, k)
-        Columns that exist; they come first.
-    price : array, shape (m,)
-        Loss of a sample with a negative coefficient.
-
-    Returns
-    -------
-    log_mean : array, shape (m,)
-        Log of the mean of likelihood over proposal; minus infinity if no sample is possible.
-    coefficient : array, shape (m, k)
-        Their mean, weighted by the likelihood.
+    `design`, (m, n, k), holds the columns at the points, `centre` and `spread` the law that samples
+    are drawn from. Columns that exist come first; `price` is lost by a negative coefficient.
+    Returns the log of the mean of likelihood over proposal, minus infinity if no sample is
+    possible, and the mean coefficients.
     """
     n_pairs, width = centre.shape
     z = np.random.default_rng(0).standard_normal((_SAMPLES // 2, width))
@@ -507,20 +489,12 @@ def _weigh(
 
 
 def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repetitions) -> Array:
-    """Log likelihood of every sample, shape (s, m).
+    """Return the log likelihood of every sample, shape (s, m).
 
     Repetitions of a value f lie within f (1 - h) and f (1 + h). If h may have any size, the
     likelihood of f is h^-N, where h is the least half-width that covers all N repetitions. The loop
     runs over points and treats all samples at once, because a reduction over few points is slow.
-
-    Parameters
-    ----------
-    columns : array, shape (k, n, m)
-    law : array, shape (k, 1 + k, m)
-        Matrix from the random numbers (with a one in front) to coefficients.
-    drawn : array, shape (s, 1 + k)
-    repetitions : Repetitions
-        Of shape (m, n).
+    `law`, (k, 1 + k, m), maps random numbers with a one in front to coefficients.
     """
     lowest, highest, count = repetitions.lowest.T, repetitions.highest.T, repetitions.count.T
     # Dividing the columns by the largest repetition saves a division for each sample.
