@@ -28,8 +28,8 @@ from .pmnf.fit import FitOptions, fit_many
 from .pmnf.measurements import Measurements, from_rows
 from .pmnf.models import Models
 from .pmnf.regressor import PMNFRegressor
-from .pmnf.runs import next_runs, run_plans, variations
 from .pmnf.terms import TermSpace
+from .runs import next_runs, run_plans, variations
 from .warning import ScalingWarning
 
 __all__ = [

@@ -6,77 +6,21 @@ table are hard to read; the notes of an application tell what was chosen.
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from typing import Any
+
+from toruscast import datasets
 from toruscast.errors import InputError
 
 from .requirements import Application
 
-_CONSTANT = "stack_distance: constant, without a unit; only its ratio of 1 means anything"
-_MODELS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
-    "kripke": (
-        {
-            "bytes_used": "1e5 * n",
-            "flop": "1e7 * n",
-            "bytes_sent": "1e4 * n",
-            "loads_stores": "1e8 * n + 1e5 * n * p",
-            "stack_distance": "1",
-        },
-        (_CONSTANT,),
-    ),
-    "lulesh": (
-        {
-            "bytes_used": "1e5 * n * log(n)",
-            "flop": "1e5 * n * log(n) * p**0.25 * log2(p)",
-            "bytes_sent": "1e3 * n * p**0.25 * log2(p)",
-            "loads_stores": "1e5 * n * log(n) * log2(p)",
-            "stack_distance": "1",
-        },
-        (
-            "logarithms of n are natural, which gives the published largest problems of two "
-            "systems; those of p have base 2, which gives the published wall time of the "
-            "vector system",
-            _CONSTANT,
-        ),
-    ),
-    "milc": (
-        {
-            "bytes_used": "1e6 * n",
-            "flop": "1e10 * n + 1e7 * n * log2(p)",
-            "bytes_sent": "1e4 * allreduce(p) + 1e4 * bcast(p) + 1e9 * n",
-            "loads_stores": "1e11 + 1e8 * n * log2(n) + 1e5 * n * p**1.5",
-            "stack_distance": "1e-10 * n",
-        },
-        (
-            "loads_stores: the last term reads 1e5 p^1.5; with n p^1.5 all three published ratios "
-            "come out, without n at most one on any base",
-            "stack_distance: the exponent of 1e-10 is doubtful; nothing else depends on it",
-        ),
-    ),
-    "relearn": (
-        {
-            "bytes_used": "1e6 * n**0.5",
-            "flop": "1e3 * n * log2(n) * log2(p) + p",
-            "bytes_sent": "1e5 * allreduce(p) + 10 * alltoall(p) + 10 * n",
-            "loads_stores": "1e6 * n * log2(n) + 1e5 * p * log2(p)",
-            "stack_distance": "1",
-        },
-        (_CONSTANT,),
-    ),
-    "icofoam": (
-        {
-            "bytes_used": "1e3 * n + 1e2 * n * p * log2(p)",
-            "flop": "1e8 * n**1.5 * p**0.5",
-            "bytes_sent": "n**0.5 * allreduce(p) + p**0.5 * log2(p) + n * p**0.375",
-            "loads_stores": "1e8 * n * log2(n) * p**0.5 * log2(p)",
-            "stack_distance": "1",
-        },
-        (
-            "bytes_used: the last term reads 1e2 p log p; with n p log p two of the three "
-            "published problem sizes come out, without n at most one on any base",
-            "bytes_sent: the coefficients cannot be read and are taken as 1",
-            _CONSTANT,
-        ),
-    ),
-}
+
+@cache
+def _models() -> dict[str, dict[str, Any]]:
+    file = datasets.table_path("codesign-upgrades").with_name("codesign-applications.json")
+    models: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return models
 
 
 def application_names() -> list[str]:
@@ -87,7 +31,7 @@ def application_names() -> list[str]:
     >>> application_names()
     ['kripke', 'lulesh', 'milc', 'relearn', 'icofoam']
     """
-    return list(_MODELS)
+    return list(_models())
 
 
 def application(name: str) -> Application:
@@ -113,6 +57,6 @@ def application(name: str) -> Application:
     >>> application("kripke").largest(p=1e6, memory=2e9)
     20000.0
     """
-    if name not in _MODELS:
+    if name not in _models():
         raise InputError("unknown application", found=name, expected=", ".join(application_names()))
-    return Application(name, *_MODELS[name])
+    return Application(name, **_models()[name])

@@ -10,8 +10,7 @@ import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import one_of
 
-from .problem_size import DoesNotFitError
-from .requirements import Application, check_positive
+from .requirements import Application, DoesNotFitError, check_positive
 
 
 @dataclass(frozen=True)

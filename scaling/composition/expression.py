@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
-from .order import slowest
 from .range import RangePart, pieces
-from .stage import Stage, acting, added, check_names, columns_of
+from .stage import Stage, acting, added, check_names, columns_of, slowest
 
 Array = NDArray[np.float64]
 DEEPEST = 100

@@ -13,8 +13,7 @@ from toruscast.errors import InputError
 
 from ..formula import term_values
 from .crossings import Sum, crossings, difference, value
-from .order import slowest
-from .stage import Stage, acting, check_names, columns_of
+from .stage import Stage, acting, check_names, columns_of, slowest
 
 
 @dataclass(frozen=True)

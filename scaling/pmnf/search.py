@@ -33,7 +33,7 @@ _WORTH = 1.0
 # of each of so many parameters elsewhere: the largest values were not measured together there, so
 # that each parameter by itself is less certain.
 _COMBINATIONS = 216
-_TERMS_SPARSE = {2: 49, 3: 13, 4: 6}
+_TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
 # Sizes of arrays that fit the processor's cache.
 _AT_ONCE = 40_000
 # At least this part of a column is taken as independent of the columns before it.
@@ -582,13 +582,14 @@ def _rescreened(problem: Problem, keep: int) -> list[Index]:
 
     The points of a line say little about a parameter whose product with others is small there, and
     scattered points say nothing about one parameter alone. So each parameter's terms are judged
-    together with the best term of every other parameter in the round before.
+    together with the best term of every other parameter in the round before. The best term of the
+    lines is kept too: it is exact without noise.
     """
     # All errors count as equal, so that the same terms are chosen when the noise is known better.
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=scale_of(np.abs(problem.target)), known=unknown)
     parameters = range(len(problem.terms))
-    best_one = [_screened(problem, q, 1) for q in parameters]
+    first = best_one = [_screened(problem, q, 1) for q in parameters]
     on_lines = all(lines(problem.points, q) for q in parameters)
     kept: list[Index] = []
     for _ in range(1 if on_lines else _ROUNDS):
@@ -605,6 +606,8 @@ def _rescreened(problem: Problem, keep: int) -> list[Index]:
                     np.maximum(score, value[:, start : start + block.size], out=score)
                 start += block.size
             best_one.append(score.argmax(axis=1)[:, None])
+            if on_lines:
+                np.put_along_axis(score, first[q], np.inf, axis=1)
             most = min(keep, score.shape[1])
             kept.append(np.sort(np.argpartition(-score, most - 1, axis=1)[:, :most], axis=1))
         if all(map(np.array_equal, best_one, before)):

@@ -148,7 +148,7 @@ def packed_profile(data):
 
 @pytest.mark.parametrize("kind", ["data", "anchor", "whole"])
 def test_small_profiles_that_unpack_to_very_much_are_refused(tmp_path, kind):
-    from toruscast.scaling.formats._cube_size import check_unpacked_size
+    from toruscast.scaling.formats.cube import check_unpacked_size
 
     zeros = bytes(2**27)
     part = zlib.compress(zeros[: 2**26])

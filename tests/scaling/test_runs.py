@@ -7,7 +7,7 @@ from benchmark_modules import load
 
 from toruscast.errors import InputError
 from toruscast.scaling import Measurements, fit_many, read_measurements
-from toruscast.scaling.pmnf.runs import next_runs, run_plans, variations
+from toruscast.scaling.runs import next_runs, run_plans, variations
 
 ms2 = load("ms2_models")
 

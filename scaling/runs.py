@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
-from ..formula import Fitted, Formula
-from .measurements import Measurements, check_points, real_numbers
-from .models import Models
-from .noise import scale_of
+from .formula import Fitted, Formula
+from .pmnf.measurements import Measurements, check_points, real_numbers
+from .pmnf.models import Models
+from .pmnf.noise import scale_of
 
 Array = NDArray[np.float64]
 
