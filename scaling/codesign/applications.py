@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from toruscast import datasets
 from toruscast.errors import InputError
 
 from .requirements import Application
@@ -18,7 +18,7 @@ from .requirements import Application
 
 @cache
 def _models() -> dict[str, dict[str, Any]]:
-    file = datasets.table_path("codesign-upgrades").with_name("codesign-applications.json")
+    file = Path(__file__).with_suffix(".json")
     models: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
     return models
 

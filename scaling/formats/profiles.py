@@ -23,7 +23,7 @@ _RANKS = ("mpi.rank", "rank")
 
 
 @dataclass
-class Run:
+class ProfiledRun:
     """What one profile holds: its metadata, and the values of each process by call path."""
 
     metadata: Mapping[str, Any]
@@ -73,8 +73,8 @@ def caliper_files(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.name[0] != ".")
 
 
-def _caliper_run(reader: Any) -> Run:
-    run = Run(dict(reader.globals))
+def _caliper_run(reader: Any) -> ProfiledRun:
+    run = ProfiledRun(dict(reader.globals))
     known = {name: reader.attribute(name) for name in reader.attributes()}
     metrics = {
         name: str(each.get("attribute.alias") or name)
@@ -121,7 +121,7 @@ def parse_thicket(
         nodes = {str(key): node for part in document["graph"] for key, node in part.items()}
         profile = document["profile_idx_name"]
         names = [*document["inclusive_metrics"], *document["exclusive_metrics"]]
-        runs = {row[profile]: Run(row) for row in document["metadata"]}
+        runs = {row[profile]: ProfiledRun(row) for row in document["metadata"]}
         for row in document["dataframe"]:
             callpath = _callpath(nodes, str(row["node"]))
             process = next((row[name] for name in _RANKS if name in row), None)
@@ -130,7 +130,7 @@ def parse_thicket(
                 if isinstance(value, int | float) and math.isfinite(value):
                     runs[row[profile]].add((callpath, name), process, float(value))
         found = [
-            Run({k: v for k, v in run.metadata.items() if k != profile}, run.values)
+            ProfiledRun({k: v for k, v in run.metadata.items() if k != profile}, run.values)
             for run in runs.values()
         ]
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
@@ -151,7 +151,7 @@ def _callpath(nodes: Mapping[str, Any], number: str) -> str:
 
 
 def _collected(
-    runs: Sequence[Run],
+    runs: Sequence[ProfiledRun],
     parameters: Sequence[str],
     metrics: Sequence[str],
     reduce: str,
