@@ -13,7 +13,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BUILD = "from setuptools.build_meta import build_{0} as b; import sys; print(b(sys.argv[1]))"
 # What an installation without extras has not.
-EXTRAS = ("matplotlib", "vl_convert", "otf2", "pycubexr", "caliperreader", "jax", "dask", "atheris", "hypothesis")
+EXTRAS = (
+    "matplotlib",
+    "vl_convert",
+    "otf2",
+    "pycubexr",
+    "caliperreader",
+    "jax",
+    "dask",
+    "atheris",
+    "hypothesis",
+)
 RUN = f"""
 import sys
 sys.modules |= dict.fromkeys({EXTRAS})
