@@ -89,7 +89,9 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
         notes.append(
             f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
         )
-    tried = f"{counted(found.proposals, 'change')} of mappings tried"
+    tried = (
+        f"{found.proposals:,} {'change' if found.proposals == 1 else 'changes'} of mappings tried"
+    )
     notes.append(f"{tried}, {counted(len(found.table), 'mapping')} compared.")
     if found.interrupted:
         notes.append("Interrupted: this is the best so far.")
@@ -123,11 +125,12 @@ def _before_and_after(view: View, found: Found) -> Chart:
         for one, kind in zip(view.compared, ("best", "yours"), strict=False)
     ]
     every = found.table["value"][np.isfinite(found.table["value"])].tolist()
+    marked = [(row.time, row.kind) for row in rows]
     return Chart(
         "candidate-times",
         "",
         f"Time, {unit}; below, all that was compared.",
-        lambda: svg.times(rows, scale, unit, found.bound, every),
+        lambda: svg.times(rows, scale, unit, found.bound, every, marked=marked),
     )
 
 

@@ -100,7 +100,7 @@ def times(
             parts.append(_label(_LEFT, y + 3, f"\u22ee {left_out}", "quiet"))
             y += 18
         kind = row.kind
-        parts.append(_label(_LEFT - 8, y + 4, shortened(shown_name(row.label), 22), kind, "end"))
+        parts.append(_label(_LEFT - 8, y + 4, shortened(shown_name(row.label), 19), kind, "end"))
         parts.append(_line(_LEFT, y, x(row.time), y, f"{kind} pale", 2))
         if row.high > row.low:
             parts.append(_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
