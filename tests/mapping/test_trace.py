@@ -217,15 +217,15 @@ def compilers(language):
     ] or [pytest.param("", marks=pytest.mark.skip(reason=f"no {names[language]}"))]
 
 
-def traced(tmp_path, kind, language):
+def traced(tmp_path, kind, language, name="ring"):
     compiler = {"c": "mpicc", "f90": "mpif90"}[language] + kind
-    source = PROGRAMS / f"ring.{language}"
-    built = subprocess.run([compiler, source, "-o", tmp_path / "ring"], capture_output=True)
+    source = PROGRAMS / f"{name}.{language}"
+    built = subprocess.run([compiler, source, "-o", tmp_path / name], capture_output=True)
     if built.returncode:
         pytest.skip(f"{compiler} does not compile {language}")
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     several = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    words = ["trace", "--mpicc", "mpicc" + kind, "--", "mpirun" + kind, "-np", "4", "./ring"]
+    words = ["trace", "--mpicc", "mpicc" + kind, "--", "mpirun" + kind, "-np", "4", f"./{name}"]
     done = subprocess.run(
         [sys.executable, "-c", "from toruscast.cli import main; main()", *words],
         cwd=tmp_path,
@@ -247,6 +247,18 @@ def test_a_program_in_c_is_recorded_whole(tmp_path, kind):
     assert "without its other side" not in said
     phases = read_workload(tmp_path / "trace").phases
     assert [int(phase.nbytes.sum()) for phase in phases] == [20_000, 32, 32, 1200, 256]
+
+
+@pytest.mark.parametrize("kind", compilers("c"))
+def test_messages_of_all_modes_find_their_other_side(tmp_path, kind):
+    said = traced(tmp_path, kind, "c", "modes")
+    assert "without its other side" not in said
+    left_out = "MPI_Get (40), MPI_Neighbor_alltoall (40), MPI_Put (40)"
+    assert f"calls that are left out: {left_out}" in said
+    with pytest.warns(InputWarning, match="left out"):
+        phases = read_workload(tmp_path / "trace").phases
+    # One round is read: the mean of four modes.
+    assert sum(phase.nbytes.sum() for phase in phases) == 4 * (1000 + 300 + 200 + 10) / 4
 
 
 @pytest.mark.parametrize("kind", compilers("f90"))
