@@ -46,7 +46,7 @@ def answer(
     elif made.runs is not None and standing.kind == "open":
         badge = f"open: {_certainty(standing)} sure"
     else:
-        badge = "tied" if standing.kind == "tied" else ""
+        badge = standing.kind if made.runs is not None else ""
     notes = [besides(made)]
     if chosen:
         named = ", ".join(shown_name(made.name_of(mapping)) for mapping in chosen)
@@ -115,9 +115,13 @@ def standing_line(made: Plan) -> Headline:
     most = _share(standing.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
     if standing.kind == "tied":
+        below = f" below {counted(standing.more_runs, 'more run')}" if standing.more_runs else ""
         return Headline(
-            "", best, f" ({time}) cannot be told apart {_from(standing)} at this noise; {gain}."
+            "", best, f" ({time}) cannot be told apart {_from(standing)}{below}; {gain}."
         )
+    if standing.kind == "priced":
+        more = f"another run is expected to gain {seconds(standing.next_gain)}, less than its price"
+        return Headline("", best, f" leads: {time}, {sure}; {more}.")
     if standing.kind == "sure":
         return Headline("", best, f" is fastest: {time}, {sure}; {gain}.")
     return Headline("", best, f" leads: {time}, {sure}; {gain}.")
@@ -145,9 +149,9 @@ def besides(made: Plan) -> str:
     }[standing.noise_from]
     if len(runs.names) > 2 and standing.constant >= 0.01:
         text += f" About {percent(standing.constant)} of a run do not depend on the mapping."
-    if runs.is_outlier.any():
-        names = dict.fromkeys(shown_name(runs.names[i]) for i in runs.which[runs.is_outlier])
-        text += f" Left out, as far from other runs of the mapping: {', '.join(names)}."
+    if made.disturbed.any():
+        names = dict.fromkeys(shown_name(runs.names[i]) for i in runs.which[made.disturbed])
+        text += f" Left out, as something likely slowed them down: {', '.join(names)}."
     if runs.drift:
         text += f" Times drift by {_share(runs.drift)} from the first run to the last."
     return text

@@ -44,10 +44,16 @@ class RunLimits:
         type=_SHARE,
     )
     goal: float | None = option(
-        "A gain that is not worth more runs, such as 0.005.  [default: 0.01, or the noise where it "
-        "is larger]",
+        "A gain that is not worth more runs, such as 0.005.  [default: 0.01, or 1.5 times the "
+        "noise where that is larger]",
         "SHARE",
         type=_SHARE,
+    )
+    run_cost: float | None = option(
+        "Seconds that the next run must be expected to take off the time of the mapping that is "
+        "chosen; the runs are enough where it gains less.",
+        "SECONDS",
+        type=click.FloatRange(min=0),
     )
     top: int = top_option(10)
 
@@ -92,6 +98,7 @@ def command(
                 times,
                 noise=pace.noise,
                 goal=pace.goal,
+                run_cost=pace.run_cost,
                 routing=work.routing,
                 n_jobs=work.jobs,
                 seed=work.seed,

@@ -154,7 +154,7 @@ def test_sure_answers_are_right_as_often_as_they_say():
         true = np.exp(logs.draws(np.arange(len(NAMES)), 1, rng)[0])
         runs = Plan(CANDIDATES, prior, noise=0.01, seed=seed)
         found = drive(runs, lambda i, t=true, r=rng: t[i] * np.exp(0.01 * r.standard_normal()))
-        if found.kind == "sure":
+        if found.is_enough:
             right.append(true[NAMES.index(found.best)] <= true.min() * (1 + found.goal))
             certainties.append(found.certainty)
     assert len(right) >= 12
@@ -236,3 +236,46 @@ def test_of_many_those_that_are_not_looked_at_count_too():
     logs = runs._posterior.draws(np.arange(600), 20_000, rng)
     lost = logs[:, place[found.best]] - logs.min(axis=1)
     assert found.certainty <= (lost <= np.log1p(found.goal)).mean() + 0.02
+
+
+def test_a_run_that_something_disturbed_does_not_count():
+    machine = TIMES + np.median(TIMES)
+    first = np.argsort(TIMES)[[0, 3, 6, 9, 12]]
+    told = {NAMES[i]: machine[i] for i in first}
+    calm = plan(COMM, TORUS, CANDIDATES, told, noise=0.01)
+    assert not calm.disturbed.any()
+    late = plan(
+        COMM, TORUS, CANDIDATES, told | {NAMES[first[0]]: 1.6 * machine[first[0]]}, noise=0.01
+    )
+    assert late.disturbed.tolist() == [True, False, False, False, False]
+    # Twice as long twice is no disturbance.
+    twice = [*told.items(), (NAMES[first[0]], 1.6 * machine[first[0]])]
+    twice[0] = twice[-1]
+    again = plan(COMM, TORUS, CANDIDATES, noise=0.01)
+    again.tell_all(twice)
+    assert not again.disturbed.any()
+
+
+def test_of_a_pair_the_late_run_is_left_out():
+    machine = TIMES + np.median(TIMES)
+    runs = plan(COMM, TORUS, CANDIDATES)
+    for i in np.argsort(TIMES)[[0, 3, 6, 9]]:
+        runs.tell(NAMES[i], machine[i])
+    best = int(TIMES.argmin())
+    runs.tell(NAMES[best], 1.3 * machine[best])
+    assert runs.disturbed.tolist() == [False] * 4 + [True]
+    assert runs.standing.noise < 0.05
+
+
+def test_a_run_that_costs_more_than_it_gains_ends_the_plan():
+    order = np.argsort(TIMES)
+    told = {NAMES[i]: 1 + TIMES[i] for i in order[[2, 8, 14]]}
+    free = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, goal=1e-4)
+    assert free.standing.kind == "open"
+    assert free.standing.next_gain > 0
+    assert free.standing.more_runs > 40
+    for price, kind in ((free.standing.next_gain / 2, "open"), (10.0, "priced")):
+        priced = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, goal=1e-4, run_cost=price)
+        assert priced.standing.kind == kind
+    with pytest.raises(InputError, match="price of a run"):
+        plan(COMM, TORUS, CANDIDATES, run_cost=-1.0)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from toruscast.training.forecast.posterior import Kernel, Posterior
 from toruscast.workers import OneBlasThread
@@ -33,6 +34,10 @@ _NOISES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 _USUAL_NOISE, _NOISE_FACTOR = 0.02, 4.0
 # Times may be those of one step or of thousands.
 _OFFSET = 3.0**2
+# One run in twenty is disturbed; how much longer it takes has, in logarithms, a density of about 1.
+_DISTURBANCE = float(np.log(0.05))
+# Runs without which none is thought disturbed, and those that are looked at, the slowest first.
+_FEWEST, _SUSPECTS = 4, 24
 # Hypotheses less likely than this share of the likeliest are dropped.
 _UNLIKELY = 1e-3
 
@@ -128,6 +133,43 @@ class Hypotheses:
             for i in kept
         ]
         return other
+
+    @OneBlasThread()
+    def evidence(self, runs: Repeated) -> float:
+        """Return the logarithm of the density of these runs."""
+        logs = self._log_prior()
+        every = logsumexp(logs + self._evidence(runs)) - logsumexp(logs)
+        several = np.log(2 * np.pi) * runs.counts.sum() + np.log(runs.counts).sum()
+        return float(every - several / 2)
+
+    @OneBlasThread()
+    def disturbed(self, which: Indices, seconds: Floats) -> NDArray[np.bool_]:
+        """Return which of the runs something has likely slowed down.
+
+        One by one, as long as the others and a rare disturbance explain the times better than an
+        undisturbed run does, and it took longer than they say.
+        """
+        kept = np.ones(which.size, dtype=bool)
+        if which.size < _FEWEST:
+            return ~kept
+        best = self.evidence(Repeated.of(which, seconds))
+        while True:
+            trials = []
+            for i in np.flatnonzero(kept)[np.argsort(-seconds[kept], kind="stable")][:_SUSPECTS]:
+                rest = kept.copy()
+                rest[i] = False
+                trials.append((self.evidence(Repeated.of(which[rest], seconds[rest])), int(i)))
+            for found, i in sorted(trials, reverse=True):
+                rest = kept.copy()
+                rest[i] = False
+                if found + _DISTURBANCE <= best:
+                    return ~kept
+                expected = self.given(Repeated.of(which[rest], seconds[rest])).marginal()[0]
+                if np.log(seconds[i]) > expected[which[i]]:
+                    best, kept = found + _DISTURBANCE, rest
+                    break
+            else:
+                return ~kept
 
     @OneBlasThread()
     def marginal(self) -> tuple[Floats, Floats]:

@@ -33,17 +33,23 @@ from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.validation import job_count, real_number, repeated, whole_number
 from toruscast.wording import counted, shown_name
 
-from .knowledge_gradient import best_batch
+from .knowledge_gradient import best_batch, knowledge_gradient
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Kind = Literal["sure", "tied", "open"]
+Kind = Literal["sure", "tied", "priced", "open"]
 
 COVERAGE = 0.9
 """Share of the cases in which a mapping's time lies between ``low`` and ``high``."""
 _DRAWS = 4000
 # Mappings that are looked at together: those that may be the fastest.
 _TOGETHER = 200
+# Mappings that differ by fewer widths of the noise may be called tied.
+_BLURRED = 1.5
+# Runs of a mapping that tell by themselves which of them was disturbed.
+_SEVERAL = 3
+# Runs after which the leading mapping runs again if no noise is known.
+_BEFORE_AGAIN = 4
 # Chance of being faster than the best from which on a mapping counts as its rival.
 _RIVAL = 0.05
 
@@ -54,10 +60,11 @@ class Standing:
 
     Attributes
     ----------
-    kind : {"sure", "tied", "open"}
+    kind : {"sure", "tied", "priced", "open"}
         *sure*: no other mapping takes less by more than ``goal``, with a probability of 95 % or
-        more. *tied*: so much is sure only of a gain as small as the noise of a run, so that the
-        rivals cannot be told apart. *open*: more runs are worth while.
+        more. *tied*: so much is sure only of a gain that noise blurs, so that the rivals cannot be
+        told apart without ``more_runs``. *priced*: another run costs more than it gains. *open*:
+        more runs are worth while.
     best : str
         The mapping that likely takes least of those that were run; of all before the first run.
     certainty : float
@@ -74,6 +81,11 @@ class Standing:
         Share of the median time that likely does not depend on the mapping.
     rivals : tuple of str
         Mappings that may be faster than the best, likeliest first.
+    more_runs : int
+        Runs after which the best and its rivals would be told apart as far as the user's ``goal``,
+        or 1 %.
+    next_gain : float
+        Seconds by which the next run is expected to shorten the time of the mapping that is chosen.
     """
 
     kind: Kind
@@ -85,6 +97,8 @@ class Standing:
     noise_from: Literal["user", "repetitions", "nothing"]
     constant: float
     rivals: tuple[str, ...]
+    more_runs: int
+    next_gain: float
 
     @property
     def is_enough(self) -> bool:
@@ -105,6 +119,8 @@ class Plan:
         Standard deviation of a run's time as a share of it; learned from the runs if not given.
     goal : float, optional
         Share of the time that is not worth further runs.
+    run_cost : float, optional
+        Seconds of the mapping's time that a run must be expected to gain.
     seed : int
         Of the draws behind the probabilities.
     workload : Workload, optional
@@ -130,6 +146,7 @@ class Plan:
         *,
         noise: float | None = None,
         goal: float | None = None,
+        run_cost: float | None = None,
         seed: int = 0,
         workload: Workload | None = None,
         routing: Routing = "deterministic",
@@ -138,6 +155,7 @@ class Plan:
         self.names = names_of(self.mappings)
         self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
         self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
+        self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
         self.seed = whole_number(seed, "seed", 0)
         self._place = {name: i for i, name in enumerate(self.names)}
         if len(self._place) < len(self.names):
@@ -212,7 +230,7 @@ class Plan:
         old = [] if self.runs is None else _pairs(self.runs)
         self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
-        for concluded in ("standing", "table", "_posterior", "_likely", "_drawn"):
+        for concluded in ("standing", "table", "disturbed", "_posterior", "_likely", "_drawn"):
             self.__dict__.pop(concluded, None)
 
     def ask(self, n: int = 1) -> list[TaskMapping]:
@@ -227,8 +245,12 @@ class Plan:
             order = np.argsort(self._prediction.times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         mean, covariance = self._posterior.joint(self._likely)
-        chosen = best_batch(mean, covariance, self._posterior.noise_share() ** 2, n)
-        return [self.mappings[i] for i in self._likely[chosen]]
+        chosen = self._likely[best_batch(mean, covariance, self._posterior.noise_share() ** 2, n)]
+        if self._noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
+            # A second run of the one that leads tells the noise, and whether it was lucky.
+            again = self._place[self.standing.best]
+            chosen = np.array([again, *chosen[chosen != again]])[:n]
+        return [self.mappings[i] for i in chosen]
 
     @lazy
     def standing(self) -> Standing:
@@ -244,16 +266,22 @@ class Plan:
         rest = self._chance_of_rest(float(mean[best]))
         certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "open"
-        noise_is_known = self._noise_from != "nothing"
-        if kind == "open" and self.goal is None and noise_is_known and noise > goal:
-            blurred = max(0.0, float((lost <= np.log1p(noise)).mean()) - rest)
-            if blurred >= SURE:
-                kind, goal, certainty = "tied", noise, blurred
-        if self.runs is None and len(self.mappings) > 1:
-            kind = "open"
         faster = (logs < logs[:, [best]]).mean(axis=0)
         order = np.argsort(-faster, kind="stable")
         rivals = [i for i in order if faster[i] >= _RIVAL]
+        more_runs = self._more_runs(likely[[best, *rivals]], goal)
+        next_gain = float(
+            np.exp(mean[best]) * knowledge_gradient(*posterior.joint(likely), noise**2).max()
+        )
+        blur = _BLURRED * noise
+        if kind == "open" and self.goal is None and self._noise_from != "nothing" and blur > goal:
+            blurred = max(0.0, float((lost <= np.log1p(blur)).mean()) - rest)
+            if blurred >= SURE:
+                kind, goal, certainty = "tied", blur, blurred
+        if kind == "open" and self.run_cost is not None and next_gain < self.run_cost:
+            kind = "priced"
+        if self.runs is None and len(self.mappings) > 1:
+            kind = "open"
         if kind == "tied" and not rivals:
             # Noise blurs the likeliest other, however small its chance.
             rivals = [i for i in order if i != best][:1]
@@ -267,7 +295,15 @@ class Plan:
             noise_from=self._noise_from,
             constant=posterior.constant_share(),
             rivals=tuple(self.names[likely[i]] for i in rivals),
+            more_runs=more_runs,
+            next_gain=next_gain,
         )
+
+    def _more_runs(self, which: Indices, goal: float) -> int:
+        """Return how many more runs of these mappings tell differences of ``goal`` with 95 %."""
+        each = 2 * (ndtri(SURE) * self._posterior.noise_share() / np.log1p(goal)) ** 2
+        made = np.bincount(self._which, minlength=len(self.names))[which]
+        return int(np.maximum(np.ceil(each) - made, 0).sum())
 
     @lazy
     def table(self) -> pd.DataFrame:
@@ -307,11 +343,21 @@ class Plan:
         return table.iloc[order].reset_index(drop=True)
 
     @lazy
+    def disturbed(self) -> NDArray[np.bool_]:
+        """Which runs do not count, as something has likely slowed them down."""
+        if self.runs is None:
+            return np.zeros(0, dtype=bool)
+        # Of many runs of a mapping the others tell, fast or slow.
+        out = self.runs.is_outlier & (self.runs.counts >= _SEVERAL)[self.runs.which]
+        out[~out] = self._prior.disturbed(self._which[~out], self.runs.seconds[~out])
+        return out
+
+    @lazy
     def _posterior(self) -> Hypotheses:
         """What all runs say; those that were disturbed are left out."""
         if self.runs is None:
             return self._prior
-        kept = ~self.runs.is_outlier
+        kept = ~self.disturbed
         return self._prior.given(Repeated.of(self._which[kept], self.runs.seconds[kept]))
 
     @property
@@ -363,6 +409,7 @@ def plan(
     *,
     noise: float | None = None,
     goal: float | None = None,
+    run_cost: float | None = None,
     model: FittedModel | str = "default",
     routing: Routing = "deterministic",
     n_jobs: int | None = None,
@@ -387,8 +434,11 @@ def plan(
         Standard deviation of a run's time, as a share of it; learned from runs of the same mapping
         if not given.
     goal : float, optional
-        Share of the time that is not worth further runs. 1 % if not given, or the noise of a run
-        where that is more.
+        Share of the time that is not worth further runs. 1 % if not given, or one and a half times
+        the noise of a run where that is more.
+    run_cost : float, optional
+        Seconds that the next run must be expected to take off the time of the chosen mapping; the
+        plan has enough where it gains less. No limit if not given.
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
     routing : {"deterministic", "adaptive", "by_size"}
@@ -454,6 +504,7 @@ def plan(
         prior,
         noise=noise,
         goal=goal,
+        run_cost=run_cost,
         seed=seed,
         workload=workload,
         routing=routing,
