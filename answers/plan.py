@@ -115,7 +115,7 @@ def standing_line(made: Plan) -> Headline:
     most = _share(standing.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
     if standing.kind == "tied":
-        below = f" below {counted(standing.more_runs, 'more run')}" if standing.more_runs else ""
+        below = f" without {counted(standing.more_runs, 'more run')}" if standing.more_runs else ""
         return Headline(
             "", best, f" ({time}) cannot be told apart {_from(standing)}{below}; {gain}."
         )

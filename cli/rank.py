@@ -97,7 +97,7 @@ def command(
         from .orders import scattered_job
 
         own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
-        refuse("without --coords", *own)
+        refuse("without --coords", *own, "changes", "slow_links", "allocation")
         mappings, in_job = scattered_job(application.workload, torus, how.coords)
         torus = mappings[0].torus or torus
     compiling = Compiling(torus, work.routing, output)

@@ -76,7 +76,7 @@ def command(
         found = train_on(
             table, model, n_splits=how.splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
-    tc.save_predictor(model, how.out, table.attrs.get("provenance"))
+    tc.save_predictor(model, how.out)
     output.deliver(answers.learned.answer(found, setting=_saved(model, how.out), file=how.out))
 
 

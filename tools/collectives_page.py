@@ -6,7 +6,7 @@ from toruscast.mapping.collectives import names, schedule
 
 HEAD = """# Collectives
 
-This page lists the algorithms that `--collective allreduce/ring:64MB` of `simulate` and `flows`
+This page lists the algorithms that `--collective allreduce/ring:64MB` of `simulate`
 takes, and what each sends among 16 tasks on 4x4 nodes, of a buffer of 1 MB: rounds cost latency,
 bytes bandwidth. `make pages` writes it from the registry.
 

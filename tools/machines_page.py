@@ -58,6 +58,6 @@ def page() -> str:
     return HEAD + "".join(rows) + "".join(parts)
 
 
-def _row(source: machines.Source) -> str:
+def _row(source: machines.Citation) -> str:
     of = ", ".join(f"`{key}`" for key in source.of)
     return f"| {of} | {source.how} | {source.says} | {source.source} | {source.date} |\n"

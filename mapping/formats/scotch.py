@@ -165,8 +165,8 @@ MAP = Dialect(
     write=write_map,
     documentation="""
 What `gmap` writes: the number of vertices, then a line for each, its number and that of its node.
-Scotch's tori (`torusXD`) count the first coordinate fastest; toruscast turns the numbers at the
-door. For pairs in C order give the columns names, `task,node`.
+Scotch's tori (`torusXD`) count the first coordinate fastest; toruscast converts the numbers
+when reading. For pairs in C order give the columns names, `task,node`.
 """,
     example="4\n0 3\n1 1\n2 0\n3 2\n",
     advice="gmtst GRAPH TARGET {file} (Scotch tells what it makes of the mapping)",

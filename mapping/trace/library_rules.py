@@ -104,14 +104,14 @@ binomial
 scatter of all
 binomial
 """
-# Where the library is not known: what most take for large messages.
+# Where the library is not known: what most take, of fewer rounds where messages are short.
 _OTHERS = """
 allreduce of all
-ring
+8192 recursive_doubling, ring
 alltoall of all
-pairwise
+8192 bruck, pairwise
 allgather of all
-ring
+8192 bruck, ring
 bcast of all
 binomial
 reduce of all

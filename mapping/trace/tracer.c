@@ -6,7 +6,7 @@
  * the program runs, so that a program that is killed leaves what it had. C, C++ and Fortran
  * programs (mpif.h, use mpi, use mpi_f08) call the functions below.
  *
- * The reader is mapping/trace/reading.py; `struct record` stands there as a NumPy dtype.
+ * The reader is mapping/formats/graphs/trace.py; `struct record` stands there as a NumPy dtype.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -85,7 +85,10 @@ def ranked(folder):
 
 def test_train_saves_samples_and_a_model(folder):
     assert len(read_samples(folder / "s.parquet")) == 24
-    assert load_predictor(folder / "m.npz").n_samples_ == 24
+    model = load_predictor(folder / "m.npz")
+    assert model.n_samples_ == 24
+    assert {"model", "release_bound"} <= set(model.provenance_["held_out_rcc"])
+    assert model.provenance_["routing"] == "deterministic"
     content = json.loads((folder / "m.json").read_text())
     assert sum(content["importances"].values()) == pytest.approx(1)
     assert {row["metric"] for row in content["quality"]} >= {"rcc", "tau_b", "r2", "regret_1"}

@@ -125,6 +125,10 @@ GRAPH = "--comm lammps-lj-64"
             f"rank {GRAPH} --torus fugaku:4x4x4 --candidates 3 --coords none.txt",
             "--candidates goes without --coords",
         ),
+        (
+            f"rank {GRAPH} --torus fugaku:4x4x4 --network overhead=50us --coords none.txt",
+            "--network goes without --coords",
+        ),
     ],
 )
 def test_wrong_words(capsys, line, fault):

@@ -153,7 +153,10 @@ def test_every_command_stands_in_the_readme():
     assert set(main.list_commands(None)) <= named
 
 
-@pytest.mark.parametrize("name", ["collectives", "command", "features", "formats", "machines"])
+@pytest.mark.parametrize(
+    "name",
+    ["accuracy", "api", "collectives", "command", "duration", "features", "formats", "machines"],
+)
 def test_pages_of_the_program_are_current(monkeypatch, name):
     monkeypatch.syspath_prepend(ROOT / "tools")
     from pages import FOLDER, PAGES

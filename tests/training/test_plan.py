@@ -256,6 +256,18 @@ def test_a_run_that_something_disturbed_does_not_count():
     assert not again.disturbed.any()
 
 
+def test_one_disturbed_run_takes_no_other_with_it():
+    machine = TIMES + np.median(TIMES)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        which = rng.permutation(len(NAMES))[:10]
+        runs = plan(COMM, TORUS, CANDIDATES, noise=0.03)
+        times = machine[which] * np.exp(0.03 * rng.standard_normal(10))
+        times[0] *= 4
+        runs.tell_all([(NAMES[i], time) for i, time in zip(which, times, strict=True)])
+        assert runs.disturbed.tolist() == [True] + [False] * 9
+
+
 def test_of_a_pair_the_late_run_is_left_out():
     machine = TIMES + np.median(TIMES)
     runs = plan(COMM, TORUS, CANDIDATES)

@@ -166,7 +166,7 @@ class Hypotheses:
                     return ~kept
                 expected = self.given(Repeated.of(which[rest], seconds[rest])).marginal()[0]
                 if np.log(seconds[i]) > expected[which[i]]:
-                    best, kept = found + _DISTURBANCE, rest
+                    best, kept = found, rest
                     break
             else:
                 return ~kept

@@ -1,6 +1,7 @@
 """What the default model forecasts: an order from physics, seconds and intervals from learning.
 
-The mappings of an application are ordered by the release bound. How much longer than it they all
+The mappings of an application are ordered by the release bound; dependent rounds also by how far
+they are apart, as held-out applications gave it. How much longer than it they all
 take is what the trees say of them in the mean. The intervals are those of applications that the
 model never saw: held-out ones of its samples, and generated ones of kinds of traffic that it did
 not learn from (`tools/unlearned.py` makes them).

@@ -18,6 +18,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.wording import counted
 
 from ...trace._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
+from ...trace.library_rules import family_of
 from ...trace.rounds import Events, Rounds, rounds_of
 from ...workload import Workload
 from ..dialect import Dialect
@@ -360,7 +361,8 @@ def described(folder: Path) -> list[str]:
     if rounds.algorithms:
         calls = sorted(rounds.algorithms.items(), key=lambda item: -item[1])
         taken = ", ".join(f"{name} ({count})" for name, count in calls)
-        lines.append(f"collectives, by the library's own rules: {taken}")
+        rules = "the library's own rules" if family_of(trace.library) else "general rules"
+        lines.append(f"collectives, by {rules}: {taken}")
     return lines + _faults(trace, rounds)
 
 
