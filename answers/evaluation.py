@@ -9,6 +9,7 @@ import pandas as pd
 
 from toruscast.training import Measured, summarise
 from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
+from toruscast.training.evaluate.hold_out import BOUNDS, SEVERAL, HoldOut
 from toruscast.training.evaluate.metric_evaluation import Judgement
 
 from . import svg
@@ -16,6 +17,14 @@ from .blocks import Answer, Chart, Headline, Section, TableBlock
 from .learned import METRICS, between, learned_content, learned_lines, observed_chart, score
 
 SINGLE = 10
+_HELD_OUT = {
+    "rcc": "RCC",
+    "rcc_1": "over 1 %",
+    "rcc_5": "over 5 %",
+    "regret_1": "regret@1",
+    "error": "median error",
+    "coverage": "90 % intervals hold",
+}
 _SHOWN = ("rcc", "tau_b", "r2", "regret_1")
 
 
@@ -33,7 +42,7 @@ def answer(
     """Return how good feature sets are on held-out samples, and each feature alone.
 
     ``scores`` are of `repeated_splits`, ``gain`` of `gains`, ``single`` of `single_features`,
-    ``large`` of `small_to_large`.
+    ``large`` of `hold_out` by size.
     """
     summary = summarise(scores).rename(columns={"predictor": "features"})
     splits = int(scores["split"].max()) + 1
@@ -129,20 +138,78 @@ def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> TableBlock:
 def _large(large: pd.DataFrame) -> Section:
     """Return how well each learner forecasts the largest size from the smaller ones."""
     first = large.iloc[0]
-    table = [
-        {
-            "features": row["predictor"],
-            "RCC": score("rcc", row["rcc"]),
-            "tau-b": score("tau_b", row["tau_b"]),
-            "regret@1": score("regret_1", row["regret_1"]),
-            "median error": f"{100 * row['error']:.1f} %",
-        }
-        for row in large.to_dict("records")
-    ]
     return Section(
         f"Small to large: {first['n_train']} samples train, the {first['n_test']} of "
-        f"{first['largest']} are forecast",
-        [TableBlock(table)],
+        f"{first['held_out']} are forecast",
+        [_means(large, "predictor", "features")],
+    )
+
+
+def _means(scores: pd.DataFrame, column: str, head: str) -> TableBlock:
+    """Return the mean scores over workloads and tori, a row for each value of the column."""
+    means = scores.groupby(column, sort=False)[list(_HELD_OUT)].mean()
+    rows = zip(means.index, means.to_dict("records"), strict=True)
+    return TableBlock(
+        [
+            {head: str(name)}
+            | {
+                title: score("rcc" if key.startswith("rcc") else "regret", row[key])
+                for key, title in _HELD_OUT.items()
+            }
+            for name, row in rows
+        ]
+    )
+
+
+def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[str]]) -> Answer:
+    """Return how good feature sets are on what they did not learn from, as `hold_out` gives it."""
+    order = scores.groupby("predictor", sort=False)["rcc"].mean().fillna(-1)
+    order = order.sort_values(ascending=False, kind="stable")
+    bounds = [name for name in order.index if name in BOUNDS.values()]
+    best = next(name for name in order.index if name not in bounds)
+    compared = [name for name in order.index if name in (best, *bounds)]
+    rcc = [score("rcc", scores.loc[scores["predictor"] == name, "rcc"].mean()) for name in compared]
+    beside = "".join(
+        f" ({name} {value})" for name, value in zip(compared[1:], rcc[1:], strict=True)
+    )
+    group = "largest" if by == "size" else by
+    tables = {name: _means(own, "held_out", group) for name, own in scores.groupby("predictor")}
+    by_group = [
+        {
+            group: row[group],
+            "RCC": row["RCC"],
+            **{f"RCC of {name}": tables[name].rows[at]["RCC"] for name in bounds},
+            **row,
+        }
+        for at, row in enumerate(tables[best].rows)
+    ]
+    own = scores[scores["predictor"] == best]
+    note = (
+        f"Each {by} is held out once, the samples of the others train"
+        if by != "size"
+        else f"The largest is held out, {own['n_train'].iloc[0]} samples of the others train"
+    )
+    return Answer(
+        setting="",
+        title=f"Feature sets on held-out {SEVERAL[by]}",
+        headline=Headline(
+            "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[0]}{beside}"
+        ),
+        notes=[
+            f"{note}. Means over {len(own)} blocks, a workload on a torus each. RCC: share of "
+            "pairs in the right order, also of those whose times are more than 1 and 5 % apart. "
+            "A bound orders without learning."
+        ],
+        sections=[
+            Section("", [_means(scores, "predictor", "features")]),
+            Section(f"{best} on each held-out {by}", [TableBlock(by_group)]),
+        ],
+        content={
+            "held_out_by": by,
+            "feature_sets": {name: list(names) for name, names in sets.items()},
+            "hold_out": scores.to_dict("records"),
+        },
+        rows=scores,
     )
 
 

@@ -32,6 +32,7 @@ from .runs import learn_from_runs, scored
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toruscast.training.evaluate.hold_out import HoldOut
     from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
 
 BASELINE = "analytic"
@@ -66,6 +67,10 @@ class Judging:
         "Add a scaling model of message size, nodes and lower bound beside the sets; for samples "
         "of several sizes, trained on the smaller ones too."
     )
+    hold_out: Literal["application", "kind", "torus", "size"] | None = option(
+        "Instead of random splits, train on all but one workload, kind of traffic or torus, each "
+        "in turn, or on all but the largest size, and forecast that one."
+    )
     splits: int = splits_option()
 
 
@@ -75,9 +80,11 @@ def command(
 ) -> None:
     """Measure how well feature sets forecast held-out mappings.
 
-    Two thirds of the samples train, one third is forecast, over and over. A metric of your own is a
-    function in a Python file; without --features the answer is what it adds to the set 'prior' and
-    to the best set, within each workload and torus (10 splits unless --splits says otherwise).
+    Two thirds of the samples train, one third is forecast, over and over. With --hold-out, whole
+    applications, kinds of traffic or tori, or the largest size, are held out instead. A metric of
+    your own is a function in a Python file; without --features the answer is what it adds to the
+    set 'prior' and to the best set, within each workload and torus (10 splits unless --splits says
+    otherwise).
     Samples of a table are not simulated again.
 
     \b
@@ -91,11 +98,18 @@ def command(
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --samples lj.parquet --plugin my.py
     toruscast evaluate --samples samples.parquet --plugin my.py
     toruscast evaluate --samples samples.parquet --features prior --features H5
+    toruscast evaluate --samples samples.parquet --hold-out application
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(also={"--samples": source.samples})
     if how.baseline and source.times is not None:
         raise click.UsageError("--baseline takes no --times")
+    if how.hold_out:
+        if source.times is not None:
+            raise click.UsageError("--hold-out takes no --times")
+        if how.plugin and not how.chosen and not how.baseline:
+            raise click.UsageError("--hold-out with --plugin needs --features")
+        refuse("without --hold-out, which makes no random splits", "splits")
     mine = load_plugin(how.plugin)
     chosen = how.chosen
     if mine and not chosen and not how.baseline and source.times is None:
@@ -114,12 +128,14 @@ def command(
     table = obtain_samples(traffic, source, level or 1, work, output)
     sets = _sets(chosen, mine, table, source.samples)
     learners = _learners(sets, how)
+    if how.hold_out:
+        found = _held_out(table, learners, how.hold_out, source.samples, work, output)
+        output.deliver(answers.evaluation.of_held_out(found, how.hold_out, sets))
+        return
     scores, gain = _scored(table, learners, how.splits, work, output)
     large = None
     if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
-        from toruscast.training.evaluate.pmnf_baseline import small_to_large
-
-        large = small_to_large(table, learners)
+        large = _held_out(table, learners, "size", source.samples, work, output)
     single = tc.training.single_features(table)
     output.deliver(
         answers.evaluation.answer(table, sets, scores, gain, single, mine=mine, large=large)
@@ -291,3 +307,21 @@ def _scored(
             progress=progress,
         )
     return scores, gains(scores)
+
+
+def _held_out(
+    table: pd.DataFrame,
+    learners: dict[str, tc.TimePredictor | PMNFBaseline],
+    by: HoldOut,
+    file: str | None,
+    work: Work,
+    output: PageOutput,
+) -> pd.DataFrame:
+    """Score every learner on groups that it did not learn from."""
+    from toruscast.training.evaluate.hold_out import hold_out
+
+    try:
+        with output.progress("Holding out") as progress:
+            return hold_out(table, learners, by, n_jobs=work.jobs, progress=progress)
+    except InputError as error:
+        raise error if error.file else error.replace(file=file) from None

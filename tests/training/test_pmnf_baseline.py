@@ -10,8 +10,8 @@ import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.training import TimePredictor, repeated_splits
-from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline, small_to_large
-from toruscast.training.evaluate.pmnf_baseline import _sizes as sizes_of
+from toruscast.training.evaluate.hold_out import hold_out
+from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline, sizes_of
 from toruscast.training.samples.samples import build_samples
 
 
@@ -48,12 +48,16 @@ def test_it_stands_beside_learners(samples):
     learners = {"pmnf": PMNFBaseline(), "prior": TimePredictor("prior", n_estimators=20)}
     scores = repeated_splits(table, learners, n_splits=2)
     assert scores.groupby("predictor")["split"].count().to_dict() == {"pmnf": 2, "prior": 2}
-    large = small_to_large(table, learners)
-    assert large["n_train"].tolist() == large["n_test"].tolist() == [8, 8]
-    assert large["largest"].unique().tolist() == ["halo-4x4x8 on 4x4x8"]
-    assert (large["error"] < 0.5).all()
+    learners["prior"].set_params(calibration_folds=0)
+    large = hold_out(table, learners, "size")
+    assert large["predictor"].tolist() == ["pmnf", "prior", "release bound"]
+    assert large["n_train"].tolist() == [8, 8, 0]
+    assert large["n_test"].tolist() == [8, 8, 8]
+    assert large["held_out"].unique().tolist() == ["halo-4x4x8 on 4x4x8"]
+    assert (large["error"][:2] < 0.5).all()
+    assert large["coverage"].isna().all()
     with pytest.raises(InputError, match="samples of several sizes"):
-        small_to_large(table[:8], learners)
+        hold_out(table[:8], learners, "size")
 
 
 def test_the_command_shows_both(samples):
@@ -63,6 +67,10 @@ def test_the_command_shows_both(samples):
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert [row["features"] for row in content["gain"]] == ["pmnf", "prior"]
-    assert {row["predictor"] for row in content["small_to_large"]} == {"pmnf", "prior"}
+    assert {row["predictor"] for row in content["small_to_large"]} == {
+        "pmnf",
+        "prior",
+        "release bound",
+    }
     shown = CliRunner().invoke(main, [*given, "--splits", "2"])
     assert "Small to large: 8 samples train, the 8 of halo-4x4x8 on 4x4x8" in shown.output
