@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import sqlite3
 import subprocess
@@ -19,7 +20,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, forecast, read_samples, write_samples
 from toruscast.training.samples import _keys as _sample_keys
 from toruscast.training.samples import samples
-from toruscast.training.samples.store import LABELS, SampleFiles
+from toruscast.training.samples.store import LABELS, SampleFiles, locked
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
@@ -166,6 +167,53 @@ def test_a_file_system_without_locks_is_used_without(store, monkeypatch):
     kill_after_8(cases, store, features=FEW)
     assert len(build_samples(cases, store, features=FEW)) == 10
     assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_locks_that_a_file_system_lacks_are_not_waited_for(store, monkeypatch):
+    """SQLite itself takes ENOLCK for a lock that another holds."""
+    fcntl = pytest.importorskip("fcntl")
+
+    def lockf(*words):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def connect(name, connect=sqlite3.connect, **options):
+        assert "nolock=1" in name
+        return connect(name, **options)
+
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert len(build_samples([(HALO, TORUS, shuffled(3))], store, features=FEW)) == 3
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_a_full_disk_is_told_as_such_and_leaves_no_empty_database(store):
+    def fill():
+        rows = [(str(row), "time", "time", 1.0) for row in range(20_000)]
+        with locked(store) as database:
+            database.execute("PRAGMA max_page_count = 8")
+            database.executemany("INSERT INTO cell VALUES (?, ?, ?, ?)", rows)
+
+    with pytest.raises(OSError, match="No space left") as told:
+        fill()
+    assert told.value.errno == errno.ENOSPC
+    assert not list(store.parent.iterdir())
+
+
+def test_what_fails_leaves_a_database_as_it_was(store):
+    def fill(row, error=None):
+        with locked(store) as database:
+            database.execute("INSERT INTO cell VALUES (?, 'time', 'time', 1.0)", [row])
+            if error:
+                raise error
+
+    with pytest.raises(KeyError):
+        fill("a", KeyError())
+    assert not list(store.parent.iterdir())
+    fill("b")
+    with pytest.raises(KeyError):
+        fill("c", KeyError())
+    with locked(store) as database:
+        assert database.execute("SELECT key FROM cell").fetchall() == [("b",)]
 
 
 def test_many_that_make_and_remove_one_database_lose_nothing(store):

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -258,18 +259,23 @@ def locked(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
             expected="no such folder: remove it, and they are simulated again",
         )
     try:
-        with (
-            folder_to_fill(place.parent) as folder,
-            _alone_in(folder) as is_alone,
-            closing(_opened(place)) as database,
-        ):
+        with folder_to_fill(place.parent) as folder, _alone_in(folder) as is_alone:
+            is_empty = False
             try:
-                yield database
-                database.execute("COMMIT")
+                with closing(_opened(place)) as database:
+                    try:
+                        yield database
+                        database.execute("COMMIT")
+                    except BaseException:
+                        # What a full disk stopped halfway is undone by the next that reads.
+                        with suppress(sqlite3.Error):
+                            database.execute("SELECT 1 FROM sqlite_master").fetchone()
+                        raise
+                    is_empty = not database.execute("SELECT 1 FROM cell").fetchone()
             finally:
-                # SQLite does not bear that a database goes while others open it.
-                if is_alone and not database.execute("SELECT 1 FROM cell").fetchone():
-                    database.close()
+                # SQLite does not bear that a database goes while others open it. What was not
+                # committed is undone when it is closed: a new one then has no bytes.
+                if is_alone and (is_empty or (place.is_file() and not place.stat().st_size)):
                     place.unlink()
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
@@ -297,13 +303,31 @@ def _alone_in(folder: Path) -> Iterator[bool]:
         yield is_alone
 
 
+def _has_locks(folder: Path) -> bool:
+    """Whether files of a folder can be locked.
+
+    SQLite takes what NFS without its lock service says for locks that others hold, and waits.
+    """
+    try:
+        import fcntl
+
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            fcntl.lockf(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return True
+    except OSError as error:
+        return error.errno != errno.ENOLCK
+    return True
+
+
 def _opened(place: Path) -> sqlite3.Connection:
     """Open a database and begin to write, once all others have ended what they write.
 
     Its journal is the plain one, which network file systems bear: nobody reads meanwhile, and a
     commit comes after simulations that take longer. Where there are no locks, it goes without.
     """
-    for locks in ("", "?nolock=1"):
+    without = "?nolock=1"
+    for locks in ("", without) if _has_locks(place.parent) else (without,):
         database = sqlite3.connect(
             f"{place.as_uri()}{locks}", timeout=_PATIENCE, isolation_level=None, uri=True
         )
