@@ -17,7 +17,7 @@ from .output import Output, check_writable, records
 class Times:
     """Measured times, and what becomes of them."""
 
-    files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True)
+    files: tuple[str, ...] = argument("FILE...", nargs=-1)
     torus: str = option(TorusOptions.TORUS, "TORUS", required=True, group="Machine")
     between: tuple[int, int] = option(
         "Nodes of the two processes, where a file does not say.",

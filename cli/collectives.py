@@ -27,7 +27,7 @@ from .output import Output, records
 class Collective(Placing):
     """A collective, and where its ranks run."""
 
-    what: str = argument("COLLECTIVE:SIZE", required=True)
+    what: str = argument("COLLECTIVE:SIZE")
     tasks: int | None = option(
         "Number of tasks.  [default: one on every node]",
         "N",

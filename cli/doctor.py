@@ -39,7 +39,7 @@ from .output import Output
 class Files:
     """What is looked at."""
 
-    files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True)
+    files: tuple[str, ...] = argument("FILE...", nargs=-1)
 
 
 @sub_command("doctor")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class JobFile:
     """A file of runs, and the units of its columns."""
 
-    file: str = argument("FILE", required=True)
+    file: str = argument("FILE")
     latency_unit: str | None = option(
         "Unit of latencies in FILE: s, ms, us, ns.", "UNIT", group="Input"
     )

@@ -31,7 +31,7 @@ LEAST_GAIN = 0.01
 class Launched:
     """What is started, and where."""
 
-    words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1, required=True)
+    words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1)
     hosts: str | None = option(
         "Names of the machine's hosts and the node of each, such as a CSV host,x,y,z. Those of "
         "the job are looked up in it; without a job all are taken.",

@@ -16,7 +16,7 @@ from .output import Output
 class Named:
     """One of them."""
 
-    name: str | None = argument("[NAME]", required=False)
+    name: str | None = argument("[NAME]")
 
 
 @sub_command("machines")

@@ -79,7 +79,10 @@ def option(help: str, metavar: str = "", *names: str, default: Any = None, **how
 
 
 def argument(metavar: str, default: Any = None, **how: Any) -> Any:
-    """Declare a field of a record that is an argument, without a name."""
+    """Declare a field of a record that is an argument, without a name.
+
+    It must be given unless its type has None or ``required`` is False.
+    """
     return field(default=default, metadata={"metavar": metavar, "is_argument": True, **how})
 
 
@@ -152,10 +155,11 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
     """Make the option or argument that a field declares."""
     how: dict[str, Any] = dict(each.metadata)
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    if NoneType in get_args(hint) and len(kinds) == 1:
+    may_lack = NoneType in get_args(hint)
+    if may_lack and len(kinds) == 1:
         hint = kinds[0]
     if how.pop("is_argument", False):
-        how.setdefault("required", each.default is None and NoneType not in get_args(each.type))
+        how.setdefault("required", each.default is None and not may_lack)
         return click.Argument([each.name], **how)
     names = how.pop("names") or (f"--{each.name.replace('_', '-')}",)
     origin = get_origin(hint)

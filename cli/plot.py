@@ -23,7 +23,7 @@ _UNITS = {"in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72, "px": 1.0
 class Figures:
     """What is drawn, and how."""
 
-    report: str = argument("REPORT.html", required=True)
+    report: str = argument("REPORT.html")
     out: str | None = option(
         "Where the figures go.  [default: list the views]", "FOLDER", group="Output"
     )

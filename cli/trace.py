@@ -24,7 +24,7 @@ TRACER = Path(__file__).parents[1] / "mapping" / "trace" / "tracer.c"
 class Traced:
     """What is started, and how it is recorded."""
 
-    words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1, required=True)
+    words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1)
     folder: str = option(
         "Where the trace goes: a file a rank, written while the program runs.",
         "FOLDER",

@@ -65,7 +65,7 @@ class MeasuredFile:
     """A file of measurements, and which part of it a user wants."""
 
     GROUP: ClassVar = "Input"
-    file: str = argument("FILE", required=True)
+    file: str = argument("FILE")
     callpath: str | None = option("Only call paths whose name contains this.", "TEXT")
     value: tuple[str, ...] = option(
         "Column of a table with the measured values, if not \"value\"; 'rep*', or one given "

@@ -17,7 +17,7 @@ from .fitted import MeasuredFile, ModelSearch, by_name
 class ModelFigure:
     """What is drawn, and where it goes."""
 
-    figure: str = argument("FIGURE", required=True)
+    figure: str = argument("FIGURE")
     metric: str | None = option("Only this metric.", "NAME", group="Input")
     at: str | None = option("Hold these parameters at a measured value.", "NAME=VALUE,..")
     interval: float = option(

@@ -93,7 +93,7 @@ def errors(measured: MeasuredFile, search: ModelSearch, output: Output) -> None:
 class Planned:
     """Runs that can be made, what they cost, and what they are for."""
 
-    file: str | None = argument("[FILE]", required=False)
+    file: str | None = argument("[FILE]")
     values: tuple[str, ...] = option(
         "Values of a parameter that can be run; again for each parameter.",
         "NAME=V,V,..",

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.inputs import load_application
-from toruscast.cli.options import Traffic
+from toruscast.cli.options import Traffic, argument, sub_command
 from toruscast.cli.output import Output
 from toruscast.features import FEATURES, extract, unregister
 from toruscast.mapping import Torus, patterns, strategies
@@ -805,3 +806,20 @@ def test_a_check_compares_simulated_times(run, tmp_path):
     assert yours["time"] != yours["observed_time"]
     assert less in told.splitlines()[0]
     assert f"{1e6 * yours['observed_time']:.3g} us" in told.splitlines()[0]
+
+
+def test_an_argument_must_be_given_unless_its_type_has_none():
+    @dataclass(frozen=True)
+    class Files:
+        first: str = argument("FIRST")
+        second: str | None = argument("[SECOND]")
+
+    @sub_command("show")
+    def show(files: Files) -> None:
+        print(files.first, files.second)
+
+    run = CliRunner().invoke
+    assert run(show, ["a"]).output == "a None\n"
+    refused = run(show, [])
+    assert refused.exit_code == 2
+    assert "Missing argument 'FIRST'" in refused.output
