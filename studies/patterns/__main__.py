@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.cli.progress import bar_on_stderr
+from toruscast.errors import InputError
 from toruscast.scaling.pmnf.notes import of_points
 
 from . import EXPRESSIONS, QUIET, SIZES, compare, measure
@@ -43,8 +44,11 @@ def command(expressions: tuple[str, ...], repetitions: int, sizes: str, csv: str
         raise click.UsageError(
             f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"
         )
-    with bar_on_stderr("Measuring", False) as progress:
-        rows = measure(expressions or EXPRESSIONS, items, repetitions, progress=progress)
+    try:
+        with bar_on_stderr("Measuring", False) as progress:
+            rows = measure(expressions or EXPRESSIONS, items, repetitions, progress=progress)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
     tasks, table = compare(rows)
     models = pd.DataFrame([{"task": k, "formula": task.formula(4)} for k, task in tasks.items()])
     click.echo(f"{models.to_string(index=False)}\n\n{table.to_string(index=False)}")

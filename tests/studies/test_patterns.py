@@ -163,3 +163,17 @@ def test_the_command_writes_the_comparison(tmp_path):
         refused = CliRunner().invoke(command, ["--sizes", sizes])
         assert refused.exit_code == 2
         assert message in refused.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["foo("], "bad expression 'foo('"),
+        (["sort"], "unknown task"),
+        (["--sizes", "1024,2048,1048576"], "expected whole numbers from 1 to 524288"),
+    ],
+)
+def test_the_command_refuses_wrong_input_in_words(arguments, message):
+    refused = CliRunner().invoke(command, arguments)
+    assert refused.exit_code == 2
+    assert message in refused.output
