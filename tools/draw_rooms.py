@@ -12,7 +12,10 @@ import ast
 import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from xml.sax.saxutils import escape
+
+import toruscast
 
 ROOT = Path(__file__).parents[1]
 # From the user's words at the top to graphs and tori at the bottom.
@@ -29,7 +32,7 @@ ABOUT = {
 }
 WAYS = {
     "graph to answer": (
-        ("cli/rank/command.py", "training/forecast/forecast.py"),
+        ("cli/rank.py", "training/forecast/forecast.py"),
         ("training/forecast/forecast.py", "features/table.py"),
         ("training/forecast/forecast.py", "training/forecast/race.py"),
         ("features/traffic.py", "simulation/simulator.py"),
@@ -39,7 +42,8 @@ WAYS = {
         ("training/plan/next_run.py", "training/measured/hypotheses.py"),
     ),
     "samples to model": (
-        ("cli/train.py", "training/samples/samples.py"),
+        ("cli/learning.py", "training/samples/application.py"),
+        ("training/samples/application.py", "training/samples/samples.py"),
         ("training/samples/samples.py", "features/table.py"),
         ("training/samples/samples.py", "training/samples/store.py"),
     ),
@@ -54,7 +58,7 @@ def modules(room: str) -> list[Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the full names of modules and names that a file imports."""
+    """Return the full names of modules and names that a file imports, or uses as ``tc.NAME``."""
     package = ("toruscast", *path.relative_to(ROOT).parts[:-1])
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -62,7 +66,20 @@ def imported(path: Path) -> set[str]:
             base = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join([*base, *([node.module] if node.module else [])])
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Attribute):
+            root, *names = ast.unparse(node).split(".")
+            if root in ("tc", "toruscast"):
+                found.add(defined_in(names))
     return found
+
+
+def defined_in(names: list[str]) -> str:
+    """Return the full name of the module that defines a public name; "" of constants."""
+    thing: object = toruscast
+    for name in names:
+        thing = getattr(thing, name, None)
+    found = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", "")
+    return found or ""
 
 
 def rooms_of(names: set[str]) -> set[str]:

@@ -8,6 +8,8 @@ import networkx as nx
 import pytest
 from source_files import SOURCE, imported, name_of
 
+from tools import draw_rooms
+
 MOST_ARGUMENTS, MOST_UNFORMATTED = 8, 30
 # Not the user's input, but a network that cannot move, and a machine that gives no time.
 OTHER_ERRORS = {"StallError", "RunError"}
@@ -71,3 +73,12 @@ def test_no_code_decides_on_the_wording_of_an_error():
         r"(error\.message|str\(error\)) (in|not in|==|!=) |in (error\.message|str\(error\))"
     )
     assert [name_of(path) for path in SOURCE if asked.search(path.read_text())] == []
+
+
+def test_the_ways_of_the_picture_are_in_the_code(monkeypatch):
+    draw_rooms.check_ways()
+    assert draw_rooms.picture().startswith("<svg")
+    wrong = {"graph to answer": (("mapping/ties.py", "training/forecast/forecast.py"),)}
+    monkeypatch.setattr(draw_rooms, "WAYS", wrong)
+    with pytest.raises(SystemExit, match="does not import"):
+        draw_rooms.check_ways()
