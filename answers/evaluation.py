@@ -196,9 +196,9 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
             "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[0]}{beside}"
         ),
         notes=[
-            f"{note}. Means over {len(own)} blocks, a workload on a torus each. RCC: share of "
-            "pairs in the right order, also of those whose times are more than 1 and 5 % apart. "
-            "A bound orders without learning."
+            f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
+            "order, also of those whose times are more than 1 and 5 % apart. A bound "
+            "orders without learning."
         ],
         sections=[
             Section("", [_means(scores, "predictor", "features")]),

@@ -101,7 +101,8 @@ def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) ->
         return ""
     with suppress(InputError):
         what = purpose(Source(file), "times" if "--times" in given else None)
-        if what and getattr(error, "line", None) in (None, 1):
+        fits = any(f"{option} takes it" in what for option in given)
+        if what and not fits and getattr(error, "line", None) in (None, 1):
             return f" (it looks like {what})"
     return ""
 

@@ -91,9 +91,9 @@ def hold_out(
     groups = _groups(table, blocks, by)
     if groups.nunique() < 2:
         raise InputError(
-            f"holding out by {by} needs samples of several {SEVERAL[by]}",
+            f"too few {SEVERAL[by]} to hold one out",
             found=", ".join(groups.unique()) or "no samples",
-            expected="samples of several workloads or tori in one table",
+            expected=f"samples of several {SEVERAL[by]} in one table",
         )
     held = list(groups.unique())
     if by == "size":
