@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
 import toruscast as tc
 from toruscast import answers
 
-from .options import TorusOptions, argument, option, sub_command
+from .inputs import load_application
+from .options import TorusOptions, Traffic, argument, option, sub_command
 from .output import Output, check_writable, records
+
+if TYPE_CHECKING:
+    from toruscast.training.measured.calibrate import Calibration
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,20 @@ class Times:
         type=click.Tuple([int, int]),
         group="Input",
     )
+    comm: tuple[str, ...] = option(
+        "Communication graph of a program that ran under --mappings: its times weigh the rules "
+        "that no microbenchmark tells.",
+        "FILE|NAME",
+        default=(),
+        group="Input",
+    )
+    mappings: str | None = option("The mappings that --times is of.", "FILE|FOLDER", group="Input")
+    runs: str | None = option(
+        "Measured times of --mappings: lines 'mapping,time' in seconds, as often as it ran.",
+        "FILE.csv",
+        "--times",
+        group="Input",
+    )
     check: bool = option("Hold out every fifth time and predict it.", default=False)
     target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
 
@@ -37,15 +56,25 @@ def command(times: Times, output: Output) -> None:
     Reads what OSU's latency, bandwidth and message-rate tests, IMB and nccom-test print,
     and a CSV of source,destination,bytes,time. Times over several distances tell the time a hop.
 
+    With --comm, --mappings and --times the second table weighs networks of other rules (which FIFO
+    a message takes, how a node feeds its messages, flows) by what they say of the mappings. The
+    machine file then says that the rules are unknown: forecasts are means over these networks.
+
     \b
     toruscast calibrate times.csv --torus tpu_v5p:4x4x4 --check --write mine.toml
+    toruscast calibrate times.csv --torus 8x8 --comm app.goal --mappings maps/ --times runs.csv
     """  # noqa: D301
     target = times.target
+    if len({bool(times.comm), bool(times.mappings), bool(times.runs)}) > 1:
+        raise click.UsageError("--comm, --mappings and --times go together")
     output.check({"--write": target})
     if target is not None:
         check_writable(target)
     torus = tc.parse_torus(times.torus)
     found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
+    weights = {}
+    if times.runs is not None:
+        found, weights = _weighed(found, times)
     if target is not None:
         found.write(target)
     constants = records(found.table)
@@ -74,12 +103,30 @@ def command(times: Times, output: Output) -> None:
         answers.blocks.of_table(
             f"The network of {torus}, from {len(found.rows)} measured times",
             answers.blocks.TableBlock(rows),
+            *([answers.blocks.TableBlock(_likely(weights))] if weights else []),
             below=notes,
             rows=found.table,
             content={
                 "constants": constants,
                 "rows": records(found.rows),
                 "notes": list(found.notes),
+                "networks": weights,
             },
         )
     )
+
+
+def _weighed(found: Calibration, times: Times) -> tuple[Calibration, dict[str, float]]:
+    """Return how likely networks of other rules are, and the machine without rules of its own."""
+    torus = found.torus.with_network(rules="unknown")
+    workload = load_application(Traffic(comms=times.comm)).workload
+    mappings = tc.read_mappings(times.mappings or "", torus)
+    said = tc.forecast(workload, torus, mappings, times=times.runs).networks
+    return replace(found, torus=torus), {} if said is None else said.weights
+
+
+def _likely(weights: dict[str, float]) -> list[dict[str, object]]:
+    return [
+        {"network": name, "probability": f"{weight:.0%}"}
+        for name, weight in sorted(weights.items(), key=lambda item: -item[1])
+    ]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import toruscast as tc
 from toruscast.cli import main
@@ -142,3 +143,32 @@ def test_the_command_writes_a_machine_file(tmp_path, capsys, rows):
     assert ended.value.code == 0
     assert "bandwidth" in capsys.readouterr().out
     assert tc.parse_torus(str(target)).bandwidth[0] == pytest.approx(5e9, rel=0.1)
+
+
+def test_timed_mappings_weigh_the_rules_that_no_microbenchmark_tells(tmp_path, rows):
+    """The machine feeds packets of its messages in turn, from a FIFO a direction."""
+    times = tmp_path / "times.csv"
+    lines = [f"0,{r.destination},{r.nbytes},{r.time}" for r in rows if r.kind == "message"]
+    times.write_text("\n".join(["source,destination,bytes,time", *lines]))
+    known = tc.calibrate(times, BASE).torus
+    truth = known.with_network(fifo_rule="first_dimension", feeding="packets")
+    comm = tc.patterns.halo_2d((8, 8), 60_000)
+    maps = tc.strategies.sample(comm, truth, n=12, seed=3)
+    tc.write_comm(comm, tmp_path / "halo.csv")
+    tc.write_mappings(maps, tmp_path / "maps", torus=truth)
+    ran = [f"{m.name},{tc.simulate(comm, truth, m).time}" for m in maps]
+    (tmp_path / "runs.csv").write_text("\n".join(["mapping,time", *ran]))
+    words = f"calibrate times.csv --torus {tmp_path}/base.toml --comm halo.csv --mappings maps"
+    tc.write_torus(BASE, tmp_path / "base.toml")
+    words = [w if "." not in w or "/" in w else f"{tmp_path}/{w}" for w in words.split()]
+    words[-1] = f"{tmp_path}/maps"
+    result = CliRunner().invoke(
+        main, [*words, "--times", f"{tmp_path}/runs.csv", "--write", f"{tmp_path}/mine.toml", "-q"]
+    )
+    assert result.exit_code == 0, result.output
+    shown = [line.split() for line in result.output.splitlines() if line.rstrip().endswith("%")]
+    assert shown[0][:3] == ["packets", "in", "turn"]
+    assert tc.read_torus(tmp_path / "mine.toml").network.rules == "unknown"
+    result = CliRunner().invoke(main, [*words, "-q"])
+    assert result.exit_code == 2
+    assert "go together" in result.output
