@@ -72,7 +72,7 @@ def command(times: Times, output: Output) -> None:
         check_writable(target)
     torus = tc.parse_torus(times.torus)
     found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
-    weights = {}
+    weights: dict[str, float] = {}
     if times.runs is not None:
         found, weights = _weighed(found, times)
     if target is not None:
