@@ -101,9 +101,16 @@ def alike(times: pd.Series[float]) -> str:
 
 
 def headline(
-    names: Sequence[str], times: Sequence[float], yours: str | None, how: str = ""
+    names: Sequence[str],
+    times: Sequence[float],
+    yours: str | None,
+    how: str = "",
+    how_yours: str = "",
 ) -> Headline:
-    """Return which mapping to use; ``yours`` is the default order of tasks, among the names."""
+    """Return which mapping to use; ``yours`` is the default order of tasks, among the names.
+
+    ``how`` and ``how_yours`` say where the two times are from.
+    """
     best, time = shown_name(names[0]), times[0]
     told = f"{seconds(time)}{how}"
     if yours is not None and yours == names[0]:
@@ -111,7 +118,7 @@ def headline(
         return Headline("Keep the default order of tasks, ", best, f": {told}{others}")
     if yours is not None:
         than = times[list(names).index(yours)]
-        at = f" ({shown_name(yours)}, {seconds(than)})"
+        at = f" ({shown_name(yours)}, {seconds(than)}{how_yours})"
         return Headline("Use ", best, f": {told}, {less(time, than, DEFAULT_ORDER)}{at}")
     if len(names) > 1:
         return Headline(
@@ -173,6 +180,10 @@ class _Ranking:
             how = f" by forecast ({percent(found.coverage)} interval {ends})"
         elif first["how"] == "measured":
             how = " measured"
+        known, checked = self._known_times(), ""
+        if self.yours is not None and known != self.times_of_all:
+            own = self.table.iloc[self.names.index(self.yours)]
+            checked = " in the check" if own["how"] == "forecast" else ""
         sections = [
             Section("", [self._ranking()], only="terminal"),
             Section("How much faster", [self.times()], wide=False, only="page"),
@@ -202,7 +213,7 @@ class _Ranking:
         return Answer(
             setting=self.setting or setting_of(found.workload, found.torus),
             title=setting_of(found.workload, found.torus),
-            headline=headline(self.names, self._known_times(), self.yours, how),
+            headline=headline(self.names, known, self.yours, how, checked),
             badge=badge(found),
             notes=[
                 each
@@ -245,7 +256,7 @@ class _Ranking:
         far = f"{percent(max(above, 0.0))} above" if above < 1 else f"{1 + above:.1f} times"
         text = f"It is {far} what no mapping can beat ({seconds(self.floor)})"
         if above <= _FAR:
-            return f"{text}: remapping has no more to give."
+            return f"{text}: remapping can give no more than that."
         return f"{text}: 'toruscast search' may find a faster one."
 
     def _mark(self, name: str) -> Mark:
