@@ -104,14 +104,14 @@ binomial
 scatter of all
 binomial
 """
-# Where the library is not known: what most take, of fewer rounds where messages are short.
+# Where the library is not known: what most take for large messages.
 _OTHERS = """
 allreduce of all
-8192 recursive_doubling, ring
+ring
 alltoall of all
-8192 bruck, pairwise
+pairwise
 allgather of all
-8192 bruck, ring
+ring
 bcast of all
 binomial
 reduce of all

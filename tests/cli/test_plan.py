@@ -127,7 +127,7 @@ def test_times_blurred_by_noise_are_told(run):
     pd.DataFrame(rows, columns=["mapping", "time"]).to_csv("runs.csv", index=False)
     result = run()
     told = words(result).replace(near[1], near[0])
-    assert f"cannot be told apart from {near[0]} below" in told
+    assert f"cannot be told apart from {near[0]} without" in told
     assert "from mappings that ran more than once" in told
 
 
