@@ -49,7 +49,7 @@ class OtherNetwork:
     interconnect: str | None = option("Only runs on this interconnect.", "NAME")
     latency: float | None = option("Add an interconnect with this latency.", "SECONDS")
     bandwidth: float | None = option(
-        "... with this bandwidth (inf: infinite). What is not given stays as it was.", "BYTES/S"
+        "... with this bandwidth (inf: infinite). Other constants stay as they were.", "BYTES/S"
     )
     alpha: float | None = option("Use this constant and --beta, fit none.", "N")
     beta: float | None = option("Use this constant and --alpha, fit none.", "N")

@@ -2,7 +2,7 @@
 
 python tools/unlearned.py SAMPLES.parquet datasets/unlearned.json
 
-Of the kind that it learned from, they are the samples of each workload and torus, forecast by a
+For the kind that it learned from, they are the samples of each workload and torus, forecast by a
 model that learned from the others (`tools/train_default.py` makes the samples). Of other kinds it
 draws applications with dependent rounds (wavefronts, pipelines, collectives, repeated halos and
 random rounds), with phases between barriers, and with packets that choose their way, and simulates

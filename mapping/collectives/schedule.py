@@ -372,7 +372,7 @@ def _all_pairs(
     dst = dst.ravel()
     for column in (src, dst):
         column.setflags(write=False)
-    # One number stands for all edges where they are many.
+    # All edges have this number where they are many.
     amounts = [np.broadcast_to(np.float64(value), src.shape) for value in (nbytes, n_messages)]
     if src.size < _MANY:
         amounts = [amount.copy() for amount in amounts]

@@ -167,7 +167,7 @@ OPEN_MPI = Dialect(
     read=read_monitoring,
     documentation="""
 A folder of files such as `app.0.prof`, `app.1.prof`, ..., their common prefix `folder/app`, or all
-of them behind each other in one file. `--traffic` (`include=` in Python) chooses what the
+of them behind each other in one file. `--include` (`include=` in Python) chooses what the
 application sent itself (lines `E`), what collective operations sent for it (`I`), or all, one-sided
 traffic (`S` and `R`) too. Where Open MPI ran one-sided operations over messages, those count among
 `I` already.
@@ -324,7 +324,7 @@ src\tdst\tbytes\tcount
 
 PAIR = re.compile(r"\s*([0-9]{1,18})\s*,\s*([0-9]{1,18})\s*=\s*(\S+)\s*")
 TITLE = re.compile(r"-+\s*Graph Information\s*-+")
-# Rules, and what is known of the whole graph.
+# Lines of rules, and lines about the whole graph.
 RULE = re.compile(r"-+.*|[A-Za-z][\w ]*:.*")
 
 

@@ -482,7 +482,7 @@ TABLES = (
 Columns with names, in any order: `host`, and the coordinates (`x,y,z`) or `node`. The order of the
 lines is that in which the launcher fills its hosts. Several hosts may have the same coordinates, as
 those of a Cray Gemini router. A column `nid` (from `xtprocadmin` or the machine's database, also as
-lines of `nid=...,x_coord=...`) stands for hosts `nid00012`; the coordinates have to stand beside
+lines of `nid=...,x_coord=...`) gives hosts `nid00012`; the coordinates have to stand beside
 it, for `xtprocadmin` and `xtnodestat` alone do not print them.
 """,
         example="host,x,y\nc00,0,0\nc01,0,1\nc02,1,0\nc03,1,1\n",

@@ -39,8 +39,8 @@ def is_rank_order(source: Source) -> bool:
 def _may_be_order(source: Source) -> bool:
     """Whether numbers with commas between may be an order of ranks, and not the same as nodes.
 
-    They fill the torus or have a comment, as an order has. What is its own inverse is the same
-    mapping, read as ranks or as nodes.
+    They fill the torus or have a comment, as an order has. An order that is its own inverse is the
+    same mapping, read as ranks or as nodes.
     """
     lines = [line.strip().rstrip(",") for _, line in source.lines]
     if len(lines) == LINES or not all("," in line for line in lines):
