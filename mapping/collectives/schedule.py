@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -121,8 +122,11 @@ class Schedule:
             yield from ((steps[0].times, steps) for steps in zip(*self.lanes, strict=True))
             return
         lanes = [[step for step in lane for _ in range(step.times)] for lane in self.lanes]
-        for number in range(max(map(len, lanes))):
-            yield 1, tuple(lane[number] for lane in lanes if number < len(lane))
+        numbers = range(max(map(len, lanes)))
+        abreast = (tuple(lane[n] for lane in lanes if n < len(lane)) for n in numbers)
+        for _, same in itertools.groupby(abreast, key=lambda steps: tuple(map(id, steps))):
+            first, *more = same
+            yield 1 + len(more), first
 
     def in_turn(self) -> Schedule:
         """The lanes one after the other, as a single one.
