@@ -151,6 +151,7 @@ def answer(
         ("target", model.target),
         *((key, str(model.provenance_[key])) for key in _ORIGIN if model.provenance_.get(key)),
     ]
+    rests_on = Section("What the model rests on", [_rests_on(found)], wide=False)
     if _is_measured(found):
         first, *notes = learned_lines(found)
         head, badge = Headline(first), ""
@@ -158,7 +159,8 @@ def answer(
             Section("Observed against forecast", [observed_chart(found), _tried(found)]),
         ]
         if quality is not None:
-            sections.append(Section("", [quality_table(quality)]))
+            sections.append(Section("", [quality_table(quality)], wide=False))
+        sections.append(rests_on)
     else:
         quality = cast("Training", found).quality
         scores = {str(row["metric"]): row for row in quality.to_dict("records")}
@@ -173,9 +175,9 @@ def answer(
         notes = ["Times are simulated: how far a machine follows them is not known."]
         sections = [
             Section("", [quality_table(quality)], wide=False),
+            rests_on,
             *_growth(cast("Training", found)),
         ]
-    sections.append(Section("What the model rests on", [_rests_on(found)]))
     return Answer(
         setting=setting or f"A model that learned from {model.n_samples_} {source}",
         headline=head,

@@ -19,18 +19,13 @@ from .rank import less, versus
 # Devices up to which the program stands on a page, in a terminal, and chips are drawn.
 _MOST_DEVICES, _MOST_SHOWN, _MOST_DRAWN = 20_000, 64, 4096
 _FIRST = 5
-_SAME = 1 + 1e-6
+# Share of the time that is not worth another layout.
+_WORTH, _EQUAL = 0.01, 1e-6
 
 
 def answer(found: MeshForecast, *, setting: str = "") -> Answer:
     """Return how to lay a mesh, how much that gains, and what slows a step down."""
-    best, yours = found.best, found.compared or found.in_order
-    told = f"{seconds(best.time)} for what a step sends"
-    against = "the devices in order" if found.compared is None else "your layout"
-    if yours.time > best.time * _SAME:
-        head = Headline("Use ", best.words, f": {told}, {less(best.time, yours.time, against)}")
-    else:
-        head = Headline(f"Keep {against}, ", yours.words, f": {told}; no layout is faster")
+    head, badge = _headline(found)
     notes, sections = _notes(found), _sections(found)
     file = None
     if found.ids.size <= _MOST_DEVICES:
@@ -41,6 +36,7 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
         setting=setting or f"{found.axes} on {found.torus}, what a step sends {_order(found)}",
         title=f"{found.axes} on {found.torus}",
         headline=head,
+        badge=badge,
         notes=notes,
         sections=sections,
         content=_content(found),
@@ -54,16 +50,30 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
     )
 
 
+def _headline(found: MeshForecast) -> tuple[Headline, str]:
+    """Return which layout to use, and out of how many it is the best."""
+    best, yours = found.best, found.compared or found.in_order
+    against = "the devices in order" if found.compared is None else "your layout"
+    gain = 1 - best.time / yours.time if yours.time else 0.0
+    badge = f"best of {'all' if found.all_considered else 'those compared'}"
+    if gain >= _WORTH:
+        told = f": {seconds(best.time)} a step, {less(best.time, yours.time, against)}"
+        return Headline("Use ", "layout 1", told), badge
+    rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
+    return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge
+
+
 def _notes(found: MeshForecast) -> list[str]:
-    """Return how many layouts there are, how far the best is from a bound, what is not in it."""
+    """Return what the layout is, how far it is from a bound, and what is not in its time."""
     best = found.best
     every = "all that there are" if found.all_considered else "not all that there are"
     notes = [
+        f"Layout 1: {best.words}.",
         f"{counted(found.considered, 'layout')} compared, {every}.",
         *_distance(found),
         "Only what the collectives send is in the time: computation is not.",
     ]
-    if found.compared is not None and found.in_order.time > best.time * _SAME:
+    if found.compared is not None and found.in_order.time > best.time / (1 - _WORTH):
         notes.append(f"It takes {less(best.time, found.in_order.time, 'the devices in order')}.")
     if best.how == "forecast":
         why = "run at once" if found.overlap else "have too many messages"
@@ -82,20 +92,11 @@ def _sections(found: MeshForecast) -> list[Section]:
     sections = [
         Section("Layouts", [_layouts(found)], wide=False, only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
+        *_drawn(found),
         Section("Why: time in the step", [_collectives(found), _step(found)], wide=False),
         Section("What slows them", [Sentence(line) for line in _reasons(found)], wide=False),
         Section("All layouts", [_layouts(found)], only="page"),
     ]
-    if found.torus.n_nodes <= _MOST_DRAWN:
-        sections.append(
-            Section(
-                "The layout: chips by their place along each axis",
-                [_chips(found, k) for k in range(len(found.axes.names))],
-                "A cell is a chip, at its coordinates; the darker, the farther along the axis. "
-                "Chips of one colour hold the same shard.",
-                only="page",
-            )
-        )
     view = LinkMap(found.torus, partial(_uses, found), [each.label for each in found.traffic])
     sections.append(Section("Where: how long each link works in a step", [view], only="page"))
     if found.ids.size <= _MOST_SHOWN:
@@ -103,6 +104,22 @@ def _sections(found: MeshForecast) -> list[Section]:
             Section("The mesh", [Sentence(found.jax_program().rstrip())], only="terminal")
         )
     return sections
+
+
+def _drawn(found: MeshForecast) -> list[Section]:
+    """Return the layout as pictures, one for each axis of the mesh."""
+    if found.torus.n_nodes > _MOST_DRAWN:
+        return []
+    return [
+        Section(
+            "Layout 1: chips by their place along each axis",
+            [_chips(found, k) for k in range(len(found.axes.names))],
+            "A cell is a chip, at its coordinates; the darker, the farther along the axis. "
+            "Chips of one colour hold the same shard.",
+            wide=False,
+            only="page",
+        )
+    ]
 
 
 def _order(found: MeshForecast) -> str:

@@ -337,7 +337,7 @@
     addEventListener("resize", () => {
       if (innerWidth !== width) { width = innerWidth; redraw(); }
     });
-    dark.addEventListener("change", redraw);
+    for (const media of [dark, matchMedia("print")]) media.addEventListener("change", redraw);
     redraw();
   };
   network().then(() => { document.body.dataset.ready = "yes"; });

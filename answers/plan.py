@@ -17,7 +17,7 @@ from toruscast.wording import counted, shown_name
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
-from .rank import default_order, versus
+from .rank import DEFAULT_ORDER, default_order, less, versus
 from .traffic import View, setting_of
 
 # Mappings that are named in a sentence, rows of the picture of times, and next runs of a page.
@@ -41,13 +41,12 @@ def answer(
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
-    if made.runs is not None and standing.kind == "sure":
-        badge = f"{_certainty(standing)} sure"
-    elif made.runs is not None and standing.kind == "open":
-        badge = f"open: {_certainty(standing)} sure"
-    else:
-        badge = standing.kind if made.runs is not None else ""
-    notes = [besides(made)]
+    sure = f"{_certainty(standing)} sure"
+    badge = {"sure": sure, "open": f"open: {sure}"}.get(standing.kind, standing.kind)
+    if len(made.names) == 1:
+        badge = ""
+    notes = [] if made.runs is None else [_how_sure(made)]
+    notes.append(besides(made))
     if chosen:
         named = ", ".join(shown_name(made.name_of(mapping)) for mapping in chosen)
         notes.append(f"Run next: {named}.")
@@ -63,10 +62,9 @@ def answer(
         Section("", [_table(made, top)], only="terminal"),
         Section("How much faster", [times_chart(made)], wide=False, only="page"),
     ]
-    if made.runs is not None:
-        sections += _runs(made)
-    if view is not None:
-        sections += [*view.why(), *view.where()]
+    sections += [] if view is None else view.why()
+    sections += [] if made.runs is None else _runs(made)
+    sections += [] if view is None else view.where()
     sections.append(
         Section("All candidates", [_table(made, None)], folded=True, only="page"),
     )
@@ -78,7 +76,7 @@ def answer(
     return Answer(
         setting=f"{setting}; {runs}." if setting else f"{about or 'plan of runs'}, {runs}",
         title=f"Plan of runs: {about or 'application'}",
-        headline=standing_line(made),
+        headline=_headline(made),
         badge=badge,
         notes=notes,
         sections=sections,
@@ -100,31 +98,39 @@ def _certainty(standing: Standing) -> str:
     return "over 99 %" if standing.certainty > 0.995 else percent(standing.certainty)
 
 
-def standing_line(made: Plan) -> Headline:
-    """Return the result in a sentence or two."""
-    standing = made.standing
-    best = shown_name(standing.best)
+def _headline(made: Plan) -> Headline:
+    """Return which mapping to use or to run first, and how much that gains."""
+    best, yours = shown_name(made.standing.best), _yours(made)
+    rows = {row["mapping"]: row for row in made.table.to_dict("records")}
+    row, gain = rows[made.standing.best], ""
+    if yours is not None and yours != made.standing.best:
+        gain = f", {less(row['time'], rows[yours]['time'], DEFAULT_ORDER)}"
     if made.runs is None:
         if len(made.names) == 1:
             return Headline("", best, " is the only mapping: there is nothing to choose.")
-        return Headline("Nothing was run yet; ", best, " is forecast to be the fastest.")
-    row = made.table.iloc[0]
+        return Headline("Nothing was run yet; ", best, f" is forecast to be the fastest{gain}.")
+    before, after = "Use ", ": "
+    if made.standing.kind == "open":
+        before, after = "", " leads: "
+    elif yours == made.standing.best:
+        before = f"Keep {DEFAULT_ORDER}, "
     time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
-    sure = f"{_certainty(standing)} sure that no other takes less by more than "
-    sure += f"{100 * standing.goal:.3g} %"
+    return Headline(before, best, f"{after}{time}{gain}")
+
+
+def _how_sure(made: Plan) -> str:
+    """Return how sure the choice is, and what more runs would gain."""
+    standing = made.standing
     most = _share(standing.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
     if standing.kind == "tied":
         below = f" without {counted(standing.more_runs, 'more run')}" if standing.more_runs else ""
-        return Headline(
-            "", best, f" ({time}) cannot be told apart {_from(standing)}{below}; {gain}."
-        )
+        return f"It cannot be told apart {_from(standing)}{below}; {gain}."
+    sure = f"{_certainty(standing).capitalize()} sure that no other takes less by more than "
+    sure += f"{100 * standing.goal:.3g} %"
     if standing.kind == "priced":
-        more = f"another run is expected to gain {seconds(standing.next_gain)}, less than its price"
-        return Headline("", best, f" leads: {time}, {sure}; {more}.")
-    if standing.kind == "sure":
-        return Headline("", best, f" is fastest: {time}, {sure}; {gain}.")
-    return Headline("", best, f" leads: {time}, {sure}; {gain}.")
+        gain = f"another run is expected to gain {seconds(standing.next_gain)}, less than its price"
+    return f"{sure}; {gain}."
 
 
 def runs_made(made: Plan, times: str | None = None) -> str:

@@ -146,7 +146,9 @@ class _Ranking:
         self.found, self.setting, self.top, self.notes = found, setting, top, notes
         self.table = found.table
         self.names = [str(name) for name in self.table["mapping"]]
-        self.times_of_all = self.table["time"].tolist()
+        # Of all that a check simulated, its times count.
+        checked = self.table.get("observed_time", self.table["time"])
+        self.known = checked.fillna(self.table["time"]).tolist()
         ordered = [found.named(name) for name in self.names]
         self.yours = default_order(ordered, self.names, found.torus)
 
@@ -157,7 +159,7 @@ class _Ranking:
         order = [0, second, *(i for i in range(1, len(self.names)) if i != second)]
         found = self.found
         several = [
-            Candidate(self.names[i], found.named(self.names[i]), self.times_of_all[i])
+            Candidate(self.names[i], found.named(self.names[i]), self.known[i])
             for i in order[: len(self.names)]
         ]
         moved = self.yours not in (None, self.names[0])
@@ -174,14 +176,14 @@ class _Ranking:
     def answer(self) -> Answer:
         """Return it."""
         found, first = self.found, self.table.iloc[0]
-        how = ""
+        how, checked, interval = "", "", ""
         if first["how"] not in ("simulated", "measured"):
+            how = " in the check" if found.scores else " by forecast"
             ends = f"{seconds(first['low'])} to {seconds(first['high'])}"
-            how = f" by forecast ({percent(found.coverage)} interval {ends})"
+            interval = f"The {percent(found.coverage)} interval of its time is {ends}."
         elif first["how"] == "measured":
             how = " measured"
-        known, checked = self._known_times(), ""
-        if self.yours is not None and known != self.times_of_all:
+        if self.yours is not None and found.scores:
             own = self.table.iloc[self.names.index(self.yours)]
             checked = " in the check" if own["how"] == "forecast" else ""
         sections = [
@@ -213,12 +215,13 @@ class _Ranking:
         return Answer(
             setting=self.setting or setting_of(found.workload, found.torus),
             title=setting_of(found.workload, found.torus),
-            headline=headline(self.names, known, self.yours, how, checked),
+            headline=headline(self.names, self.known, self.yours, how, checked),
             badge=badge(found),
             notes=[
                 each
                 for each in (
                     trust(found),
+                    interval,
                     self._distance(),
                     alike(self.table["time"]),
                     *self.notes,
@@ -233,12 +236,6 @@ class _Ranking:
             facts=[*self.view.facts(), ("candidates", str(len(self.names)))],
         )
 
-    def _known_times(self) -> list[float]:
-        """Return the simulated times after a check, the times of the answer where there is none."""
-        if "observed_time" not in self.table:
-            return self.times_of_all
-        return self.table["observed_time"].fillna(self.table["time"]).tolist()
-
     def _distance(self) -> str:
         """Return how far the best is from the lower bound over all mappings."""
         if not self.floor:
@@ -248,7 +245,7 @@ class _Ranking:
                     "as it is given."
                 )
             return ""
-        above = self.times_of_all[0] / self.floor - 1
+        above = self.known[0] / self.floor - 1
         if above < _AT_FLOOR:
             return (
                 f"No mapping can be faster ({seconds(self.floor)}): remapping has no more to give."
@@ -268,19 +265,19 @@ class _Ranking:
         last = n - 1
         yours = last if self.yours is None else self.names.index(self.yours)
         chosen = sorted({*range(min(_FIRST, n)), yours, last})
-        scale, unit = time_unit([self.times_of_all[0]])
-        reference = None if self.yours is None else self.times_of_all[yours]
+        scale, unit = time_unit([self.known[0]])
+        reference = None if self.yours is None else self.known[yours]
         bars = [self._bar(i, reference) for i in range(min(n, _DRAWN))]
         rows = [bars[i] if i < len(bars) else self._bar(i, reference) for i in chosen]
         gap = (chosen[-2] + 2, last) if len(chosen) > 1 else (1, 0)
         left_out = f"ranks {gap[0]} to {gap[1]} are not drawn" if gap[0] < gap[1] else ""
-        marked = [(self.times_of_all[0], "best")]
+        marked = [(self.known[0], "best")]
         if self.yours not in (None, self.names[0]):
-            marked.append((self.times_of_all[yours], "yours"))
+            marked.append((self.known[yours], "yours"))
         lead = f"Time, {unit}"
         lead += "" if reference is None else f"; per cent against {DEFAULT_ORDER}"
         lead += f". {'Every tick below is a candidate.' if n > 1 else ''}"
-        every = self.times_of_all
+        every = self.known
         return Chart(
             "candidate-times",
             "",
@@ -291,8 +288,8 @@ class _Ranking:
 
     def _bar(self, i: int, reference: float | None) -> svg.Row:
         """Return the time of a candidate in a chart."""
-        row, name, time = self.table.iloc[i], self.names[i], self.times_of_all[i]
-        exact = row["how"] == "measured" or row["low"] == row["high"]
+        row, name, time = self.table.iloc[i], self.names[i], self.known[i]
+        exact = row["how"] == "measured" or row["low"] == row["high"] or self.found.scores
         ends = (0.0, 0.0) if exact else (float(row["low"]), float(row["high"]))
         alone = reference is None or name == self.yours
         note = "" if alone else versus(time, reference or 0.0)
@@ -308,16 +305,16 @@ class _Ranking:
         some_vary = bool((table["low"] != table["high"]).any())
         reference = None
         if self.yours is not None and len(table) > 1:
-            reference = self.times_of_all[self.names.index(self.yours)]
+            reference = self.known[self.names.index(self.yours)]
         rows = []
-        for row in table.to_dict("records"):
+        for row, known in zip(table.to_dict("records"), self.known, strict=True):
             cells: dict[str, object] = {
                 "#": row["rank"],
                 "mapping": shown_name(row["mapping"]),
                 f"time\n{unit}": number(row["time"] / scale),
             }
             if reference is not None:
-                cells["vs\ndefault"] = versus(row["time"], reference)
+                cells["vs\ndefault"] = versus(known, reference)
             cells["source"] = row["how"]
             if some_vary:
                 cells[coverage] = _interval(row, scale)
@@ -473,7 +470,8 @@ def badge(found: Forecast) -> str:
         return ""
     if verdict.kind == "proved":
         return "proved for this graph" if found.workload.summed else "proved"
-    sure = f"{percent(min(verdict.certainty, 0.99))} sure"
+    likely = max(verdict.certainty, float(found.table["p_best"].iloc[0]))
+    sure = f"{percent(min(likely, 0.99))} sure"
     return sure if verdict.kind == "sure" else f"open: {sure}"
 
 

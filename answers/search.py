@@ -33,9 +33,9 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
     sections = [
         Section("", [_compared(found, top, yours)], only="terminal"),
         Section("Before and after", [_before_and_after(view, found)], wide=False, only="page"),
-        Section("The search", [progress_chart(found)], wide=False, only="page"),
         *view.why(),
         *view.where(),
+        Section("The search", [progress_chart(found)], wide=False, only="page"),
         Section("All that was compared", [_compared(found, None, yours)], folded=True, only="page"),
         view.traffic(),
     ]
@@ -223,7 +223,7 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         Candidate(name, why.mapping, why.time),
         Candidate(other, why.against, why.against_time),
     ]
-    view = View(why.workload, torus, several, why.routing)
+    view = View(why.workload, torus, several, why.routing, moved=False)
     reasons = why.reasons
     least = reasons.bounds[reasons.binding]
     notes = [f"Why: {BINDING[reasons.binding]} needs {seconds(least)} of its {seconds(why.time)}."]
@@ -234,17 +234,19 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
             f"the mean; {nbytes(hot['against'])} under {other}."
         )
     notes.append(_advice(why))
+    where, spread, *_ = view.where()
     sections = [
-        Section("", [_by_dimension(view)]),
-        Section("Hottest links", [_hot_links(why, other)], folded=True),
-        Section("Who puts the load there", [_pairs(why, top, other)]),
+        Section("", [_by_dimension(view)], wide=False),
         *view.why(),
-        *view.where(),
+        where,
+        Section("Who puts the load there", [_pairs(why, top, other)], wide=False),
+        spread,
+        Section("Hottest links", [_hot_links(why, other)], folded=True),
         Section("What the model weighs", [_weights(why, other)], folded=True),
     ]
-    sections = [each for each in sections if not each.title.startswith("What moved")]
     return Answer(
         setting=setting or setting_of(why.workload, torus),
+        title=f"Explanation of {name}: {setting_of(why.workload, torus)}",
         headline=head,
         notes=notes,
         sections=sections,
@@ -319,6 +321,7 @@ def _hot_links(why: Explanation, other: str) -> TableBlock:
 
 def _pairs(why: Explanation, top: int, other: str) -> TableBlock:
     rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2)).to_dict("records")
+    several = len(why.workload) > 1
     return TableBlock(
         [
             {
@@ -328,7 +331,7 @@ def _pairs(why: Explanation, top: int, other: str) -> TableBlock:
                 "of the\nlink": percent(row["share"]),
                 "hops": row["hops"],
                 f"hops under\n{other}": row["against"],
-                "phase": row["phase"],
+                **({"phase": row["phase"]} if several else {}),
             }
             for row in rows
         ]

@@ -114,13 +114,13 @@ class _Simulated:
         each = " an iteration" if result.iterations > 1 else ""
         head = Headline("", name, f" takes {seconds(result.time)}{each}{self._over_bound()}")
         sections = [
+            *(one for one in view.why() if one.only == "page"),
+            Section("Timeline", [timeline_chart(self.result)], wide=False, only="page"),
             *self._phases(),
             Section("Busiest links", [self._busiest()], wide=False),
             Section("Fullest buffers", [self._fullest()], wide=False),
             Section("Slowest messages", [self._messages()]),
             Section("Injection FIFOs that waited longest for their links", [self._fifos()]),
-            Section("Timeline", [timeline_chart(self.result)], wide=False, only="page"),
-            *(one for one in view.why() if one.only == "page"),
             *view.where(),
             *self._watched(),
             view.traffic(),

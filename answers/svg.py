@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.units import number
 from toruscast.wording import printable, shortened, shown_name
 
-# A chart is as wide as a telephone, and grows by a quarter on a screen.
-WIDTH = 440
+# A chart is as wide as a telephone, and grows by a quarter on a screen; two narrow ones stand
+# beside each other.
+WIDTH, NARROW = 440, 220
 _LEFT = 138
 _ROW = 24
 # Idle to busiest: the darker, the more; the same in both themes.
@@ -60,10 +61,10 @@ class Series(NamedTuple):
     labels: Sequence[str] = ()
 
 
-def picture(height: float, parts: Sequence[str], described: str) -> str:
+def picture(height: float, parts: Sequence[str], described: str, width: float = WIDTH) -> str:
     """Return a whole chart; ``described`` is what a listener is told of it."""
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{_text(described)}" '
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{_text(described)}" '
         f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
     )
 
@@ -135,17 +136,19 @@ def bars(
     solid: Sequence[int] = (),
     done: Sequence[float] = (),
     limit: str = "",
+    begin: float = 0.0,
 ) -> str:
     """Return values of each series, ``(name, kind, values)``, beside each other by group.
 
     All bars are solid but where ``solid`` names, for each series, the one that is. ``done`` are
-    lines across all groups, one for each series.
+    lines across all groups, one for each series. Bars ``begin`` there.
     """
     most = max([*done, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
 
     def x(value: float) -> float:
-        return _LEFT + (right - _LEFT) * value / most
+        share = (value - begin) / (most - begin or 1.0)
+        return _LEFT + (right - _LEFT) * max(share, 0.0)
 
     parts, y, high = [], 20.0, 13
     for g, group in enumerate(groups):
@@ -174,9 +177,9 @@ def bars(
         _line(x(value), 12, x(value), y - 4, kind, 1.5)
         for (_, kind, _), value in zip(series, done, strict=False)
     ]
-    for at, ((_, kind, _), value) in enumerate(zip(series, done, strict=False)):
+    for at, ((name, kind, _), value) in enumerate(zip(series, done, strict=False)):
         anchor = "end" if x(value) > WIDTH * 0.6 else "start"
-        shown = f"whole time {number(value / scale)} {unit}"
+        shown = f"{shortened(shown_name(name), 30)}, whole time {number(value / scale)} {unit}"
         parts.append(_label(x(value), y + 9 + 14 * at, shown, kind, anchor))
     told = "; ".join(
         f"{name}: "
@@ -242,7 +245,7 @@ def plot(
         parts.append(f'<circle cx="{at + 4:.0f}" cy="24" r="4" class="{each.kind}"/>')
         name = shortened(shown_name(each.name), 24)
         parts.append(_label(at + 12, 28, name, each.kind))
-        at += 26 + 6.4 * len(name)
+        at += 28 + 7 * len(name)
     told = ", ".join(
         f"{each.name or 'points'} ({values.shape[1]})"
         for each, values in zip(series, points, strict=True)
@@ -312,7 +315,7 @@ def _ticks(low: float, high: float, about: int) -> list[float]:
     """
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw * 0.99)
+    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= raw * 0.99)
     first = math.ceil(low / step - 1e-9)
     return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -391,4 +394,6 @@ def chips(
         words += f"; a plane for each of {', '.join(named[:-2]) or 'the others'}"
     parts.append(_label(24, 12, words, "quiet"))
     height = 24 + down * (rows + 0.8) * cell
-    return picture(height, parts, f"Chips by their place along an axis of {size}")
+    wide = 24 + across * (columns + 0.8) * cell
+    width = NARROW if wide <= NARROW and 7 * len(words) <= NARROW else WIDTH
+    return picture(height, parts, f"Chips by their place along an axis of {size}", width)
