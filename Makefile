@@ -48,7 +48,7 @@ bench: .venv/installed-dev
 	test -z "$(DATA)" || $(BIN)/python benchmarks/rounds.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/plan.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python -m studies.patterns --csv benchmarks/results/composition.csv
-	$(BIN)/python benchmarks/report.py benchmarks/results docs
+	$(BIN)/python benchmarks/report.py benchmarks/results .
 
 # DATA=FOLDER holds the public measurements: without them the page would lose what they show. What
 # other studies found stays where one is not run, such as that of SimGrid where it is absent.
@@ -65,6 +65,7 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_rooms.py docs/figures/rooms.svg
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
+	$(BIN)/python tools/draw_strategies.py
 	$(BIN)/python tools/draw_report.py docs/figures/report.png
 
 # The default model, and how far it is off on kinds of traffic that it never saw: about a quarter of

@@ -305,16 +305,16 @@ class _Ranking:
         some_vary = bool((table["low"] != table["high"]).any())
         reference = None
         if self.yours is not None and len(table) > 1:
-            reference = self.known[self.names.index(self.yours)]
+            reference = float(table["time"].iloc[self.names.index(self.yours)])
         rows = []
-        for row, known in zip(table.to_dict("records"), self.known, strict=True):
+        for row in table.to_dict("records"):
             cells: dict[str, object] = {
                 "#": row["rank"],
                 "mapping": shown_name(row["mapping"]),
                 f"time\n{unit}": number(row["time"] / scale),
             }
             if reference is not None:
-                cells["vs\ndefault"] = versus(known, reference)
+                cells["vs\ndefault"] = versus(row["time"], reference)
             cells["source"] = row["how"]
             if some_vary:
                 cells[coverage] = _interval(row, scale)

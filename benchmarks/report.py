@@ -1,6 +1,6 @@
 """Fill the tables of the documentation from the CSV files of the benchmarks.
 
-python benchmarks/report.py benchmarks/results docs
+python benchmarks/report.py benchmarks/results .
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from targets import not_reached
 from toruscast.answers import markdown
 
 
-def main(results: str, docs: str) -> None:
+def main(results: str, root: str) -> None:
     """Fill in the pages."""
     for page, tables in pages(Path(results)).items():
-        fill(Path(docs) / page, tables)
+        fill(Path(root) / page, tables)
 
 
 def pages(results: Path) -> dict[str, dict[str, str]]:
     """Return the tables of every page by the names of their marks."""
     return {
-        "studies/measurements.md": {
+        "docs/studies/measurements.md": {
             "machine": machine(results),
             "race": columns(results, "race-summary", RACE),
-            "race-targets": columns(results, "race-targets", RACE_TARGETS),
             "rank": columns(results, "rank", RANK),
             "page": columns(results, "page", PAGE),
             "posterior": columns(results, "posterior", POSTERIOR, 5),
@@ -39,31 +38,38 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "rounds": rounds(results),
             "flows": flows(results),
             "flow-errors": columns(results, "flow-errors", FLOW_ERRORS),
-            "targets": markdown.table(not_reached(results)),
             "coarsening": coarsening(results),
             "error-targets": error_targets(results),
             "buffers": columns(results, "buffers", BUFFERS),
             "bisection": columns(results, "bisection", BISECTION),
             "kernels": kernels(results),
         },
-        "studies/meshes.md": {
+        "docs/studies/meshes.md": {
             "steps": mesh_steps(results),
             "meshes": meshes(results),
             "make_mesh": make_mesh(results),
         },
-        "studies/slices.md": {"slices": slices(results)},
-        "studies/search.md": {"search": searches(results), "weights": search_weights(results)},
-        "studies/large-plan.md": {
+        "docs/studies/slices.md": {"slices": slices(results)},
+        "docs/studies/search.md": {"search": searches(results), "weights": search_weights(results)},
+        "docs/studies/large-plan.md": {
             "cost": columns(results, "cost", COST),
             "cost-check": columns(results, "cost-check", COST_CHECK),
             "cost-plan": columns(results, "cost-plan", COST_PLAN),
             "workers": columns(results, "workers", WORKERS),
             "stream": columns(results, "stream", STREAM),
         },
-        "reference/simulator-cost.md": {"cachegrind": columns(results, "cachegrind", CACHEGRIND)},
-        "reference/feature-cost.md": {"level-one": columns(results, "level-one", LEVEL_ONE)},
-        "scaling/composition.md": {"composition": columns(results, "composition", COMPOSITION)},
-        "scaling/pmnf.md": pmnf_tables.all_tables(results),
+        "benchmarks/simulator-kernel.md": {
+            "cachegrind": columns(results, "cachegrind", CACHEGRIND)
+        },
+        "benchmarks/feature-cost.md": {"level-one": columns(results, "level-one", LEVEL_ONE)},
+        "benchmarks/targets.md": {
+            "race-targets": columns(results, "race-targets", RACE_TARGETS),
+            "targets": markdown.table(not_reached(results)),
+        },
+        "docs/scaling/composition.md": {
+            "composition": columns(results, "composition", COMPOSITION)
+        },
+        "docs/scaling/pmnf.md": pmnf_tables.all_tables(results),
     }
 
 

@@ -75,13 +75,10 @@ def index_page(
     for name, study in studies.items():
         if name not in findings:
             what = left_out.get(name, "not run this time")
-            rows.append((f"`{name}`", cell(study.title), cell(what)))
+            rows.append((f"`{name}`", f"{cell(study.title)} ({cell(what)})"))
             continue
-        met = [target.met for found in findings[name].values() for target in found.targets]
-        wanted = [one for one in met if one is not None]
-        verdict = f"{sum(wanted)} of {len(wanted)} targets reached" if wanted else "no targets"
-        rows.append((f"[`{name}`]({name}.md)", cell(study.title), verdict))
-    head = "| study | what is repeated | outcome |\n| --- | --- | --- |\n"
+        rows.append((f"[`{name}`]({name}.md)", cell(study.title)))
+    head = "| study | what is repeated |\n| --- | --- |\n"
     versions = ", ".join(f"{key} {value}" for key, value in machine.items() if key != "cpu")
     return (
         "\n\n".join(
@@ -91,8 +88,7 @@ def index_page(
                     "These pages show how far the forecasts can be trusted. Each repeats published "
                     "experiments or uses public measurements. `python -m studies run all --out DIR "
                     "--data FOLDER` writes all pages, tables and figures anew; `python -m studies "
-                    "list` names the sources of the measurements. Targets are goals of this "
-                    "project, most of them above what was published. "
+                    "list` names the sources of the measurements. "
                     "[measurements.md](measurements.md) compares the simulator with "
                     "other engines and gives its speed."
                 ),

@@ -1,6 +1,6 @@
 """Write the page of faults from the counts that are kept, and those of a run of `make fuzz`.
 
-python tools/reliability.py docs/reliability.md [.venv/fuzz]
+python tools/reliability.py benchmarks/reliability.md [.venv/fuzz]
 """
 
 import json

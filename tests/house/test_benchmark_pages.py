@@ -23,17 +23,19 @@ def test_every_target_has_a_figure(targets):
 
 
 def test_the_page_names_the_targets_that_are_not_reached(targets):
-    page = (ROOT / "docs/studies/measurements.md").read_text()
+    page = (BENCHMARKS / "targets.md").read_text()
     for target in targets.targets(RESULTS):
         assert (f"| {target.what} |" in page) == (not target.is_reached)
 
 
 def test_pages_hold_what_the_files_hold(tmp_path):
     report = load("report")
-    shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    report.main(RESULTS, tmp_path / "docs")
     for name in report.pages(RESULTS):
-        assert (tmp_path / "docs" / name).read_text() == (ROOT / "docs" / name).read_text()
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    report.main(RESULTS, tmp_path)
+    for name in report.pages(RESULTS):
+        assert (tmp_path / name).read_text() == (ROOT / name).read_text()
 
 
 @pytest.mark.parametrize(

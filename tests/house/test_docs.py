@@ -12,6 +12,7 @@ import pytest
 
 from toruscast.cli import main
 from toruscast.features import FEATURES, unregister
+from toruscast.mapping.strategies import STRATEGIES
 
 ROOT = Path(__file__).parents[2]
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
@@ -162,3 +163,15 @@ def test_pages_of_the_program_are_current(monkeypatch, name):
     from pages import FOLDER, PAGES
 
     assert (FOLDER / f"{name}.md").read_text() == PAGES[name](), "make pages renews it"
+
+
+def test_every_strategy_has_its_thumbnail(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from draw_strategies import FOLDER, named, thumbnail
+
+    kinds = named()
+    assert {*kinds} == {path.stem for path in FOLDER.iterdir()} == {*STRATEGIES}
+    # Waves of a square are alike along both sides: which comes first differs between machines.
+    for kind in {*kinds} - {"spectral"}:
+        drawn = (FOLDER / f"{kind}.svg").read_text()
+        assert drawn == thumbnail(kind), "make figures renews it"

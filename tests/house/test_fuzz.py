@@ -56,4 +56,4 @@ def test_the_page_holds_what_is_kept(monkeypatch):
     monkeypatch.syspath_prepend(str(root / "tools"))
     from reliability import page
 
-    assert (root / "docs" / "reliability.md").read_text() == page()
+    assert (root / "benchmarks" / "reliability.md").read_text() == page()
