@@ -10,35 +10,35 @@ from typing import NamedTuple
 import click
 
 from toruscast.cli import main
+from toruscast.cli.options import GROUPS
 
 HEAD = """# The command
 
-This page lists the sub-commands of `toruscast`. `make pages` writes it from the program.
-`toruscast COMMAND --help` describes every option, with examples.
+This page lists the sub-commands of `toruscast` and explains every option. `make pages` writes it
+from the program. `toruscast COMMAND --help` says the same, with examples.
 
 An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong. `-` means
 stdin or stdout.
 
-## Commands and their own options
-
-| command | what it does | arguments and own options |
-|---|---|---|
+| command | what it does |
+|---|---|
 """
 SHARED_HEAD = """
 ## Options of several commands
 
-| option | what it does |
-|---|---|
+A command takes those that its `--help` lists.
 """
+TABLE = "\n*{}*\n\n| option | what it does |\n|---|---|\n"
 # An option with the same words in so many commands is described here.
 SHARED = 4
 
 
 class Option(NamedTuple):
-    """An option as it is typed, and what it does."""
+    """An option as it is typed, what it does, and its group in the help."""
 
     typed: str
     text: str
+    group: str
 
 
 def page() -> str:
@@ -46,15 +46,28 @@ def page() -> str:
     commands = dict(_commands(main, ""))
     uses = Counter(option for command in commands.values() for option in _options(command))
     shared = [option for option, times in uses.items() if times >= SHARED]
-    rows = []
+    rows, parts = [], []
     for name, command in commands.items():
+        rows.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {_summary(command)} |\n")
         arguments = [p for p in command.params if isinstance(p, click.Argument)]
         typed = [p.make_metavar(click.Context(command)) for p in arguments]
-        typed += [_name(option) for option in _options(command) if option not in shared]
-        cells = ", ".join(f"`{_in_cell(text)}`" for text in typed)
-        rows.append(f"| `{name}` | {_summary(command)} | {cells} |\n")
-    table = [f"| `{_in_cell(option.typed)}` | {_in_cell(option.text)} |\n" for option in shared]
-    return HEAD + "".join(rows) + SHARED_HEAD + "".join(table)
+        line = " ".join(["toruscast", name, *typed])
+        own = [option for option in _options(command) if option not in shared]
+        parts.append(f"\n## {name}\n\n`{line}`\n{_tables(own)}")
+    return HEAD + "".join(rows) + "".join(parts) + SHARED_HEAD + _tables(shared)
+
+
+def _tables(options: list[Option]) -> str:
+    """Return a table for each group, in the order of the help."""
+    tables = ""
+    for group in GROUPS:
+        rows = [
+            f"| `{_in_cell(option.typed)}` | {_in_cell(option.text)} |\n"
+            for option in options
+            if option.group == group
+        ]
+        tables += TABLE.format(group) + "".join(rows) if rows else ""
+    return tables
 
 
 def _commands(group: click.Command, before: str) -> Iterator[tuple[str, click.Command]]:
@@ -79,13 +92,9 @@ def _options(command: click.Command) -> list[Option]:
         if isinstance(parameter, click.Option) and record is not None:
             # Defaults and limits, which differ between commands, stand in the help.
             typed = re.sub(r" (INTEGER|FLOAT)( RANGE)?$", " N", record[0])
-            found.append(Option(typed, re.sub(r"\s+\[[^\[\]]*\]$", "", record[1])))
+            text = re.sub(r"\s+\[[^\[\]]*\]$", "", record[1])
+            found.append(Option(typed, text, getattr(parameter, "group", "Output")))
     return found
-
-
-def _name(option: Option) -> str:
-    """Return the long name of an option."""
-    return option.typed.split(", ")[-1].split()[0]
 
 
 def _summary(command: click.Command) -> str:

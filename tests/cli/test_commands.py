@@ -186,7 +186,8 @@ def test_rank_without_a_simulation_is_a_forecast(run):
     found = json.loads(run(f"{line} --json -").stdout)
     assert {row["how"] for row in found["ranking"]} == {"forecast"}
     told = " ".join(run(line).stdout.split())
-    assert "by forecast" in told and "The 90 % interval of its time is" in told
+    assert "by forecast" in told
+    assert "The 90 % interval of its time is" in told
     assert "Nothing was simulated" in told
 
 
