@@ -68,11 +68,11 @@ def command(traffic: Traffic, job_of: Launched) -> int:
 
     Exit status: that of the program.
     """  # noqa: D301
-    from toruscast.mapping.formats.jobs import check_tasks, told_by
+    from toruscast.mapping.formats.jobs import check_tasks, launcher_option
 
     words = job_of.words
     job = _job()
-    told = told_by(words, job)
+    told = launcher_option(words, job)
     file = job_of.out or told.file
     check_writable(file)
     if traffic.torus is None and job is not None and job.shape:

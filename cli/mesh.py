@@ -18,7 +18,7 @@ from .options import TorusOptions, Workers, option, sub_command
 from .output import PageOutput, check_writable, records, write_text
 
 if TYPE_CHECKING:
-    from toruscast.mapping.hlo import HloStep
+    from toruscast.mapping.formats.graphs.hlo import HloStep
     from toruscast.training.mesh.placements import MeshPlacement
 
 _MOST_PLACES = 20

@@ -13,7 +13,7 @@ from toruscast.errors import InputError
 from toruscast.validation import repeated, whole_number
 from toruscast.wording import counted
 
-from .task_mapping import TaskMapping, check_torus
+from .task_mapping import TaskMapping, check_torus, cumcount
 from .torus import Torus
 
 
@@ -61,18 +61,14 @@ class Allocation:
         if not ours.size:
             raise InputError("allocation without a node")
         if (times > 1).any():
-            raise InputError(
-                "node stands twice in the allocation",
-                found=int(ours[times > 1][0]),
-                expected="each node once",
-            )
+            found = int(ours[times > 1][0])
+            expected = "each node once"
+            raise InputError("node stands twice in the allocation", found=found, expected=expected)
         foreign = np.intersect1d(ours, self.torus.holes.nodes)
         if foreign.size:
-            raise InputError(
-                "allocation with a node of others",
-                found=int(foreign[0]),
-                expected="nodes that the torus has for us",
-            )
+            found = int(foreign[0])
+            expected = "nodes that the torus has for us"
+            raise InputError("allocation with a node of others", found=found, expected=expected)
         object.__setattr__(self, "nodes", ours)
         held: dict[int, int] = {}
         for task, node in (self.fixed or {}).items():
@@ -88,10 +84,9 @@ class Allocation:
                 )
             held[node] = held.get(node, 0) + 1
             if held[node] > self.tasks_per_node:
+                expected = f"at most {self.tasks_per_node}"
                 raise InputError(
-                    f"too many tasks are bound to node {node}",
-                    found=held[node],
-                    expected=f"at most {self.tasks_per_node}",
+                    f"too many tasks are bound to node {node}", found=held[node], expected=expected
                 )
 
     @property
@@ -109,11 +104,9 @@ class Allocation:
     def check(self, n_tasks: int) -> None:
         """Raise `InputError` unless the tasks fit, and all that are bound exist."""
         if n_tasks > self.n_places:
-            raise InputError(
-                "more tasks than places",
-                found=counted(n_tasks, "task"),
-                expected=f"at most {self.n_places}, {self.tasks_per_node} on each node of ours",
-            )
+            found = counted(n_tasks, "task")
+            expected = f"at most {self.n_places}, {self.tasks_per_node} on each node of ours"
+            raise InputError("more tasks than places", found=found, expected=expected)
         for task in self.fixed or {}:
             whole_number(task, "task that is bound", 0, n_tasks - 1)
 
@@ -244,11 +237,7 @@ class Hosts:
     @lazy
     def index(self) -> NDArray[np.int64]:
         """Which of the hosts of its node each host is, from 0."""
-        by_node = np.argsort(self.node, kind="stable")
-        ordered = self.node[by_node]
-        index = np.empty(self.node.size, dtype=np.int64)
-        index[by_node] = np.arange(ordered.size) - np.searchsorted(ordered, ordered)
-        return index
+        return cumcount(self.node)
 
     @property
     def most(self) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
+COLUMNS = ("src", "dst", "nbytes", "n_messages")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +117,8 @@ class CommGraph(PickledByFields):
         for column in columns:
             column.setflags(write=False)
         values = (n_tasks, *columns, grid, name)
-        fields = ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name")
-        for name_of, value in zip(fields, values, strict=True):
-            object.__setattr__(self, name_of, value)
+        for field_, value in zip(("n_tasks", *COLUMNS, "grid", "name"), values, strict=True):
+            object.__setattr__(self, field_, value)
 
     @property
     def n_edges(self) -> int:
@@ -173,15 +173,14 @@ class CommGraph(PickledByFields):
     def equals(self, other: CommGraph) -> bool:
         """Whether both hold the same tasks, edges, bytes and messages."""
         return self.n_tasks == other.n_tasks and all(
-            np.array_equal(getattr(self, f), getattr(other, f))
-            for f in ("src", "dst", "nbytes", "n_messages")
+            np.array_equal(getattr(self, f), getattr(other, f)) for f in COLUMNS
         )
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row per edge: src, dst, nbytes, n_messages."""
         import pandas as pd
 
-        return pd.DataFrame({f: getattr(self, f) for f in ("src", "dst", "nbytes", "n_messages")})
+        return pd.DataFrame({f: getattr(self, f) for f in COLUMNS})
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
@@ -205,12 +204,11 @@ class CommGraph(PickledByFields):
         return sparse.csr_array((getattr(self, values), (self.src, self.dst)), shape=shape)
 
     def _with(self, **changes: Any) -> CommGraph:
-        fields = ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name")
+        fields = ("n_tasks", *COLUMNS, "grid", "name")
         return CommGraph(**{field: getattr(self, field) for field in fields} | changes)
 
     def _select(self, mask: NDArray[np.bool_]) -> CommGraph:
-        columns = ("src", "dst", "nbytes", "n_messages")
-        return self._with(**{f: getattr(self, f)[mask] for f in columns})
+        return self._with(**{f: getattr(self, f)[mask] for f in COLUMNS})
 
     def __repr__(self) -> str:
         label = f"{shown_name(self.name)}: " if self.name else ""
@@ -290,11 +288,9 @@ def _ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
     array: NDArray[Any] = np.asarray(values) if shared else whole_array(values, name)
     if array.size and not (array.min() >= 0 and array.max() < n_tasks):
         bad = np.flatnonzero((array < 0) | (array >= n_tasks))
-        raise InputError(
-            f"{name} of edge {bad[0]} out of range",
-            found=array[bad[0]],
-            expected=f"0 to {n_tasks - 1}",
-        )
+        found = array[bad[0]]
+        expected = f"0 to {n_tasks - 1}"
+        raise InputError(f"{name} of edge {bad[0]} out of range", found=found, expected=expected)
     return array if shared else array.astype(np.int32)
 
 

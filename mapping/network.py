@@ -17,20 +17,17 @@ Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
 Rules = Literal["given", "unknown"]
 
-# Far more than any machine has, and little enough for arrays with a place for each and for sums.
-_MOST: dict[str, int] = {
-    "payload": 10**9,
-    "header": 10**9,
-    "buffer_packets": 10**9,
-    "short_limit": 10**15,
-    "fifos": 1024,
-    "fifo_packets": 2**20,
-    "virtual_channels": 64,
-    "reception_ports": 1024,
-    "hop_latency": 10**9,
-    "overhead": 10**9,
-    "start": 10**9,
-    "short_overhead": 10**9,
+# The most is far more than any machine has, and little enough for arrays with a place for each and
+# for sums.
+_RANGES: dict[str, tuple[int, float]] = {
+    **dict.fromkeys(("header", "hop_latency", "overhead", "start", "short_overhead"), (0, 10**9)),
+    **dict.fromkeys(("fifos", "reception_ports"), (1, 1024)),
+    "payload": (1, 10**9),
+    "buffer_packets": (1, 10**9),
+    "short_limit": (0, 10**15),
+    "fifo_packets": (1, 2**20),
+    "virtual_channels": (0, 64),
+    "memory_bandwidth": (1, math.inf),
 }
 # Limits that nothing may exceed.
 _ENDLESS = ("deterministic_limit", "eager_limit")
@@ -177,27 +174,18 @@ class Network:
     def __post_init__(self) -> None:
         for name, (what, choices) in _CHOICES.items():
             one_of(getattr(self, name), what, get_args(choices))
-        least = {
-            "payload": 1,
-            "fifos": 1,
-            "fifo_packets": 1,
-            "memory_bandwidth": 1,
-            "reception_ports": 1,
-        }
-        # A packet that enters a ring under the bubble rule leaves a place behind it.
-        bubble = self.deadlock == "bubble"
-        least["buffer_packets"] = 2 if bubble else 1
-        called = {"buffer_packets": "buffer_packets for the bubble rule"} if bubble else {}
         for item in fields(self):
-            value, low = getattr(self, item.name), least.get(item.name, 0)
-            high = _MOST.get(item.name)
-            if item.name in _CHOICES or (item.name in _ENDLESS and value == math.inf):
+            value, name = getattr(self, item.name), item.name
+            if name in _CHOICES or (name in _ENDLESS and value == math.inf):
                 continue
-            name = called.get(item.name, item.name)
+            low, high = _RANGES.get(name, (0, math.inf))
+            if name == "buffer_packets" and self.deadlock == "bubble":
+                # A packet that enters a ring under the bubble rule leaves a place behind it.
+                low, name = 2, "buffer_packets for the bubble rule"
             if item.type == "int":
-                object.__setattr__(self, item.name, whole_number(value, name, low, high))
+                object.__setattr__(self, item.name, whole_number(value, name, low, int(high)))
             else:
-                real_number(value, name, low, math.inf if high is None else high)
+                real_number(value, name, low, high)
 
 
 def changed(network: Network, changes: Mapping[str, object]) -> Network:

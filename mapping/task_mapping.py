@@ -84,22 +84,18 @@ class TaskMapping(PickledByFields):
             raise InputError("mapping without a task")
         bad = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
         if bad.size:
-            raise InputError(
-                f"node of task {bad[0]} out of range",
-                found=nodes[bad[0]],
-                expected=f"0 to {n_nodes - 1}",
-            )
+            found = nodes[bad[0]]
+            expected = f"0 to {n_nodes - 1}"
+            raise InputError(f"node of task {bad[0]} out of range", found=found, expected=expected)
         occupancy = np.bincount(nodes, minlength=n_nodes)
         fullest = int(occupancy.argmax())
         capacity = int(occupancy[fullest]) if tasks_per_node is None else tasks_per_node
         if occupancy[fullest] > capacity:
-            raise InputError(
-                f"too many tasks on node {fullest}",
-                found=occupancy[fullest],
-                expected=f"at most {capacity}",
-            )
+            found = occupancy[fullest]
+            expected = f"at most {capacity}"
+            raise InputError(f"too many tasks on node {fullest}", found=found, expected=expected)
         if slot is None:
-            slots = _slots_by_rank(nodes, occupancy)
+            slots = cumcount(nodes)
         else:
             slots = whole_array(slot, "slot")
             if slots.size != nodes.size:
@@ -107,10 +103,9 @@ class TaskMapping(PickledByFields):
             highest = MAX_SLOTS - 1 if tasks_per_node is None else tasks_per_node - 1
             bad = np.flatnonzero((slots < 0) | (slots > highest))
             if bad.size:
+                expected = f"0 to {highest}"
                 raise InputError(
-                    f"slot of task {bad[0]} out of range",
-                    found=slots[bad[0]],
-                    expected=f"0 to {highest}",
+                    f"slot of task {bad[0]} out of range", found=slots[bad[0]], expected=expected
                 )
             capacity = max(capacity, int(slots.max()) + 1)
             place = nodes * np.int64(capacity) + slots
@@ -118,11 +113,8 @@ class TaskMapping(PickledByFields):
             twice = np.flatnonzero(np.diff(place[by_place]) == 0)
             if twice.size:
                 a, b = sorted(by_place[twice[0] : twice[0] + 2].tolist())
-                raise InputError(
-                    "two tasks share a place",
-                    found=f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}",
-                    expected="each place once",
-                )
+                found = f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}"
+                raise InputError("two tasks share a place", found=found, expected="each place once")
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
         for field, array in columns.items():
             array.setflags(write=False)
@@ -147,17 +139,13 @@ class TaskMapping(PickledByFields):
         check_torus(torus)
         label = f"mapping {self.name}".rstrip()
         if self.n_tasks != n_tasks:
-            raise InputError(
-                f"{label} does not fit the graph",
-                found=counted(self.n_tasks, "task"),
-                expected=counted(n_tasks, "task"),
-            )
+            found = counted(self.n_tasks, "task")
+            expected = counted(n_tasks, "task")
+            raise InputError(f"{label} does not fit the graph", found=found, expected=expected)
         if self.n_nodes != torus.n_nodes:
-            raise InputError(
-                f"{label} does not fit the torus",
-                found=counted(self.n_nodes, "node"),
-                expected=counted(torus.n_nodes, "node"),
-            )
+            found = counted(self.n_nodes, "node")
+            expected = counted(torus.n_nodes, "node")
+            raise InputError(f"{label} does not fit the torus", found=found, expected=expected)
         if torus.holes.nodes:
             foreign = np.flatnonzero(np.isin(self.node, torus.holes.nodes))
             if foreign.size:
@@ -202,10 +190,17 @@ def as_mappings(mappings: object) -> tuple[TaskMapping, ...]:
     return tuple(map(as_mapping, mappings))
 
 
-def _slots_by_rank(nodes: NDArray[np.int64], occupancy: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, 2, ... for the tasks of each node in rank order."""
-    by_node = np.argsort(nodes, kind="stable")
-    first = np.cumsum(occupancy) - occupancy
-    slots = np.empty_like(nodes)
-    slots[by_node] = np.arange(nodes.size) - first[nodes[by_node]]
-    return slots
+def cumcount(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how often each value stood before: 0, 1, 2, ... for those that are equal.
+
+    Examples
+    --------
+    >>> cumcount(np.array([3, 1, 3, 3]))
+    array([0, 0, 1, 2])
+    """
+    order = np.argsort(values, kind="stable")
+    place, ordered = np.arange(values.size), values[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: values.size]
+    turn = np.empty(values.size, dtype=np.int64)
+    turn[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
+    return turn

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
-from toruscast.validation import one_of, real_number, whole_number, whole_sizes
+from toruscast.validation import (
+    as_array,
+    one_of,
+    real_number,
+    whole_array,
+    whole_number,
+    whole_sizes,
+)
 from toruscast.wording import counted, shown_name
 
-from . import dimensions as checked
 from . import twist as twisted
 from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .network import Network, changed
@@ -27,7 +34,11 @@ from .twist import MinimalHops, Twist
 if TYPE_CHECKING:
     import networkx as nx
 
+A = TypeVar("A", bound=NDArray[Any])
+
 MAX_NODES = 2**24
+# No link is slower or faster, and with them times of any traffic stay finite.
+_LEAST_BANDWIDTH, _MOST_BANDWIDTH = 1, 1e30
 # Other rules do not say what they do where more than two routes are shortest.
 _TWISTED_TIES = ("source_parity", "plus")
 
@@ -140,7 +151,7 @@ class Torus(PickledByFields):
         if len(shape) > 8:
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
-        rings = checked.wraps(self.wrap, ndim)
+        rings = wraps(self.wrap, ndim)
         if not isinstance(self.name, str) or not _is_text(self.name):
             raise InputError("bad name", found=repr(self.name), expected="a text")
         one_of(self.tie, "tie rule", get_args(TieRule))
@@ -149,11 +160,11 @@ class Torus(PickledByFields):
         for name, value in (
             ("shape", shape),
             ("wrap", rings),
-            ("bandwidth", checked.bandwidths(self.bandwidth, ndim)),
-            ("order", checked.routing_order(self.order, ndim)),
-            ("zones", checked.zones(self.zones, ndim)),
+            ("bandwidth", _bandwidths(self.bandwidth, ndim)),
+            ("order", _routing_order(self.order, ndim)),
+            ("zones", _zones(self.zones, ndim)),
             ("twist", twisted.checked_twist(self.twist, shape, rings)),
-            ("axes", checked.axes(self.axes, ndim)),
+            ("axes", _axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
         if self.twist and (self.tie not in _TWISTED_TIES or isinstance(self.zones, str)):
@@ -182,7 +193,12 @@ class Torus(PickledByFields):
     def coords(self) -> NDArray[np.int32]:
         """Coordinates of every node, shape ``(n_nodes, ndim)``."""
         grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
-        return checked.frozen(np.ascontiguousarray(grid.T))
+        return _frozen(np.ascontiguousarray(grid.T))
+
+    @property
+    def node_strides(self) -> NDArray[np.int64]:
+        """How far apart the numbers of neighbouring nodes are, for each dimension, ``(D,)``."""
+        return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)
 
     @lazy
     def neighbors(self) -> NDArray[np.int32]:
@@ -203,12 +219,12 @@ class Torus(PickledByFields):
                     ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
                 table[:, 2 * d + s] = ends.ravel()
         table.ravel()[list(self.holes.links)] = -1
-        return checked.frozen(table)
+        return _frozen(table)
 
     @lazy
     def link_exists(self) -> NDArray[np.bool_]:
         """Whether each directed link exists, shape ``(n_links,)``."""
-        return checked.frozen((self.neighbors >= 0).ravel())
+        return _frozen((self.neighbors >= 0).ravel())
 
     @property
     def n_existing_links(self) -> int:
@@ -231,13 +247,13 @@ class Torus(PickledByFields):
         speed = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
         for link, bandwidth in self.holes.slow:
             speed[link] = bandwidth
-        return checked.frozen(speed)
+        return _frozen(speed)
 
     @lazy
     def usable_nodes(self) -> NDArray[np.int64]:
         """Nodes that take tasks of ours, in order."""
         others = np.array(self.holes.nodes, dtype=np.int64)
-        return checked.frozen(np.setdiff1d(np.arange(self.n_nodes), others))
+        return _frozen(np.setdiff1d(np.arange(self.n_nodes), others))
 
     @property
     def ties_are_open(self) -> bool:
@@ -260,7 +276,7 @@ class Torus(PickledByFields):
     @lazy
     def has_zones(self) -> NDArray[np.bool_]:
         """Whether each of `zone_sets` leaves a choice, shape ``(sets,)``."""
-        return checked.frozen(np.array([len(zones) > 0 for zones in self.zone_sets]))
+        return _frozen(np.array([len(zones) > 0 for zones in self.zone_sets]))
 
     def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
         """Return which of `zone_sets` messages between nodes have, ``(n,) (n,) -> (n,)``."""
@@ -281,7 +297,7 @@ class Torus(PickledByFields):
     @lazy
     def ring_places(self) -> NDArray[np.int32]:
         """Place of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
-        return checked.frozen(twisted.ring_places(self.neighbors)) if self.twist else self.coords
+        return _frozen(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
     @property
     def diameter(self) -> int:
@@ -303,7 +319,14 @@ class Torus(PickledByFields):
         >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
         array([ 5, 31], dtype=int32)
         """
-        return checked.node_numbers(coords, self.shape)
+        c = as_array(coords, "coordinates", f"(..., {self.ndim})")
+        if c.ndim == 0 or c.shape[-1] != self.ndim:
+            raise InputError("bad coordinates", found=c.shape, expected=f"(..., {self.ndim})")
+        if c.size and c.dtype.kind not in "iu":
+            raise InputError("bad coordinates", found=c.dtype, expected="whole numbers")
+        if c.size and ((c < 0).any() or (c >= np.array(self.shape)).any()):
+            raise InputError("coordinate outside the torus", found=c.tolist(), expected=self.shape)
+        return np.asarray((c * self.node_strides).sum(axis=-1), dtype=np.int32)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
         """Return the number of the link from ``node`` along ``dimension``, direction +1 or -1.
@@ -411,7 +434,13 @@ class Torus(PickledByFields):
         >>> Torus((4, 4)).check_nodes([0, 15])
         array([ 0, 15], dtype=int32)
         """
-        return checked.nodes_of(nodes, self.n_nodes)
+        array = as_array(nodes, "node", "whole numbers")
+        if array.size and array.dtype.kind not in "iu":
+            raise InputError("bad node", found=array.dtype, expected="whole numbers")
+        if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
+            bad = array.min() if array.min() < 0 else array.max()
+            raise InputError("node out of range", found=bad, expected=f"0 to {self.n_nodes - 1}")
+        return array.astype(np.int32, copy=False)
 
     def with_network(self, **changes: object) -> Torus:
         """Return the same torus with some fields of its `Network` changed.
@@ -521,3 +550,81 @@ class Torus(PickledByFields):
 def _is_text(name: str) -> bool:
     """Whether a file can hold it: half a surrogate pair is no character."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def wraps(value: object, ndim: int) -> tuple[bool, ...]:
+    """Whether each dimension closes to a ring."""
+    values = _per_dimension(value, ndim, "wrap")
+    for flag in values:
+        # A text or NaN would count as true.
+        if not (isinstance(flag, bool | np.bool_) or (isinstance(flag, Real) and flag in (0, 1))):
+            raise InputError("bad wrap", found=repr(flag), expected="True or False")
+    return tuple(map(bool, values))
+
+
+def _bandwidths(value: object, ndim: int) -> tuple[float, ...]:
+    """Bytes per second of a link in each dimension."""
+    what = "bandwidth in bytes per second"
+    values = _per_dimension(value, ndim, "bandwidth")
+    return tuple(real_number(b, what, _LEAST_BANDWIDTH, _MOST_BANDWIDTH) for b in values)
+
+
+def _routing_order(value: object, ndim: int) -> tuple[int, ...]:
+    """Permutation of the dimensions; as they stand if there is none."""
+    if isinstance(value, Iterable) and not isinstance(value, np.ndarray | str):
+        value = tuple(value)
+    order = () if value is None else tuple(whole_array(value, "routing order").tolist())  # type: ignore[arg-type]
+    order = order or tuple(range(ndim))
+    if sorted(order) != list(range(ndim)):
+        expected = f"a permutation of 0..{ndim - 1}"
+        raise InputError("bad routing order", found=order, expected=expected)
+    return order
+
+
+def _zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
+    """Groups of dimensions that hold each dimension once, or the name of a rule that has some."""
+    expected = f"groups that hold each dimension 0 to {ndim - 1} once"
+    expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: of five dimensions)"
+    if ndim == 5 and isinstance(value, str) and value == "bluegene_q":
+        return "bluegene_q"
+    try:
+        groups = tuple(tuple(group) for group in value)  # type: ignore[attr-defined]
+        groups = tuple(tuple(whole_array(group, "zones").tolist()) for group in groups)
+    except (TypeError, ValueError) as error:
+        raise InputError("bad zones", found=value, expected=expected) from error
+    if groups and (
+        not all(groups) or sorted(d for group in groups for d in group) != list(range(ndim))
+    ):
+        raise InputError("bad zones", found=groups, expected=expected)
+    return groups
+
+
+def _axes(value: object, ndim: int) -> str:
+    """A letter for each dimension."""
+    given = "" if value is None else value
+    if not isinstance(given, str) or not re.fullmatch("[A-SU-Za-z]*", given):
+        raise InputError("bad axes", found=value, expected="letters, none of them T")
+    letters = given or ("XYZ" if ndim <= 3 else "ABCDEFGH")[:ndim]
+    if len(letters) != ndim or len(set(letters)) != ndim:
+        raise InputError("bad axes", found=value, expected=f"{ndim} different letters")
+    return letters
+
+
+def _per_dimension(value: object, ndim: int, name: str) -> tuple[object, ...]:
+    """One value per dimension, from one for all or one each."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    values = tuple(value) if several else (value,)  # type: ignore[arg-type]
+    if len(values) == 1:
+        values = values * ndim
+    if len(values) != ndim:
+        expected = f"one value, or {ndim}: one a dimension"
+        raise InputError(f"bad {name}", found=value, expected=expected)
+    return values
+
+
+def _frozen(array: A) -> A:
+    """Return an array that can no longer be written to."""
+    array.setflags(write=False)
+    return array

@@ -16,7 +16,7 @@ from toruscast.notebook import html_card
 from toruscast.units import nbytes
 from toruscast.wording import counted, shown_name
 
-from .comm_graph import CommGraph, sum_edges
+from .comm_graph import COLUMNS, CommGraph, sum_edges
 from .task_mapping import TaskMapping
 
 
@@ -141,8 +141,7 @@ class Workload(PickledByFields):
         if len(self.phases) == 1:
             return Unrolled(self.phases[0], np.arange(self.n_tasks, dtype=np.int32), begin)
         src, dst, nbytes, n_messages = (
-            np.concatenate([getattr(phase, f) for phase in self.phases])
-            for f in ("src", "dst", "nbytes", "n_messages")
+            np.concatenate([getattr(phase, f) for phase in self.phases]) for f in COLUMNS
         )
         # Only tasks that send or receive in a phase have a place, in the order of their numbers.
         ahead = np.repeat(np.arange(len(sizes)), sizes) * np.int64(self.n_tasks)

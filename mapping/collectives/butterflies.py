@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple, get_args
 
@@ -134,47 +135,30 @@ class Folding(NamedTuple):
 
     def lane(self, inner: Lane, before: Lane = (), after: Lane = ()) -> Lane:
         """The rounds of those that run, by all tasks' ranks, with others before and after."""
-        renamed = tuple(
-            Round(
-                self.rank[step.src],
-                self.rank[step.dst],
-                step.nbytes,
-                reduces=step.reduces,
-                times=step.times,
-                pieces=step.pieces,
-            )
-            for step in inner
-        )
-        return before + renamed + after
+        renamed = (replace(r, src=self.rank[r.src], dst=self.rank[r.dst]) for r in inner)
+        return (*before, *renamed, *after)
 
     def hand_over(self, nbytes: float, *, reduces: bool = False) -> Lane:
         """The rounds in which tasks hand over so many bytes."""
         return tuple(Round(src, dst, nbytes, reduces=reduces) for src, dst in self.handed)
 
-    def blocks(self) -> tuple[NDArray[np.float64], ...]:
-        """How many tasks' blocks each one that hands over has by then."""
-        held = np.ones(int(self.weight.sum()))
-        found = []
-        for src, dst in self.handed:
-            found.append(held[src])
-            held[dst] += held[src]
-        return tuple(found)
-
-    def hand_blocks(self, block: float) -> Lane:
-        """The rounds in which tasks hand over the blocks that they have by then."""
-        pairs = zip(self.handed, self.blocks(), strict=True)
-        return tuple(Round(*ends, held * block) for ends, held in pairs)
-
-    def hand_other_blocks(self, block: float) -> Lane:
-        """The rounds in which the others get the blocks that they had not."""
-        n_tasks = self.weight.sum()
-        pairs = zip(self.handed, self.blocks(), strict=True)
-        lane = [Round(dst, src, (n_tasks - held) * block) for (src, dst), held in pairs]
-        return tuple(reversed(lane))
-
     def hand_back(self, nbytes: float) -> Lane:
         """The rounds in which the others get so many bytes."""
         return tuple(Round(dst, src, nbytes) for src, dst in reversed(self.handed))
+
+    def hand_blocks(self, block: float) -> tuple[Lane, Lane]:
+        """The rounds in which tasks hand over the blocks that they have by then.
+
+        Also those in which, at the end, they get the blocks that they had not.
+        """
+        n_tasks = int(self.weight.sum())
+        held = np.ones(n_tasks)
+        over, back = [], []
+        for src, dst in self.handed:
+            over.append(Round(src, dst, held[src] * block))
+            back.append(Round(dst, src, (n_tasks - held[src]) * block))
+            held[dst] += held[src]
+        return tuple(over), tuple(reversed(back))
 
 
 def fold(shape: Sequence[int]) -> Folding:
@@ -257,8 +241,7 @@ def _allgather(
             place = _place(partners)
             moved = np.flatnonzero(place != np.arange(place.size))
             lane.insert(0, Round(place[moved], moved, block * folding.weight[moved]))
-        first, last = folding.hand_blocks(block), folding.hand_other_blocks(block)
-        lanes.append(folding.lane(tuple(lane), first, last))
+        lanes.append(folding.lane(tuple(lane), *folding.hand_blocks(block)))
     return tuple(lanes)
 
 
@@ -343,7 +326,7 @@ def _scatter(family: Family, call: Call, *, far_first: bool = True) -> Lanes:
     """Scatter down the tree of a butterfly: each step sends half of what a task holds."""
     folding = fold(call.shape)
     block = call.nbytes / call.ports / math.prod(call.shape)
-    out = tuple(step.reversed() for step in reversed(folding.hand_blocks(block)))
+    out = tuple(step.reversed() for step in reversed(folding.hand_blocks(block)[0]))
     lanes = []
     for tree in _trees(folding.sizes, family, call.ports, far_first=far_first):
         below = folding.weight.copy()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,21 @@ from toruscast.validation import real_number, whole_number, whole_sizes
 from ..comm_graph import CommGraph, sum_edges
 from ..workload import Workload
 
+# Each collective with what MPI, NCCL, XLA and JAX call it otherwise, in lower case and without
+# hyphens and underscores; the last three are of meshes.
+COLLECTIVES = {
+    "allreduce": ("psum",),
+    "allgather": (),
+    "reduce_scatter": ("psumscatter", "reducescatterblock"),
+    "alltoall": (),
+    "bcast": ("broadcast", "collectivebroadcast"),
+    "reduce": (),
+    "gather": (),
+    "scatter": (),
+    "permute": ("collectivepermute", "ppermute", "shift"),
+    "pipeline": (),
+    "exchange": (),
+}
 # All-to-alls of more tasks have too many messages to list.
 MAX_TASKS = 2**16
 MAX_PAIRS = 2**12
@@ -71,14 +87,7 @@ class Round:
 
     def reversed(self, *, reduces: bool = False) -> Round:
         """The same messages the other way."""
-        return Round(
-            self.dst,
-            self.src,
-            self.nbytes,
-            reduces=reduces,
-            times=self.times,
-            pieces=self.pieces,
-        )
+        return replace(self, src=self.dst, dst=self.src, reduces=reduces)
 
 
 Lane = tuple[Round, ...]
@@ -193,6 +202,19 @@ def backwards(lanes: Lanes, *, reduces: bool = False) -> Lanes:
 def followed(first: Lanes, second: Lanes) -> Lanes:
     """Return each lane with another one after it."""
     return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def collective_named(word: str) -> str | None:
+    """Return our name of a collective, however it is spelled; None if it is not known.
+
+    Examples
+    --------
+    >>> [collective_named(word) for word in ("REDUCE_SCATTER_BLOCK", "all-to-all", "BARRIER")]
+    ['reduce_scatter', 'alltoall', None]
+    """
+    plain = re.sub("[-_]", "", word.lower())
+    found = (n for n, others in COLLECTIVES.items() if plain in (n.replace("_", ""), *others))
+    return next(found, None)
 
 
 def names(collective: str = "") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -104,7 +104,20 @@ def read_comm(
     ).total
 
 
-def read_workload(path: AnyPath, **how: Any) -> Workload:
+def read_workload(
+    path: AnyPath,
+    *,
+    include: Include = "all",
+    n_tasks: int | None = None,
+    messages: AnyPath | None = None,
+    format: str = "auto",
+    name: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "refuse",
+    collectives: Mapping[str, str] | None = None,
+    gathered: Gathered = "each",
+    progress: Progress | None = None,
+) -> Workload:
     r"""Read traffic whose phases a file may tell apart, such as a GOAL schedule; else one phase.
 
     Parameters and errors are those of `read_comm`.
@@ -119,23 +132,6 @@ def read_workload(path: AnyPath, **how: Any) -> Workload:
     >>> len(workload), workload.dependent
     (1, True)
     """
-    return _read(path, **how)
-
-
-def _read(
-    path: AnyPath,
-    *,
-    include: Include = "all",
-    n_tasks: int | None = None,
-    messages: AnyPath | None = None,
-    format: str = "auto",
-    name: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    duplicates: Duplicates = "refuse",
-    collectives: Mapping[str, str] | None = None,
-    gathered: Gathered = "each",
-    progress: Progress | None = None,
-) -> Workload:
     began = time.perf_counter()
     check_path(path)
     one_of(include, "include", get_args(Include))

@@ -233,7 +233,7 @@ _APRUN = LauncherOption(
 _FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",), behind=2)
 
 
-def told_by(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
+def launcher_option(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
     """Return how the launcher of a command takes a mapping.
 
     Raises
@@ -243,9 +243,9 @@ def told_by(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
 
     Examples
     --------
-    >>> told_by(["srun", "./app"], None).words(["srun", "./app"], "a.hosts")
+    >>> launcher_option(["srun", "./app"], None).words(["srun", "./app"], "a.hosts")
     (['srun', '--distribution=arbitrary', './app'], {'SLURM_HOSTFILE': 'a.hosts'})
-    >>> told_by(["mpirun.openmpi", "./app"], None).dialect
+    >>> launcher_option(["mpirun.openmpi", "./app"], None).dialect
     'rankfile'
     """
     # Debian's names where several MPI libraries are installed.

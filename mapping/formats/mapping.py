@@ -212,20 +212,13 @@ def _each(files: Sequence[Path], options: MappingOptions, format: str) -> Iterat
             raise InputError("several mappings in a file of a folder", file=file)
         mapping = several[0]
         if mapping.name in seen:
-            raise InputError(
-                "name of a mapping stands twice",
-                file=file,
-                found=f"{mapping.name}, also {seen[mapping.name].name}",
-            )
+            found = f"{mapping.name}, also {seen[mapping.name].name}"
+            raise InputError("name of a mapping stands twice", file=file, found=found)
         seen[mapping.name] = file
         n_tasks = mapping.n_tasks if n_tasks is None else n_tasks
         if mapping.n_tasks != n_tasks:
-            raise InputError(
-                "mappings differ in their number of tasks",
-                file=file,
-                found=mapping.n_tasks,
-                expected=n_tasks,
-            )
+            fault = "mappings differ in their number of tasks"
+            raise InputError(fault, file=file, found=mapping.n_tasks, expected=n_tasks)
         yield mapping
 
 

@@ -52,7 +52,7 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
 @cache
 def _built_in() -> tuple[Dialect, ...]:
     # Readers import what their folders share, and this module is read by some of them.
-    from . import scotch, sst, tenstorrent, times
+    from . import times
     from .graphs import (
         chakra,
         edges,
@@ -66,17 +66,17 @@ def _built_in() -> tuple[Dialect, ...]:
         trace,
     )
     from .mappings import devices, hosts, numbers, orders, table
-    from .tori import machine_file, simulators
+    from .tori import machine_file, simulators, sst, tenstorrent
 
     return (
         *(profiles.OPEN_MPI, edges.EDGES, edges.TABLE, *matrix.DIALECTS, parquet.DIALECT),
-        *(partitioners.METIS, scotch.GRAPH),
+        *(partitioners.METIS, partitioners.SCOTCH),
         *(profiles.MPIP, profiles.GRAPH_STATS, profiles.IPM),
         *(goal.DIALECT, hlo.DIALECT, chakra.DIALECT, otf2.DIALECT, trace.DIALECT),
-        *(numbers.BLUEGENE, sst.COORDINATES, numbers.VCOORD, numbers.MAPLIB, numbers.NODES),
-        *(numbers.NAMED_LINES, sst.NODES, scotch.MAP, numbers.TREEMATCH, table.DIALECT),
+        *(numbers.BLUEGENE, numbers.SST_COORDINATES, numbers.VCOORD, numbers.MAPLIB, numbers.NODES),
+        *(numbers.NAMED_LINES, numbers.SST_NODES, numbers.SCOTCH, numbers.TREEMATCH, table.DIALECT),
         *(orders.RANK_ORDER, *hosts.DIALECTS, orders.FLUX, *devices.DIALECTS),
-        *(tenstorrent.BINDINGS, *machine_file.DIALECTS, scotch.TARGET, *simulators.DIALECTS),
+        *(*machine_file.DIALECTS, *simulators.DIALECTS),
         *(sst.SETTINGS, tenstorrent.MESH, *hosts.TABLES, times.DIALECT),
     )
 
@@ -106,11 +106,8 @@ def dialect_of(name: object, holds: Holds) -> Dialect:
     if isinstance(name, str) and name in known:
         return known[name]
     close = get_close_matches(str(name), known, n=1)
-    raise InputError(
-        f"unknown format of a {NOUNS[holds]}",
-        found=name,
-        expected=f"{close[0] if close else ', '.join(known)} (toruscast formats lists all)",
-    )
+    expected = f"{close[0] if close else ', '.join(known)} (toruscast formats lists all)"
+    raise InputError(f"unknown format of a {NOUNS[holds]}", found=name, expected=expected)
 
 
 def recognised(source: Source, holds: Holds | None = None) -> list[Dialect]:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -399,25 +400,12 @@ class Source:
     @lazy
     def lines(self) -> list[tuple[int, str]]:
         """Number and content of the first lines with data; none of what is no text."""
-        try:
-            text = as_text(self.path, self._whole_lines())
-        except InputError:
-            return []
-        found = []
-        for number, line in text.lines():
-            found.append((number, line))
-            if len(found) == LINES:
-                break
-        return found
+        return list(islice(self._first.lines(), LINES))
 
     @lazy
     def raw_lines(self) -> list[str]:
         """The first lines as they stand, comments too; none of what is no text."""
-        try:
-            text = as_text(self.path, self._whole_lines())
-        except InputError:
-            return []
-        return [line.rstrip() for _, line in zip(range(LINES), text.raw_lines(), strict=False)]
+        return [line.rstrip() for line in islice(self._first.raw_lines(), LINES)]
 
     @lazy
     def fields(self) -> list[str]:
@@ -446,9 +434,14 @@ class Source:
         """Return number and content of the first line with data, for messages."""
         return self.lines[0] if self.lines else (None, "")
 
-    def _whole_lines(self) -> bytes:
-        """The start without a line that is cut in its middle."""
-        if len(self.start) < START:
-            return self.start
-        cut = max(self.start.rfind(b"\n"), self.start.rfind(b"\r"))
-        return self.start[: cut + 1] if cut >= 0 else self.start[:-4]
+    @lazy
+    def _first(self) -> Text:
+        """The start without a line that is cut in its middle; nothing of what is no text."""
+        start = self.start
+        if len(start) == START:
+            cut = max(start.rfind(b"\n"), start.rfind(b"\r"))
+            start = start[: cut + 1] if cut >= 0 else start[:-4]
+        try:
+            return as_text(self.path, start)
+        except InputError:
+            return Text(os.fspath(self.path), b"")

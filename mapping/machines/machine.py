@@ -11,9 +11,8 @@ from toruscast.errors import InputError
 from toruscast.validation import one_of, whole_number, whole_sizes
 
 from ..bluegene_routes import routing_order
-from ..dimensions import wraps
 from ..network import Network
-from ..torus import Torus
+from ..torus import Torus, wraps
 from ..twist import CAN_BE_TWISTED, usual_twist
 
 HOW = ("published", "measured", "assumed", "differs")
@@ -201,13 +200,15 @@ class Machine:
             found.append((sizes[: -len(inner)], inner))
         if not found:
             raise InputError(f"bad {self.called} shape", found=sizes, expected=self._form())
-        for outer, _ in found:
+        fitting = []
+        for pair in found:
             try:
-                self._check_sizes(outer)
+                self._check_sizes(pair[0])
+                fitting.append(pair)
             except InputError:
                 if len(found) == 1:
                     raise
-        return [pair for pair in found if self._fits(pair[0])] or found
+        return fitting or found
 
     def torus(
         self,
@@ -254,13 +255,6 @@ class Machine:
         behind = f", or {rules.inner_behind[0]} of them" if rules.inner_behind else ", or these"
         return f"{text}{behind} and {'x'.join(map(str, rules.inner))}"
 
-    def _fits(self, sizes: Sizes) -> bool:
-        try:
-            self._check_sizes(sizes)
-        except InputError:
-            return False
-        return True
-
     def _check_sizes(self, sizes: Sizes) -> None:
         rules = self.shapes
         if rules.only and sizes not in rules.only:
@@ -284,10 +278,8 @@ class Machine:
             all_of_them = all(size % rules.rings_if_multiples_of == 0 for size in sizes)
             rings = (all_of_them,) * len(sizes)
         if wrap is not None and wraps(wrap, len(sizes)) != rings:
-            expected = "no wrap"
-            raise InputError(
-                "machine decides itself which dimensions wrap", found=wrap, expected=expected
-            )
+            fault = "machine decides itself which dimensions wrap"
+            raise InputError(fault, found=wrap, expected="no wrap")
         return rings
 
     def _bandwidth(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:

@@ -82,11 +82,6 @@ def _parts(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]
     return sorted(found, key=len)
 
 
-def node_strides(torus: Torus) -> NDArray[np.int64]:
-    """Return how far apart the numbers of neighbouring nodes are, for each dimension."""
-    return np.cumprod((1, *torus.shape[:0:-1]))[::-1].astype(np.int64)
-
-
 def cell_of(torus: Torus, pieces: Pieces) -> Torus:
     """Return the part of a torus after which the lines along some pieces repeat, as a torus.
 
@@ -118,7 +113,7 @@ def link_in(torus: Torus, cell: Torus, link: int) -> int:
 def first_nodes(torus: Torus, pieces: Pieces) -> NDArray[np.int64]:
     """Return the nodes at which the lines along some pieces begin: those at the start of each."""
     nodes = np.zeros(1, dtype=np.int64)
-    for d, (size, apart) in enumerate(zip(torus.shape, node_strides(torus), strict=True)):
+    for d, (size, apart) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
         coords = np.arange(size)
         for dimension, stride, length in pieces:
             if dimension == d:
@@ -238,7 +233,7 @@ _MOST_NESTS = 120
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
+class AxisLayout:
     """An axis on the torus: its pieces of the dimensions, and the order in which it walks them."""
 
     pieces: Pieces
@@ -246,7 +241,7 @@ class Laid:
 
     def offsets(self, torus: Torus) -> NDArray[np.int64]:
         """Return how far each place of the axis is from the first, in node numbers, ``(size,)``."""
-        strides = node_strides(torus)
+        strides = torus.node_strides
         apart = [strides[piece.dimension] * piece.stride for piece in self.pieces]
         return np.asarray(self.curve.steps @ np.array(apart, dtype=np.int64))
 
@@ -256,12 +251,13 @@ class Laid:
         return names if self.curve.name == "in order" else f"{names}, {self.curve.name}"
 
 
-def lines_along(torus: Torus, laid: Sequence[Laid]) -> NDArray[np.int64]:
+def lines_along(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
     """Return the nodes of every group along some axes, the last one fastest, ``(groups, n)``.
 
     Examples
     --------
-    >>> lines_along(Torus((2, 4)), [Laid((DimensionPart(1, 1, 4),), curves((4,))[1])]).tolist()
+    >>> folded = AxisLayout((DimensionPart(1, 1, 4),), curves((4,))[1])
+    >>> lines_along(Torus((2, 4)), [folded]).tolist()
     [[0, 2, 3, 1], [4, 6, 7, 5]]
     """
     offsets = np.zeros(1, dtype=np.int64)
@@ -271,7 +267,7 @@ def lines_along(torus: Torus, laid: Sequence[Laid]) -> NDArray[np.int64]:
     return begin[:, None] + offsets
 
 
-def mesh_of(torus: Torus, laid: Sequence[Laid]) -> NDArray[np.int64]:
+def mesh_of(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
     """Return the node of each place of the mesh whose axes lie so, in mesh shape."""
     nodes = np.zeros((), dtype=np.int64)
     for axis in laid:
@@ -292,7 +288,7 @@ def cut_curves(
         return
     is_ours = np.zeros(torus.n_nodes, dtype=np.bool_)
     is_ours[ours] = True
-    strides = node_strides(torus)
+    strides = torus.node_strides
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     wide = [a for a, size in enumerate(axes.sizes) if size > 1]
     seen: set[bytes] = set()

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.validation import read_bytes, real_number, whole_array, whole_number, whole_sizes
 
-from ..hlo import HloCollective, HloStep
+from ..collectives.schedule import collective_named
+from ..formats.graphs.hlo import HloCollective, HloStep
 
 _AXES_FORM = "axes such as data=8,fsdp=4,tensor=4"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -101,20 +102,10 @@ def parse_axes(text: str) -> MeshAxes:
     return MeshAxes(tuple(names), tuple(sizes))
 
 
-# Each with other spellings of it, hyphens and underscores left out.
-COLLECTIVES = {
-    "allreduce": ("psum",),
-    "allgather": (),
-    "reduce_scatter": ("psumscatter",),
-    "alltoall": (),
-    "permute": ("collectivepermute", "ppermute", "shift"),
-    "pipeline": (),
-    "exchange": (),
-}
+COLLECTIVES = (
+    *("allreduce", "allgather", "reduce_scatter", "alltoall", "permute", "pipeline", "exchange"),
+)
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
-_SPELLINGS = {
-    word: name for name, others in COLLECTIVES.items() for word in (name.replace("_", ""), *others)
-}
 FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
 # More than any memory holds, and little enough for sums of packets.
 _MOST_BYTES = 1e15
@@ -169,8 +160,8 @@ class MeshTraffic:
     name: str = ""
 
     def __post_init__(self) -> None:
-        kind = _SPELLINGS.get(re.sub("[-_]", "", str(self.collective)).lower())
-        if kind is None:
+        kind = collective_named(str(self.collective))
+        if kind not in COLLECTIVES:
             found, expected = self.collective, " or ".join(COLLECTIVES)
             raise InputError("unknown collective", found=found, expected=expected)
         algorithm = str(self.algorithm).replace("_", "-")
@@ -208,11 +199,8 @@ class MeshTraffic:
             return
         if table.size and not 0 <= table.min() <= table.max() < axes.n_tasks:
             found = int(table.min() if table.min() < 0 else table.max())
-            raise InputError(
-                f"task of {self.label} out of range",
-                found=found,
-                expected=f"0 to {axes.n_tasks - 1}",
-            )
+            expected = f"0 to {axes.n_tasks - 1}"
+            raise InputError(f"task of {self.label} out of range", found=found, expected=expected)
         columns = (table.ravel(),) if self.pairs is None else tuple(table.T)
         if any(np.unique(column).size < column.size for column in columns):
             raise InputError(f"task stands twice in {self.label}", expected="each once")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,25 +65,3 @@ def torch_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
         "import numpy as np\nimport torch_xla.distributed.spmd as xs\n\n"
         f"mesh = xs.Mesh(np.array([{flat}]), {axes.sizes!r}, {axes.names!r})\n"
     )
-
-
-def nested(ids: NDArray[np.int64]) -> str:
-    r"""Return the numbers as JSON, nested in the shape of the mesh.
-
-    Examples
-    --------
-    >>> nested(np.array([[0, 1], [3, 2]]))
-    '[[0, 1], [3, 2]]\n'
-    """
-    return json.dumps(ids.tolist()) + "\n"
-
-
-def rank_list(ids: NDArray[np.int64]) -> str:
-    r"""Return the device of each rank, ranks in C order of the mesh, with commas on a line.
-
-    Examples
-    --------
-    >>> rank_list(np.array([[0, 1], [3, 2]]))
-    '0,1,3,2\n'
-    """
-    return ",".join(map(str, ids.ravel().tolist())) + "\n"

@@ -79,9 +79,8 @@ def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     A flat tile is thus folded up, its neighbours along the long side pulled apart.
     """
     sizes = _tile_sizes(placement, "tile", variant, variant)
-    shape = (*placement.torus.shape, placement.capacity)
-    block = block_shape(shape, math.prod(sizes))
-    places = tiled(shape, block)[: placement.n_tasks] // placement.capacity
+    block = block_shape(placement.shape, math.prod(sizes))
+    places = tiled(placement.shape, block)[: placement.n_tasks] // placement.capacity
     return _lay(tiled(placement.grid, sizes), places)
 
 

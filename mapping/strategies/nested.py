@@ -46,7 +46,7 @@ Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 
 def draw_variants(placement: Placement) -> list[str]:
     """Draw the variants, the same each time; one at most unless the tasks fill all places."""
-    shapes = (placement.grid, (*placement.torus.shape, placement.capacity))
+    shapes = (placement.grid, placement.shape)
     if math.prod(shapes[0]) != math.prod(shapes[1]):
         return [name for name in [_plain(shapes)] if name]
     rng = np.random.default_rng(0)
@@ -142,9 +142,8 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     next; the i-th task goes to the i-th place.
     """
     tasks, _, nodes = variant.partition("-")
-    shape = (*placement.torus.shape, placement.capacity)
     ours = _visit(placement.grid, tasks, DIGITS)
-    theirs = _visit(shape, nodes, placement.letters)
+    theirs = _visit(placement.shape, nodes, placement.letters)
     if ours is None or theirs is None or ours.volumes != theirs.volumes:
         raise bad_variant(placement, "nested", variant)
     node = np.empty(placement.n_tasks, dtype=np.int64)

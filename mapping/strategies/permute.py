@@ -44,8 +44,7 @@ def identity(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 def _permutations(placement: Placement) -> list[str]:
     """Orders of the letters that make a difference; with T, T last, first, and in between."""
-    shape = (*placement.torus.shape, placement.capacity)
-    letters = [a for a, size in zip(placement.letters, shape, strict=True) if size > 1]
+    letters = [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
     if len(letters) <= 4:
         words = ["".join(word) for word in itertools.permutations(letters)]
         return words[1:]
@@ -62,14 +61,13 @@ def _permutations(placement: Placement) -> list[str]:
 
 
 def _zigzags(placement: Placement) -> list[str]:
-    shape = (*placement.torus.shape, placement.capacity)
-    letters = [a for a, size in zip(placement.letters, shape, strict=True) if size > 1]
+    letters = [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
     return ["".join(letters), *_permutations(placement)] if len(letters) > 1 else []
 
 
 def _single(placement: Placement) -> str:
     """What to say where there is but one order."""
-    long = sum(size > 1 for size in (*placement.torus.shape, placement.capacity))
+    long = sum(size > 1 for size in placement.shape)
     return "" if long > 1 else "here no two are longer than 1, so there is only identity's order"
 
 
@@ -77,16 +75,14 @@ def _single(placement: Placement) -> str:
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
     axes = _axes(placement, "permute", variant)
-    shape = (*placement.torus.shape, placement.capacity)
-    return permuted(shape, axes)[: placement.n_tasks] // placement.capacity
+    return permuted(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
 @register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER, limit=_single)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
     axes = _axes(placement, "zigzag", variant)
-    shape = (*placement.torus.shape, placement.capacity)
-    return zigzag_order(shape, axes)[: placement.n_tasks] // placement.capacity
+    return zigzag_order(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
 def _tilts(placement: Placement) -> list[str]:
@@ -167,13 +163,12 @@ def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 def _axes(placement: Placement, family: str, word: str) -> list[int]:
     """Axis of each letter; dimensions that the word leaves out must have one coordinate."""
-    shape = (*placement.torus.shape, placement.capacity)
     letters = placement.letters
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
     if (
         len(set(word)) != len(word)
         or set(word) - set(letters)
-        or any(shape[axis] > 1 for axis in absent)
+        or any(placement.shape[axis] > 1 for axis in absent)
     ):
         raise bad_variant(placement, family, word)
     return absent + [letters.index(letter) for letter in word]

@@ -66,11 +66,9 @@ class Placement:
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         if n_tasks > n_nodes * capacity:
             where = f" in {self.traffic.name}" if self.traffic.name else ""
-            raise InputError(
-                "too many tasks for the torus",
-                found=f"{n_tasks}{where}",
-                expected=f"at most {counted(n_nodes, 'node')} x {capacity}",
-            )
+            found = f"{n_tasks}{where}"
+            expected = f"at most {counted(n_nodes, 'node')} x {capacity}"
+            raise InputError("too many tasks for the torus", found=found, expected=expected)
         object.__setattr__(self, "tasks_per_node", capacity)
 
     @property
@@ -87,6 +85,11 @@ class Placement:
     def n_places(self) -> int:
         """Slots of all nodes."""
         return self.torus.n_nodes * self.capacity
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the torus, and the slots of a node."""
+        return (*self.torus.shape, self.capacity)
 
     @lazy
     def total(self) -> CommGraph:

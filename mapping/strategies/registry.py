@@ -159,11 +159,9 @@ def chosen(kinds: Iterable[str] | None) -> list[Strategy]:
     wanted = [kinds] if isinstance(kinds, str) else list(kinds)
     unknown = [kind for kind in wanted if kind not in STRATEGIES]
     if unknown or not wanted:
-        raise InputError(
-            "unknown kind of mapping",
-            found=unknown[0] if unknown else "none",
-            expected=f"some of {', '.join(STRATEGIES)}",
-        )
+        found = unknown[0] if unknown else "none"
+        expected = f"some of {', '.join(STRATEGIES)}"
+        raise InputError("unknown kind of mapping", found=found, expected=expected)
     return [strategy for family, strategy in STRATEGIES.items() if family in wanted]
 
 

@@ -314,7 +314,7 @@ def _swaps(
                 break
 
 
-def unlike(
+def sample_inequivalent(
     traffic: Workload | CommGraph,
     torus: Torus,
     n: int,

@@ -18,8 +18,8 @@ from toruscast.mapping.formats.jobs import (
     check_tasks,
     hosts_of,
     in_order,
+    launcher_option,
     read_job,
-    told_by,
 )
 from toruscast.mapping.patterns import halo_2d
 
@@ -210,5 +210,5 @@ def test_what_stands_behind_the_program_is_its_own():
     check_tasks(["srun", "-n", "4", "sh", "-m"], 4)
     with pytest.raises(InputError):
         check_tasks(["srun", "-m", "cyclic", "./app"], 4)
-    assert told_by(["/opt/bin/mpiexec"], None).dialect == "rankfile"
-    assert told_by(["mpiexec"], BatchJob("PJM")).dialect == "vcoord"
+    assert launcher_option(["/opt/bin/mpiexec"], None).dialect == "rankfile"
+    assert launcher_option(["mpiexec"], BatchJob("PJM")).dialect == "vcoord"

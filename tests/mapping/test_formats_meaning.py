@@ -9,9 +9,8 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Workload, sum_edges
 from toruscast.mapping.formats import read_comm, read_workload, write_comm
 from toruscast.mapping.formats.facts import graph_facts
-from toruscast.mapping.formats.graphs.hlo import parse_hlo
+from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_groups
 from toruscast.mapping.formats.graphs.otf2 import buffer_size
-from toruscast.mapping.hlo import read_groups
 
 
 def write(folder, content, name="app.txt"):

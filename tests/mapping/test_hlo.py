@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_hlo
-from toruscast.mapping.hlo import nbytes, parts, read_groups
+from toruscast.mapping.formats.graphs.hlo import (
+    bytes_of_type,
+    parse_hlo,
+    read_groups,
+    read_hlo,
+    tuple_items,
+)
 from toruscast.mapping.mesh import parse_axes
 from toruscast.mapping.mesh.traffic import hlo_traffic
 
@@ -157,9 +162,9 @@ def test_what_cannot_be_told_is_one_error(text, tmp_path):
 
 
 def test_bytes_of_types():
-    assert nbytes("(f8e4m3fn[4], s4[8], c64[2], u64[1], token[])") == 4 + 4 + 16 + 8
-    assert parts("f32[2]") == ["f32[2]"]
-    assert parts("(f32[2,3]{1,0:T(8,128)}, (s8[1], s8[2]))")[1] == "(s8[1], s8[2])"
+    assert bytes_of_type("(f8e4m3fn[4], s4[8], c64[2], u64[1], token[])") == 4 + 4 + 16 + 8
+    assert tuple_items("f32[2]") == ["f32[2]"]
+    assert tuple_items("(f32[2,3]{1,0:T(8,128)}, (s8[1], s8[2]))")[1] == "(s8[1], s8[2])"
 
 
 def test_axes_are_told_by_the_groups():
@@ -242,6 +247,4 @@ def test_a_program_is_a_graph_too(tmp_path):
 
 
 def test_groups_with_blanks_between_their_devices():
-    from toruscast.mapping.hlo import read_groups
-
     assert read_groups("{{0 1},{2, 3}}", 4).tolist() == [[0, 1], [2, 3]]

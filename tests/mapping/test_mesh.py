@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toruscast.errors import InputError
 from toruscast.mapping import Torus, machine
 from toruscast.mapping.mesh import (
-    Laid,
+    AxisLayout,
     MeshAxes,
     MeshTraffic,
     along,
@@ -65,7 +65,7 @@ def test_every_way_to_cut_the_dimensions_is_given_once(shape, sizes):
 def test_layouts_are_permutations_and_their_lines_are_those_of_the_mesh(torus, sizes):
     axes = MeshAxes(tuple("abc"[: len(sizes)]), sizes)
     for cut in splits(torus.shape, sizes):
-        laid = [Laid(pieces, curves([p.size for p in pieces])[-1]) for pieces in cut]
+        laid = [AxisLayout(pieces, curves([p.size for p in pieces])[-1]) for pieces in cut]
         mesh = mesh_of(torus, laid)
         assert mesh.shape == sizes
         assert sorted(mesh.ravel()) == list(range(torus.n_nodes))

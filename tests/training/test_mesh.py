@@ -9,7 +9,7 @@ import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mapping.mesh import MeshTraffic, mesh_of, parse_axes
 from toruscast.mapping.mesh.devices import devices_at
-from toruscast.mapping.mesh.layouts import Laid, curves, splits
+from toruscast.mapping.mesh.layouts import AxisLayout, curves, splits
 from toruscast.mapping.mesh.traffic import parse_traffic
 from toruscast.training.mesh import rounds
 from toruscast.training.mesh.candidates import Scored
@@ -323,7 +323,7 @@ def test_wrong_questions_are_told(axes, traffic):
 def test_laid_axes_say_where_they_lie():
     torus = tc.Torus((16, 4))
     words = {
-        Laid(pieces, curves([piece.size for piece in pieces])[2]).in_words(torus)
+        AxisLayout(pieces, curves([piece.size for piece in pieces])[2]).in_words(torus)
         for pieces, _ in splits(torus.shape, (8, 8))
         if len(pieces) == 2
     }

@@ -5,7 +5,7 @@ import pytest
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mapping.hlo import HloStep
+from toruscast.mapping.formats.graphs.hlo import HloStep
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.training.mesh import step_time
 from toruscast.training.mesh.candidates import is_together

@@ -5,7 +5,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
-from toruscast.mapping.strategies.sampling import fingerprint, unlike
+from toruscast.mapping.strategies.sampling import fingerprint, sample_inequivalent
 
 TORUS = Torus((4, 4, 4))
 HALO = patterns.halo_3d((4, 4, 4), 4096, periodic=True)
@@ -22,7 +22,7 @@ def test_a_mapping_moved_by_a_symmetry_is_a_twin():
 
 def test_samples_are_unlike_the_candidates_and_each_other():
     candidates = strategies.sample(HALO, TORUS, n=20, seed=1)
-    mappings, n_twins = unlike(HALO, TORUS, 40, 2, candidates)
+    mappings, n_twins = sample_inequivalent(HALO, TORUS, 40, 2, candidates)
     marks = [fingerprint(HALO, TORUS, mapping) for mapping in [*candidates, *mappings]]
     assert (len(mappings), n_twins) == (40, 0)
     assert len(set(marks[20:])) == 40
@@ -31,7 +31,7 @@ def test_samples_are_unlike_the_candidates_and_each_other():
 
 def test_twins_fill_up_where_there_are_too_few_others():
     # A ring of four tasks on a ring of four nodes: whichever task lies opposite task 0 decides.
-    mappings, n_twins = unlike(patterns.ring(4, 64), Torus((4,)), 6, 1, [])
+    mappings, n_twins = sample_inequivalent(patterns.ring(4, 64), Torus((4,)), 6, 1, [])
     assert len({mapping.node.tobytes() for mapping in mappings}) == 6
     assert n_twins == 3
 
@@ -41,8 +41,8 @@ def test_no_more_are_drawn_than_there_are():
     line, torus = CommGraph(3, [0, 1], [1, 2], [50_000, 40_000]), Torus((8,))
     candidates = strategies.sample(line, torus, n=4, seed=1)
     for n in (168, 332):
-        mappings, n_twins = unlike(line, torus, n, 1, candidates)
+        mappings, n_twins = sample_inequivalent(line, torus, n, 1, candidates)
         assert len({mapping.node.tobytes() for mapping in [*candidates, *mappings]}) == 4 + n
         assert 0 < n_twins < n
     with pytest.raises(InputError, match="found 336, 4 of them excluded, expected 333"):
-        unlike(line, torus, 333, 1, candidates)
+        sample_inequivalent(line, torus, 333, 1, candidates)

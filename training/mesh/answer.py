@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices
-from toruscast.mapping.mesh.written import jax_program, nested, rank_list
+from toruscast.mapping.mesh.written import jax_program
 from toruscast.notebook import html_card
 from toruscast.units import seconds
 from toruscast.wording import counted, shown_name
@@ -164,11 +165,11 @@ class MeshForecast:
 
     def ids_as_json(self) -> str:
         """Return `ids` as JSON."""
-        return nested(self.ids)
+        return json.dumps(self.ids.tolist()) + "\n"
 
     def rank_list(self) -> str:
         """Return the device of each rank with commas between, as AWS Neuron's tools list cores."""
-        return rank_list(self.ids)
+        return ",".join(map(str, self.ids.ravel().tolist())) + "\n"
 
     @property
     def mapping(self) -> TaskMapping:

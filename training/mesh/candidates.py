@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
-from toruscast.mapping.mesh import Laid, MeshAxes, MeshTraffic, along, cut_curves, lines_along
+from toruscast.mapping.mesh import AxisLayout, MeshAxes, MeshTraffic, along, cut_curves, lines_along
 from toruscast.mapping.mesh.devices import Devices
 from toruscast.mapping.mesh.layouts import (
     Pieces,
@@ -35,7 +35,7 @@ _BOXES, _SPLITS_IN_BOX = 24, 2_000
 ALIKE = 1e-6
 Cut = Sequence[Pieces]
 # How an axis lies, the nodes of its groups in the part of the torus that repeats, and its rings.
-_Walk = tuple[Laid, tuple[NDArray[np.int64], Torus], RingSteps | None]
+_Walk = tuple[AxisLayout, tuple[NDArray[np.int64], Torus], RingSteps | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class LaidMesh:
     """A layout with its scores: axes laid piece by piece, or a mesh of nodes."""
 
     scores: tuple[Score, ...]
-    laid: tuple[Laid, ...] = ()
+    laid: tuple[AxisLayout, ...] = ()
     mesh: NDArray[np.int64] | None = None
     name: str = ""
 
@@ -70,7 +70,7 @@ class Scored:
     traffic: tuple[MeshTraffic, ...]
     overlap: bool
     hosts: NDArray[np.int64] | None = None
-    _best: dict[tuple[int, Pieces], Laid] = field(default_factory=dict)
+    _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
     _to_all: dict[tuple[float, tuple[int, ...], bytes], Score] = field(default_factory=dict)
     _cells: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Scored:
             self._to_all[key] = found if self.overlap else found.without_links()
         return self._to_all[key]
 
-    def _laid(self, axis: int, pieces: Pieces) -> Laid:
+    def _laid(self, axis: int, pieces: Pieces) -> AxisLayout:
         """The axis on these pieces, walked so that what is sent along it alone is fastest."""
         key = (axis, pieces)
         if key in self._best:
@@ -158,7 +158,7 @@ class Scored:
         self._best[key] = laid
         return laid
 
-    def _in_a_row(self, laid: Laid) -> bool:
+    def _in_a_row(self, laid: AxisLayout) -> bool:
         """Whether the nodes of each host follow each other along every line of an axis."""
         assert self.hosts is not None
         hosts = self.hosts[lines_along(self.torus, [laid])]
@@ -166,7 +166,7 @@ class Scored:
         different = (np.diff(np.sort(hosts, axis=1), axis=1) != 0).sum(axis=1)
         return bool((runs == different).all())
 
-    def _lines_of(self, laid: Sequence[Laid]) -> tuple[NDArray[np.int64], Torus]:
+    def _lines_of(self, laid: Sequence[AxisLayout]) -> tuple[NDArray[np.int64], Torus]:
         """Nodes of the groups along axes, in the part of the torus that repeats, and this part."""
         if self.overlap:
             return lines_along(self.torus, laid), self.torus
@@ -181,7 +181,7 @@ class Scored:
         if pieces not in self._walks:
             walks = []
             for curve in curves([piece.size for piece in pieces]):
-                laid = Laid(pieces, curve)
+                laid = AxisLayout(pieces, curve)
                 lines, steps = self._lines_of([laid]), None
                 if pieces and any(t.collective in PARTS for t in self.traffic):
                     steps = RingSteps(*lines)
@@ -189,13 +189,13 @@ class Scored:
             self._walks[pieces] = walks
         return self._walks[pieces]
 
-    def _box(self, item: int, laid: Laid) -> Score | None:
+    def _box(self, item: int, laid: AxisLayout) -> Score | None:
         traffic = self.traffic[item]
         if traffic.collective not in PARTS or traffic.algorithm not in ("", "bucket"):
             return None
         return box_score(traffic, *self._lines_of([laid]))
 
-    def _score(self, item: int, laid: Sequence[Laid]) -> Score:
+    def _score(self, item: int, laid: Sequence[AxisLayout]) -> Score:
         traffic = self.traffic[item]
         if traffic.axes:
             own = [laid[self.axes.number(name)] for name in traffic.axes]

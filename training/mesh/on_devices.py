@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import Torus, parse_torus
-from toruscast.mapping.hlo import HloStep
+from toruscast.mapping.formats.graphs.hlo import HloStep
 from toruscast.mapping.machines import named
 from toruscast.mapping.mesh import COLLECTIVES, MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices, nodes_at

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
-from toruscast.mapping.hlo import HloStep
+from toruscast.mapping.formats.graphs.hlo import HloStep
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic, parse_axes
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices, usual_devices
 from toruscast.mapping.mesh.traffic import hlo_traffic, parse_traffic

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
-from toruscast.mapping.hlo import HloStep
+from toruscast.mapping.formats.graphs.hlo import HloStep
 from toruscast.mapping.machines import named, names
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.strategies.placement import divisors

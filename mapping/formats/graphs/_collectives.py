@@ -31,26 +31,6 @@ _LONG = 1000
 _MAX_ROUNDS = 100_000
 # Collectives whose whole buffer is the sum of what the ranks put in.
 _SUMMED = ("allgather", "gather", "scatter")
-# What MPI, NCCL and XLA call them otherwise, without lines and blanks.
-_ALIASES = {
-    "broadcast": "bcast",
-    "collectivebroadcast": "bcast",
-    "reducescatter": "reduce_scatter",
-    "reducescatterblock": "reduce_scatter",
-}
-
-
-def collective_of(word: str) -> str | None:
-    """Return our name of a collective; None if it is not known.
-
-    Examples
-    --------
-    >>> [collective_of(word) for word in ("REDUCE_SCATTER_BLOCK", "all-to-all", "BARRIER")]
-    ['reduce_scatter', 'alltoall', None]
-    """
-    plain = word.lower().replace("_", "").replace("-", "")
-    name = _ALIASES.get(plain, plain)
-    return name if name in COLLECTIVES else None
 
 
 def check_algorithms(chosen: Mapping[str, str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any, Literal
 
@@ -85,7 +86,7 @@ class GraphOptions:
 
 
 @dataclass(frozen=True)
-class Told:
+class Stated:
     """What the file tells besides its edges."""
 
     n_tasks: int | None = None
@@ -95,7 +96,7 @@ class Told:
 
 
 def graph_of(
-    table: Table, values: dict[str, Array], told: Told, options: GraphOptions
+    table: Table, values: dict[str, Array], told: Stated, options: GraphOptions
 ) -> CommGraph:
     """Return the graph of the columns src, dst, nbytes and maybe n_messages."""
     src, dst = values["src"], values["dst"]
@@ -171,17 +172,47 @@ def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
         ) from None
 
 
+def topological_order(
+    before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
+) -> list[int]:
+    """Return places in an order in which each comes behind those before it, the least key first.
+
+    Places that wait for each other are left out.
+
+    Examples
+    --------
+    >>> topological_order([[2], [0], []])
+    [2, 0, 1]
+    """
+    after: list[list[int]] = [[] for _ in before]
+    waits = [len(others) for others in before]
+    for at, others in enumerate(before):
+        for other in others:
+            after[other].append(at)
+    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        _, at = heappop(ready)
+        order.append(at)
+        for other in after[at]:
+            waits[other] -= 1
+            if not waits[other]:
+                heappush(ready, (key(other), other))
+    return order
+
+
 def write_rows(path: Path, head: str, columns: Sequence[Array], separator: str) -> None:
     """Write a line for each row below ``head``; whole numbers without a point."""
     import pandas as pd
 
-    table = pd.DataFrame({i: short(column) for i, column in enumerate(columns)})
+    table = pd.DataFrame({i: without_point(column) for i, column in enumerate(columns)})
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(head)
         table.to_csv(stream, sep=separator, header=False, index=False, lineterminator="\n")
 
 
-def short(values: Array) -> Array:
+def without_point(values: Array) -> Array:
     """Return numbers that are all whole as such, so that they are written without a point."""
     if values.dtype.kind != "f":
         return values

@@ -13,19 +13,19 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
 
+from ...collectives.schedule import collective_named
 from ...comm_graph import MAX_TASKS
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source
-from ._collectives import RankActions, collective_of
-from .build import GraphOptions
+from ._collectives import RankActions
+from .build import GraphOptions, topological_order
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
 TYPES = (
@@ -104,7 +104,7 @@ def _program(
                 program.receive(dst, src, tag=_tag(node))
             elif node["type"] == COLLECTIVE and groups:
                 name = _group_name(file, node)
-                collective = collective_of(_kind(file, node)) or ""
+                collective = collective_named(_kind(file, node)) or ""
                 size = _size(file, node)
                 if collective in _OF_EACH and options.gathered == "each":
                     size *= len(groups[name])
@@ -147,39 +147,17 @@ def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
         }
         for node in nodes
     ]
-    order = _sorted(source, nodes, before, lambda _: 0)
+    order = topological_order(before)
+    if len(order) < len(nodes):
+        node = nodes[min({*range(len(nodes))} - {*order})]
+        raise _fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
     chain = [at for at in order if nodes[at]["type"] == COLLECTIVE]
     for earlier, later in pairwise(chain):
         before[later].add(earlier)
     turn = {at: number for number, at in enumerate(order)}
     late = {COLLECTIVE: 1, RECEIVE: 2}
-    order = _sorted(source, nodes, before, lambda at: (late.get(nodes[at]["type"], 0), turn[at]))
-    return [nodes[at] for at in order]
-
-
-def _sorted(
-    source: Source, nodes: list[Node], before: list[set[int]], key: Callable[[int], Any]
-) -> list[int]:
-    """Places of nodes behind those that stand before them, the least key first."""
-    after: list[list[int]] = [[] for _ in nodes]
-    waits = [len(others) for others in before]
-    for at, others in enumerate(before):
-        for other in others:
-            after[other].append(at)
-    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        _, at = heappop(ready)
-        order.append(at)
-        for other in after[at]:
-            waits[other] -= 1
-            if not waits[other]:
-                heappush(ready, (key(other), other))
-    if len(order) < len(nodes):
-        node = next(node for node, count in zip(nodes, waits, strict=True) if count)
-        raise _fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
-    return order
+    by_turn = topological_order(before, lambda at: (late.get(nodes[at]["type"], 0), turn[at]))
+    return [nodes[at] for at in by_turn]
 
 
 def _list(value: Any) -> list[Any]:
@@ -411,10 +389,6 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # Fields of a Node and of its attributes that are of use here.
 _ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
-DOUBLE, FLOAT, TEXT = 3, 5, 29
-ZIGZAG = (15, 17)
-WHOLE = (7, 9, 11, 13, 27)
-BOOLS = 28
 # Tags of nodes and of attributes are such bytes, which no text holds.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 # Wire types of the fields of GlobalMetadata and of Node.
@@ -510,23 +484,19 @@ def _wire_numbers(value: int | bytes) -> list[int]:
 def _attribute(data: bytes) -> dict[str, Any]:
     attribute: dict[str, Any] = {}
     for key, _, value in _fields(data):
-        if key == 1 and isinstance(value, bytes):
-            attribute["name"] = value.decode(errors="replace")
-        elif key in WHOLE and isinstance(value, int):
-            attribute["value"] = value
-        elif key in ZIGZAG and isinstance(value, int):
-            attribute["value"] = value >> 1 ^ -(value & 1)
-        elif key == DOUBLE and isinstance(value, bytes):
-            attribute["value"] = struct.unpack("<d", value)[0]
-        elif key == FLOAT and isinstance(value, bytes):
-            attribute["value"] = struct.unpack("<f", value)[0]
-        elif key == BOOLS and isinstance(value, bytes):
-            attribute["value"] = _bools(value)
-        elif key == TEXT and isinstance(value, bytes):
-            attribute["value"] = value.decode(errors="replace")
-        elif isinstance(value, bytes) and len(value) in (4, 8) and key in (19, 21, 23, 25):
-            attribute["value"] = int.from_bytes(value, "little", signed=key in (23, 25))
+        if isinstance(value, int) and key in _OF_VARINT:
+            attribute["value"] = _OF_VARINT[key](value)
+        elif isinstance(value, bytes) and key in _OF_BYTES:
+            attribute["name" if key == 1 else "value"] = _OF_BYTES[key](value)
     return attribute
+
+
+def _unpacked(form: str) -> Callable[[bytes], Any]:
+    return lambda data: struct.unpack(f"<{form}", data)[0]
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 def _bools(data: bytes) -> list[bool]:
@@ -573,3 +543,16 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
     raise ValueError("number of more than ten bytes")
+
+
+# What the fields of an attribute hold, by their numbers: its name and a value of some type.
+_OF_VARINT: dict[int, Callable[[int], Any]] = {
+    **dict.fromkeys((7, 9, 11, 13, 27), int),
+    **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
+}
+_OF_BYTES: dict[int, Callable[[bytes], Any]] = {
+    **dict.fromkeys((1, 29), _decoded),
+    **{key: _unpacked(form) for key, form in ((3, "d"), (5, "f"), (19, "I"), (21, "Q"))},
+    **{key: _unpacked(form) for key, form in ((23, "i"), (25, "q"))},
+    28: _bools,
+}

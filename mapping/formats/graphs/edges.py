@@ -11,16 +11,15 @@ import numpy as np
 
 from toruscast.errors import DuplicateEdgeError, InputError, InputWarning, TaskGridError
 
-from ...comm_graph import MAX_TASKS, CommGraph
+from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from .._rows import Column, Table, read_rows, read_table
 from ..dialect import Dialect
 from ..source import LINES, NUMBER, Source, Text, cells, fields, whole
-from .build import AnyPath, Array, GraphOptions, Told, graph_of, write_rows
+from .build import AnyPath, Array, GraphOptions, Stated, graph_of, write_rows
 from .partitioners import fits_metis
 
 # Columns of an edge list: src dst bytes [messages].
-EDGE_COLUMNS = (3, 4)
-ORDER = ("src", "dst", "nbytes", "n_messages")
+EDGE_WIDTHS = (3, 4)
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # A comment that was meant as one of these, but would have no effect.
 MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
@@ -40,15 +39,15 @@ def is_edge_list(source: Source) -> bool:
         return False
     if len(parts) == 1:
         after = cells(source.lines[1][1])[1] if len(source.lines) > 1 else []
-        return len(after) in (0, *EDGE_COLUMNS)
-    if len(parts) > max(EDGE_COLUMNS):
+        return len(after) in (0, *EDGE_WIDTHS)
+    if len(parts) > max(EDGE_WIDTHS):
         return False
     if fits_metis(source):
-        return len(parts) in EDGE_COLUMNS and _reads(source)
+        return len(parts) in EDGE_WIDTHS and _reads(source)
     if not len(parts) == len(source.lines) < LINES:
         return True
     # A file with one of these faults may still have been meant as edges.
-    return len(parts) in EDGE_COLUMNS and (
+    return len(parts) in EDGE_WIDTHS and (
         _reads(source, (DuplicateEdgeError, TaskGridError)) or not _is_square(source.text)
     )
 
@@ -84,7 +83,7 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     told = stated(text)
     if len(parts) == 1:
         count = whole(text, number, "number of tasks", parts[0], MAX_TASKS)
-        told, skip = Told(count, told.grid, told.counts), number
+        told, skip = Stated(count, told.grid, told.counts), number
         _, line = next(text.lines(skip=skip), (0, ""))
         separator, parts = cells(line)
     elif len(parts) == 2:
@@ -102,7 +101,7 @@ def _columns(
     text: Text, order: list[str | None], skip: int, separator: str | None
 ) -> tuple[Table, dict[str, Array]]:
     """The rows after ``skip``, and their columns by name; those without a name are left out."""
-    columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
+    columns = [None if name is None else Column(name, name in COLUMNS[:2]) for name in order]
     table = read_rows(text, columns, skip, separator)
     return table, dict(zip([name for name in order if name], table.columns, strict=True))
 
@@ -120,7 +119,7 @@ def _refuse_head(text: Text, number: int, line: str) -> None:
         )
 
 
-def _ask_what_it_is(table: Table, values: dict[str, Array], told: Told) -> None:
+def _ask_what_it_is(table: Table, values: dict[str, Array], told: Stated) -> None:
     """Raise `InputError` where the rows may hold something else than edges."""
     # A comment with the number of tasks or their grid stands above edges only.
     if not table.skip and (told.n_tasks or told.grid):
@@ -174,7 +173,7 @@ def _other_reading(columns: list[Array], count: int | None) -> tuple[str, str] |
 def _chosen(text: Text, number: int, parts: list[str], options: GraphOptions) -> list[str | None]:
     """Name of each column; by its position from 1 where the caller says so."""
     if not options.columns:
-        return list(ORDER[: max(3, len(parts))])
+        return list(COLUMNS[: max(3, len(parts))])
     places = {place: name for name, place in options.columns.items()}
     known = {str(place + 1) for place in range(len(parts))}
     if not set(places) <= known or not {"src", "dst", "nbytes"} <= set(options.columns):
@@ -222,7 +221,7 @@ def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
     return bool((values[order[place]] == values)[found].all())
 
 
-def stated(text: Text) -> Told:
+def stated(text: Text) -> Stated:
     """Return what the comments above the first line tell."""
     count = grid = None
     counts = False
@@ -239,7 +238,7 @@ def stated(text: Text) -> Told:
         elif MISWRITTEN.fullmatch(line.strip()):
             expected = "a line such as '# n_tasks 64' or '# grid 8x8'"
             raise text.fault("bad comment on the tasks", number, line.strip(), expected)
-    return Told(count, grid, counts)
+    return Stated(count, grid, counts)
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -279,7 +278,7 @@ use.
 )
 
 
-COLUMNS = {
+ALIASES = {
     "src": ("src", "source", "from", "sender", "rank_from", "from_rank", "src_rank", "source_rank"),
     "dst": (
         *("dst", "dest", "destination", "target", "to", "receiver"),
@@ -332,24 +331,24 @@ def write_table(comm: CommGraph, path: Path) -> None:
 
 def _names(parts: list[str]) -> list[str]:
     """Our names of the columns; those that are not known as they stand."""
-    known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
+    known = {alias: column for column, aliases in ALIASES.items() for alias in aliases}
     return [known.get(part.lower().replace(" ", "_"), part) for part in parts]
 
 
 def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
     """Return a table's names of src, dst, nbytes and, where it is there, n_messages."""
     theirs = dict(chosen) or dict(zip(_names(list(names)), names, strict=True))
-    if missing := [name for name in ORDER[:3] if theirs.get(name) not in names]:
+    if missing := [name for name in COLUMNS[:3] if theirs.get(name) not in names]:
         found = ", ".join(names)
         raise InputError("missing columns", file=path, found=found, expected=missing[0])
-    return {name: theirs[name] for name in ORDER if name in theirs}
+    return {name: theirs[name] for name in COLUMNS if name in theirs}
 
 
 def _chosen_names(
     text: Text, number: int, names: list[str], options: GraphOptions
 ) -> list[str | None]:
     """Our name of each column, None for those that are left out."""
-    needed = set(ORDER[:3])
+    needed = set(COLUMNS[:3])
     if options.columns:
         missing = [name for name in options.columns.values() if names.count(name) != 1]
         if missing or not needed <= set(options.columns):
@@ -360,10 +359,10 @@ def _chosen_names(
         return [ours.get(name) for name in names]
     order = _names(names)
     rest = {name for name in order if name.lower() not in BESIDE}
-    if len(set(order)) != len(order) or not needed <= rest <= COLUMNS.keys():
+    if len(set(order)) != len(order) or not needed <= rest <= ALIASES.keys():
         expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
         raise text.fault("bad column names", number, ",".join(names), expected)
-    return [name if name in ORDER else None for name in order]
+    return [name if name in COLUMNS else None for name in order]
 
 
 TABLE = Dialect(

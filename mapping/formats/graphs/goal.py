@@ -12,7 +12,7 @@ from ...comm_graph import MAX_TASKS, sum_edges
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source, Text, whole
-from .build import GraphOptions
+from .build import GraphOptions, topological_order
 
 HEAD = re.compile(r"num_ranks\s+([0-9]+)")
 RANK = re.compile(r"rank\s+([0-9]+)\s*\{?")
@@ -140,26 +140,14 @@ def _match(text: Text, tasks: list[_Task], ends: list[tuple[int, int]]) -> None:
 
 def _set_rounds(text: Text, tasks: list[_Task]) -> None:
     """Number the rounds from 1: a send comes one after the latest message that it waits for."""
-    after: list[list[int]] = [[] for _ in tasks]
-    waits = [len(task.before) for task in tasks]
-    for i, task in enumerate(tasks):
-        for other in task.before:
-            after[other].append(i)
-    ready = deque(i for i, count in enumerate(waits) if not count)
-    done = 0
-    while ready:
-        i = ready.popleft()
-        done += 1
+    order = topological_order([task.before for task in tasks])
+    if len(order) < len(tasks):
+        first = min({*range(len(tasks))} - {*order})
+        raise text.fault("operations wait for each other", tasks[first].line)
+    for task in map(tasks.__getitem__, order):
         # What waits for a send, or for its receive, falls into the next round.
-        tasks[i].round += tasks[i].kind == "send"
-        for other in after[i]:
-            tasks[other].round = max(tasks[other].round, tasks[i].round)
-            waits[other] -= 1
-            if not waits[other]:
-                ready.append(other)
-    if done < len(tasks):
-        line = next(task.line for task, count in zip(tasks, waits, strict=True) if count)
-        raise text.fault("operations wait for each other", line)
+        latest = max((tasks[other].round for other in task.before), default=0)
+        task.round = latest + (task.kind == "send")
 
 
 DIALECT = Dialect(

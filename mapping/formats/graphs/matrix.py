@@ -17,13 +17,13 @@ from toruscast.errors import InputError
 from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
 from toruscast.wording import counted
 
-from ...comm_graph import MAX_TASKS, CommGraph
+from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from .. import source as files
 from .._rows import Column, read_table, row_of
 from ..dialect import Dialect
 from ..source import LINES, NUMBER, Source, Text, at_file, cells, fields, whole
-from .build import Array, GraphOptions, Told, graph_of, write_rows
-from .edges import EDGE_COLUMNS, is_edge_list, names_of, stated
+from .build import Array, GraphOptions, Stated, graph_of, write_rows
+from .edges import EDGE_WIDTHS, is_edge_list, names_of, stated
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
@@ -65,13 +65,13 @@ def is_matrix(source: Source) -> bool:
     """
     if not _starts_like_one(source) or is_labelled(source):
         return False
-    if len(source.fields) > max(EDGE_COLUMNS):
+    if len(source.fields) > max(EDGE_WIDTHS):
         widths = {len(fields(line)) for _, line in source.lines}
         return len(source.lines) in (len(source.fields), LINES) or len(widths) > 1
     width = len(source.fields)
     if not width == len(source.lines) < LINES:
         return False
-    if width not in EDGE_COLUMNS:
+    if width not in EDGE_WIDTHS:
         # A single number is a matrix of one task as well as the number of tasks or a node.
         return width > 1
     try:
@@ -81,12 +81,12 @@ def is_matrix(source: Source) -> bool:
         _dense(source.text)
     except InputError:
         return False
-    return above == Told() or not is_edge_list(source)
+    return above == Stated() or not is_edge_list(source)
 
 
 def _is_wide(source: Source) -> bool:
     """Whether there are more numbers on a line than an edge has."""
-    return _starts_like_one(source) and len(source.fields) > max(EDGE_COLUMNS)
+    return _starts_like_one(source) and len(source.fields) > max(EDGE_WIDTHS)
 
 
 def _starts_like_one(source: Source) -> bool:
@@ -243,7 +243,7 @@ def write(comm: CommGraph, path: Path) -> None:
             file.write(" ".join(values) + "\n")
 
 
-_OURS = {"n_tasks", "src", "dst", "nbytes", "n_messages"}
+_OURS = {"n_tasks", *COLUMNS}
 
 
 def is_npz(source: Source) -> bool:
@@ -270,7 +270,7 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
             )
         grid = tuple(_whole(source.path, arrays, "grid").tolist()) if "grid" in arrays else ()
         n_tasks = options.agree(_single(source.path, arrays, "n_tasks"), source.path) or 0
-        columns = [arrays[key] for key in ("src", "dst", "nbytes", "n_messages")]
+        columns = [arrays[key] for key in COLUMNS]
         return options.graph(n_tasks, *columns, grid=grid or None)
 
 
@@ -282,7 +282,7 @@ def write_npz(comm: CommGraph, path: Path) -> None:
             file,
             n_tasks=np.int64(comm.n_tasks),
             grid=np.array(comm.grid or (), dtype=np.int64),
-            **{f: getattr(comm, f) for f in ("src", "dst", "nbytes", "n_messages")},
+            **{f: getattr(comm, f) for f in COLUMNS},
         )
 
 
@@ -292,12 +292,8 @@ def _sparse(path: str | os.PathLike[str], arrays: dict[str, Array]) -> Entries:
     kind = word[0].decode(errors="replace") if word and isinstance(word[0], bytes) else str(*word)
     needed = {"coo": ("row", "col"), "csr": ("indices", "indptr"), "csc": ("indices", "indptr")}
     if kind not in needed or not set(needed[kind]) <= arrays.keys():
-        raise InputError(
-            "sparse format not supported",
-            file=path,
-            found=kind,
-            expected="coo, csr or csc with all their arrays",
-        )
+        expected = "coo, csr or csc with all their arrays"
+        raise InputError("sparse format not supported", file=path, found=kind, expected=expected)
     shape = _whole(path, arrays, "shape").tolist()
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
         raise InputError("matrix is not square", file=path, found=shape)
@@ -310,11 +306,10 @@ def _sparse(path: str | os.PathLike[str], arrays: dict[str, Array]) -> Entries:
         if not bounds or (second[1:] < second[:-1]).any():
             raise InputError("damaged .npz file", file=path, found="bad indptr")
         first, second = np.repeat(np.arange(size), np.diff(second)), first
-    if kind == "csc":
-        first, second = second, first
     if not first.size == second.size == values.size:
         raise InputError("damaged .npz file", file=path, found="arrays differ in length")
-    return size, (first, second, values.astype(np.float64))
+    ends = (second, first) if kind == "csc" else (first, second)
+    return size, (*ends, values.astype(np.float64))
 
 
 def _whole(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> Array:
@@ -380,7 +375,7 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     options.agree(rows, text.file)
     values = {"src": src, "dst": dst, "nbytes": nbytes}
     bare = GraphOptions(options.name, duplicates=options.duplicates)
-    graph = graph_of(table, values, Told(rows), bare)
+    graph = graph_of(table, values, Stated(rows), bare)
     if match[2].lower() == b"general":
         return graph
     other = graph.src != graph.dst

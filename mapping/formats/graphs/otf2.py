@@ -11,11 +11,12 @@ from typing import Any
 
 from toruscast.errors import InputError
 
+from ...collectives.schedule import collective_named
 from ...trace.library_rules import COLLECTIVES
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source, at_file
-from ._collectives import RankActions, collective_of
+from ._collectives import RankActions
 from .build import GraphOptions
 
 MAGIC = b"\x03BOTF2"
@@ -116,8 +117,8 @@ def _collective(event: Any) -> str:
     word = _word(event.collective_op)
     if word in SILENT:
         return ""
-    collective = collective_of(word)
-    if collective is None:
+    collective = collective_named(word)
+    if collective not in COLLECTIVES:
         raise InputError(
             "collective of no known algorithm",
             found=word,

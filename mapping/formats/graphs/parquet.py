@@ -18,13 +18,12 @@ from toruscast.memory import available
 from toruscast.validation import real_number, whole_array, whole_number
 from toruscast.wording import counted
 
-from ...comm_graph import MAX_TASKS, CommGraph, GraphStream
+from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph, GraphStream
 from ..dialect import Dialect
 from ..source import Progress, Source, at_file, check_path, label
 from .build import AnyPath, GraphOptions
 from .edges import names_of
 
-FIELDS = ("src", "dst", "nbytes", "n_messages")
 # Bytes an edge at most while a graph is read and looked at (docs/guide/large-graphs.md).
 HELD_BYTES = 160
 
@@ -37,12 +36,12 @@ def is_parquet(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
     options.only(source.path, "columns")
-    with damage_told(source.path):
+    with as_damaged(source.path):
         values, told = _columns(source, options)
-        count, grid = told_by(told)
+        count, grid = stated_in(told)
         n_tasks = options.agree(count or None, source.path)
     with at_file(source.path):
-        src, dst = (whole_array(values[name], name) for name in FIELDS[:2])
+        src, dst = (whole_array(values[name], name) for name in COLUMNS[:2])
         if not n_tasks:
             n_tasks = min(int(max(src.max(initial=0), dst.max(initial=0))) + 1, MAX_TASKS)
         return options.graph(
@@ -68,11 +67,10 @@ def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dic
 def check_memory(n_edges: int, path: AnyPath) -> None:
     """Raise unless a graph of so many edges can be held in the memory that is left."""
     if n_edges * HELD_BYTES > (left := available()):
+        found = f"{n_edges:,} edges, {n_edges * HELD_BYTES / 1e9:.3g} GB"
+        expected = f"at most {left / 1e9:.3g} GB; 'toruscast features' reads it in pieces"
         raise InputError(
-            "graph too large for the memory that is left",
-            file=path,
-            found=f"{n_edges:,} edges, {n_edges * HELD_BYTES / 1e9:.3g} GB",
-            expected=f"at most {left / 1e9:.3g} GB; 'toruscast features' reads it in pieces",
+            "graph too large for the memory that is left", file=path, found=found, expected=expected
         )
 
 
@@ -83,7 +81,7 @@ def numbers(column: Any, name: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def told_by(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...] | None]:
+def stated_in(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...] | None]:
     """Return the number of tasks, 0 if it is not told, and their grid."""
     told = metadata or {}
     sizes = told.get(b"grid", b"").decode()
@@ -92,7 +90,7 @@ def told_by(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...
 
 
 @contextmanager
-def damage_told(path: AnyPath) -> Iterator[None]:
+def as_damaged(path: AnyPath) -> Iterator[None]:
     """Say of any error but ours that the file is damaged; name the file in ours."""
     with at_file(path):
         try:
@@ -111,7 +109,7 @@ def write(comm: CommGraph, path: Path) -> None:
     from pyarrow import parquet
 
     grid = "x".join(map(str, comm.grid or ()))
-    table = pa.table({name: getattr(comm, name) for name in FIELDS})
+    table = pa.table({name: getattr(comm, name) for name in COLUMNS})
     about = {"n_tasks": str(comm.n_tasks), "grid": grid}
     parquet.write_table(table.replace_schema_metadata(about), path)
 
@@ -186,9 +184,9 @@ def stream_comm(
     # Workers elsewhere may have another working directory.
     path = Path(path).resolve()
     factor = real_number(factor, "factor", 0)
-    with damage_told(path):
+    with as_damaged(path):
         file = _opened(path)
-        told, grid = told_by(file.schema_arrow.metadata)
+        told, grid = stated_in(file.schema_arrow.metadata)
         wanted = names_of(file.schema_arrow.names, columns or {}, path)
         n_rows = file.metadata.num_rows
     read = partial(_pieces, path, _stamp(path), wanted, factor)
@@ -221,7 +219,7 @@ def n_rows(path: AnyPath) -> int:
     with Path(path).open("rb") as file:
         if file.read(4) != b"PAR1":
             return 0
-    with damage_told(path):
+    with as_damaged(path):
         return int(_opened(path).metadata.num_rows)
 
 
@@ -245,7 +243,7 @@ def _pieces(
     n_tasks: int,
 ) -> Iterator[CommGraph]:
     """Give the edges of some tasks in a row, again and again."""
-    with damage_told(path):
+    with as_damaged(path):
         held: list[list[NDArray[Any]]] = []
         for batch in _opened(path).iter_batches(_PIECE, columns=list(wanted.values())):
             if not batch.num_rows:
@@ -275,19 +273,15 @@ def _check_order(src: NDArray[np.int64], before: np.int64) -> None:
     src = np.concatenate([[before], src])
     after = np.flatnonzero(src[1:] < src[:-1])
     if after.size:
-        raise InputError(
-            "edges are not sorted by source",
-            found=f"task {src[after[0] + 1]} after task {src[after[0]]}",
-            expected="a sorted table: so many edges are read in pieces, all of a task in one",
-        )
+        found = f"task {src[after[0] + 1]} after task {src[after[0]]}"
+        expected = "a sorted table: so many edges are read in pieces, all of a task in one"
+        raise InputError("edges are not sorted by source", found=found, expected=expected)
 
 
 def _check_task(parts: list[list[NDArray[Any]]]) -> None:
     """Raise if the edges of one task are too many to be held."""
     n_edges = sum(part[0].size for part in parts)
     if n_edges > _MOST_OF_A_TASK:
-        raise InputError(
-            f"too many edges of task {parts[0][0][0]}",
-            found=f"{n_edges:,} and more",
-            expected=f"at most {_MOST_OF_A_TASK:,} in a table that is read in pieces",
-        )
+        found = f"{n_edges:,} and more"
+        expected = f"at most {_MOST_OF_A_TASK:,} in a table that is read in pieces"
+        raise InputError(f"too many edges of task {parts[0][0][0]}", found=found, expected=expected)

@@ -1,10 +1,12 @@
-"""Graphs whose edges have no direction, as METIS, KaHIP and Zoltan take them.
+"""Graphs whose edges have no direction, as METIS, KaHIP and Scotch take them.
 
-The manual of METIS 5.1 (section 4.1) says what a file means.
+The manual of METIS 5.1 (section 4.1) says what a file means, and Scotch's graph_io.c (graphLoad,
+graphLoad2): with labels both the vertices and the ends of edges are labels.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from itertools import dropwhile
@@ -29,6 +31,8 @@ CODES = {
     for text in ("0", "1", "10", "11", "100", "101", "110", "111")
     for code in (text, text.zfill(3), text.zfill(2))
 }
+# Scotch: vertex labels, edge loads, vertex loads.
+_SCOTCH_FLAGS = re.compile(r"[01]{1,3}")
 # Vertices and arcs.
 Head = tuple[int, int]
 
@@ -249,4 +253,101 @@ says so. Each edge goes both ways, with its weight as bytes (1 without weights);
 of vertices are not used. Written weights are whole: where the two directions differ, their mean.
 """,
     example="% a ring of four\n4 4 001\n2 10 4 40\n1 10 3 20\n2 20 4 30\n1 40 3 30\n",
+)
+
+
+def is_scotch(source: Source) -> bool:
+    """Whether the file has a version 0 and two lines of two numbers, the last of which is flags."""
+    head = [line.split() for line in source.raw_lines[:3]]
+    return (
+        [len(words) for words in head] == [1, 2, 2]
+        and head[0] == ["0"]
+        and all(word.isdigit() for word in head[1] + head[2])
+        and head[2][0] in ("0", "1")
+        and bool(_SCOTCH_FLAGS.fullmatch(head[2][1]))
+    )
+
+
+def _scotch_rows(text: Text) -> tuple[Head, Iterable[Row]]:
+    rows = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
+    if len(rows) < 3 or [len(words) for _, words in rows[:3]] != [1, 2, 2]:
+        raise text.fault("bad head of a Scotch graph", 1, None, "version, sizes, base and flags")
+    (_, _), (number, sizes), (line_of, base_flags) = rows[:3]
+    n, arcs = (
+        whole(text, number, what, size)
+        for what, size in zip(("vertex count", "arc count"), sizes, strict=True)
+    )
+    base = whole(text, line_of, "base", base_flags[0], 1)
+    if not _SCOTCH_FLAGS.fullmatch(base_flags[1]):
+        raise text.fault("bad flags", line_of, base_flags[1], "000 to 111")
+    labels, loads, weights = (flag == "1" for flag in base_flags[1].zfill(3))
+    if len(rows) - 3 != n:
+        raise text.fault("wrong number of vertices", None, len(rows) - 3, f"{n} lines, one each")
+    task = _scotch_labels(text, rows[3:]) if labels else {base + v: v for v in range(n)}
+
+    def vertices() -> Iterable[Row]:
+        for place, (number, words) in enumerate(rows[3:]):
+            values = [whole(text, number, "entry", word) for word in words]
+            before, step = labels + weights, 1 + loads
+            degree = values[before] if len(values) > before else -1
+            if len(values) != before + 1 + degree * step:
+                expected = f"degree {degree}, so {before + 1 + degree * step}"
+                found = f"{len(values)} numbers"
+                raise text.fault(
+                    "line of a vertex at odds with its degree", number, found, expected
+                )
+            ends = values[before + step :: step]
+            for end in ends:
+                if end not in task:
+                    known = f"one of the {n} labels" if labels else f"{base} to {n + base - 1}"
+                    raise text.fault("neighbour out of range", number, end, known)
+            given = values[before + 1 :: 2] if loads else [1] * len(ends)
+            vertex = task[values[0]] if labels else place
+            yield number, vertex, [task[end] for end in ends], given
+
+    return (n, arcs), vertices()
+
+
+def _scotch_labels(text: Text, rows: list[tuple[int, list[str]]]) -> dict[int, int]:
+    """The task of each label: labels number the vertices from 0 or 1, in any order."""
+    task: dict[int, int] = {}
+    for number, words in rows:
+        label = whole(text, number, "vertex label", words[0])
+        if label in task:
+            raise text.fault("vertex label stands twice", number, label)
+        task[label] = label
+    least = min(task, default=0)
+    for number, words in rows:
+        if least > 1 or int(words[0]) >= least + len(rows):
+            expected = f"0 to {len(rows) - 1}, or 1 to {len(rows)}, each once"
+            raise text.fault("vertex label out of range", number, words[0], expected)
+    return {label: label - least for label in task}
+
+
+def write_scotch(comm: CommGraph, path: Path) -> None:
+    """Write edge loads; of directions that differ, the mean."""
+    arcs, rows = mean_directions(comm)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"0\n{comm.n_tasks} {arcs}\n0 010\n")
+        file.writelines(
+            " ".join([str(len(row)), *(f"{w} {d}" for d, w in row)]) + "\n" for row in rows
+        )
+
+
+SCOTCH = Dialect(
+    name="scotch",
+    holds="graph",
+    title="graph of Scotch",
+    recognise=is_scotch,
+    read=undirected_reader(_scotch_rows),
+    write=write_scotch,
+    suffixes=(".grf",),
+    documentation="""
+The version 0, vertices and arcs, base (0 or 1) and flags, then a line for each vertex: its label
+and load if the flags say so, its degree, then its neighbours, each behind its load if the flags say
+so. Each edge goes both ways, with its load as bytes (1 without loads). Labels say which task a
+vertex is, and number the neighbours. Written loads are whole: where the two directions differ,
+their mean.
+""",
+    example="0\n4 8\n0 010\n2 10 1 40 3\n2 10 0 20 2\n2 20 1 30 3\n2 40 0 30 2\n",
 )

@@ -69,7 +69,7 @@ def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
             _add_lines(read_text(file), traffic, rank)
         if traffic.largest >= size:
             prefix = files[0].name.removesuffix(".gz").removesuffix(".0.prof")
-            _missing(Path(source.path), prefix, size, size)
+            _raise_missing(Path(source.path), prefix, size, size)
     if options.n_tasks is not None and options.n_tasks < size:
         expected = f"at most {options.n_tasks}"
         raise InputError("too many ranks", file=source.path, found=size, expected=expected)
@@ -108,7 +108,7 @@ def rank_files(path: Path) -> dict[int, Path]:
         files[rank] = place
     for rank in range(found[-1][1]):
         if rank not in files:
-            _missing(path, found[0][0], rank, len(files))
+            _raise_missing(path, found[0][0], rank, len(files))
     return files
 
 
@@ -149,13 +149,10 @@ def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
     traffic.n_files += opened
 
 
-def _missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
-    raise InputError(
-        "monitoring file of a rank missing",
-        file=path,
-        found=counted(n_files, "file"),
-        expected=f"{prefix}.{rank}.prof",
-    )
+def _raise_missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
+    found = counted(n_files, "file")
+    expected = f"{prefix}.{rank}.prof"
+    raise InputError("monitoring file of a rank missing", file=path, found=found, expected=expected)
 
 
 OPEN_MPI = Dialect(
@@ -216,7 +213,7 @@ def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     amounts = np.stack([total.nbytes, total.n_messages])
     if booked.any():
         if options.include == "all":
-            _tell(source, booked)
+            _warn_of_rooted(source, booked)
         amounts = {
             "all": amounts,
             "point_to_point": amounts - booked,
@@ -252,7 +249,7 @@ def booked_at_root(comm: CommGraph) -> NDArray[np.float64]:
     return booked
 
 
-def _tell(source: Source, booked: NDArray[np.float64]) -> None:
+def _warn_of_rooted(source: Source, booked: NDArray[np.float64]) -> None:
     warnings.warn(
         f"{source.path}: {booked[0].sum():.15g} bytes between task 0 and all others look like "
         'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
@@ -407,13 +404,8 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     size, left_out = 0, 0.0
     for task in _root(text).iter("task"):
         rank = _whole_of(text, task, "mpi_rank")
-        size = max(
-            size,
-            rank + 1,
-            int(task.get("mpi_size", "0").strip() or 0)
-            if _WHOLE.fullmatch(task.get("mpi_size", "0").strip())
-            else 0,
-        )
+        said = task.get("mpi_size", "").strip()
+        size = max(size, rank + 1, int(said) if _WHOLE.fullmatch(said) else 0)
         for entry in task.iter("hent"):
             call = entry.get("call", "")
             if SENDS.fullmatch(call):

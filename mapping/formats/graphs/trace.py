@@ -44,17 +44,8 @@ HEAD = np.dtype(
 )
 # Place of each is the number that the tracer gives it; a barrier sends nothing of note.
 OPERATIONS = (
-    "",
-    "",
-    "bcast",
-    "reduce",
-    "allreduce",
-    "gather",
-    "scatter",
-    "allgather",
-    "alltoall",
-    "reduce_scatter",
-    "reduce",
+    *("", "", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather"),
+    *("alltoall", "reduce_scatter", "reduce"),
 )
 INTERCOMMUNICATOR = 2
 MAX_RANKS = 2**20

@@ -14,7 +14,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.wording import counted
 
 from ...allocation import Hosts
-from ...task_mapping import MAX_SLOTS, TaskMapping
+from ...task_mapping import MAX_SLOTS, TaskMapping, cumcount
 from ...torus import Torus
 from .._rows import Table
 from ..source import Text, at_file, label, whole
@@ -106,7 +106,7 @@ def rows_of(
     return Table(text, 0, list(arrays), lines=np.array(at, dtype=np.int64)), arrays
 
 
-def within(table: Table, values: Whole, name: str, size: int) -> None:
+def check_range(table: Table, values: Whole, name: str, size: int) -> None:
     """Raise, naming the line, unless all values are from 0 to size - 1."""
     bad = np.flatnonzero((values < 0) | (values >= size))
     if bad.size:
@@ -117,7 +117,7 @@ def within(table: Table, values: Whole, name: str, size: int) -> None:
         raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
-def by_task(table: Table, task: Whole) -> Whole:
+def rows_by_task(table: Table, task: Whole) -> Whole:
     """Find the row of each task, where every task from 0 on must stand once."""
     order = np.argsort(task, kind="stable")
     twice = np.flatnonzero(np.diff(task[order]) == 0)
@@ -144,15 +144,15 @@ def mapping_of(
     name: str | None = None,
 ) -> TaskMapping:
     """Build the mapping of a table's rows, in the order of the tasks if those stand beside."""
-    within(table, node, "node", options.torus.n_nodes)
+    check_range(table, node, "node", options.torus.n_nodes)
     capacity = options.capacity
     if slot is not None:
-        within(table, slot, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
+        check_range(table, slot, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
         _each_place_once(table, node, slot)
     elif capacity is not None:
         _not_overfull(table, node, capacity)
     if task is not None:
-        order = by_task(table, task)
+        order = rows_by_task(table, task)
         node, slot = node[order], None if slot is None else slot[order]
     kept = first_tasks(table.text.file, node.size, options)
     node, slot = node[:kept], None if slot is None else slot[:kept]
@@ -188,7 +188,7 @@ def place_of(text: Text, line: int, parts: Sequence[str], options: MappingOption
     return int(torus.node(place))
 
 
-def placed(
+def mapping_on_hosts(
     text: Text,
     options: MappingOptions,
     at: Sequence[int] | Whole,
@@ -255,11 +255,9 @@ def _each_place_once(table: Table, node: Whole, slot: Whole) -> None:
 
 
 def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
-    by_node = np.argsort(node, kind="stable")
-    start = np.searchsorted(node[by_node], node[by_node])
-    late = np.flatnonzero(np.arange(node.size) - start >= capacity)
+    late = np.flatnonzero(cumcount(node) >= capacity)
     if late.size:
-        row = int(by_node[late].min())
+        row = int(late[0])
         found = f"task number {capacity + 1} on node {node[row]}"
         expected = f"at most {counted(capacity, 'task')} a node"
         raise table.fault(row, "node overfull", found, expected)
@@ -269,10 +267,9 @@ def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole
     """Slots of tasks on hosts by rank; None where each node has one host, so that they are so."""
     if options.hosts is None or options.hosts.most == 1:
         return None
-    by = np.lexsort((np.arange(place.size) if task is None else task, place))
-    ordered = place[by]
+    by = np.arange(place.size) if task is None else np.argsort(task, kind="stable")
     rank = np.empty_like(place)
-    rank[by] = np.arange(place.size) - np.searchsorted(ordered, ordered)
+    rank[by] = cumcount(place[by])
     share = max(int(rank.max(initial=0)) + 1, options.tasks_of_host(0))
     slots: Whole = rank + share * options.hosts.index[place]
     return slots

@@ -1,8 +1,9 @@
-"""Devices of machine-learning frameworks: lists, numbers and shardings, a task on each device.
+"""Devices of machine-learning frameworks: lists, numbers, shardings, bindings of ranks to them.
 
 Patterns: `print(jax.devices())` of JAX 0.4 to 0.8 on TPU v4 to v6e; the attributes of XLA's device
 descriptions as Python prints them; shardings of HLO (`xla/hlo/ir/hlo_sharding.cc`, both forms of
-its device lists) and meshes of Shardy.
+its device lists) and meshes of Shardy; `tests/tt_metal/distributed/config/*_rank_bindings.yaml` of
+tt-metal, November 2025, and older ones.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+
 from ...mesh.devices import Devices, devices_at, nodes_at, usual_devices
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
+from ..graphs.hlo import counted_along
 from ..source import Source, Text
-from .build import MappingOptions, Target, mapping_of, placed, rows_of, write_lines
+from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of, write_lines
 from .orders import BLOCKS, may_be_ids
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
@@ -36,9 +40,6 @@ IDS = re.compile(
 )
 FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MOST = 2**22
-# Devices that a line may claim without naming them.
-MOST_CLAIMED = 2**20
-_NUMBER = re.compile(r"[0-9]{1,9}")
 # A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
 SHARDING = re.compile(
     r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
@@ -190,14 +191,9 @@ def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
         constants = {"True": "true", "False": "false", "None": "null"}
         words = re.sub(r"\b(True|False|None)\b", lambda match: constants[match[1]], words)
     content = text.json(words)
-    flat: list[Any] = []
-    waiting = [content]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, list):
-            waiting.extend(reversed(item))
-        else:
-            flat.append(item)
+    flat: list[Any] = content if isinstance(content, list) else [content]
+    while any(isinstance(item, list) for item in flat):
+        flat = [x for item in flat for x in (item if isinstance(item, list) else [item])]
     if len(flat) > MOST or not all(isinstance(item, dict) for item in flat):
         raise text.fault("bad device list", 1, None, 'objects such as {"id": 0, "coords": [0, 0]}')
     return [(1, item) for item in flat]
@@ -266,14 +262,12 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
         sizes, over, turned, listed_ids = match.groups()
     shape = _whole_numbers(sizes)
     if listed_ids is None:
-        axes = _whole_numbers(over or sizes)
-        order = _whole_numbers(turned) if turned else list(range(len(axes)))
-        if sorted(order) != list(range(len(axes))):
-            raise text.fault("bad order of axes", number, f"T({turned})", f"0 to {len(axes) - 1}")
-        if not 0 < math.prod(axes) <= MOST_CLAIMED:
-            expected = f"1 to {MOST_CLAIMED}"
-            raise text.fault("too many devices", number, math.prod(axes), expected)
-        ids = np.arange(math.prod(axes)).reshape(axes).transpose(order).ravel()
+        axes = over or ",".join(map(str, shape))
+        counted = counted_along(axes, turned)
+        if counted is None:
+            expected = "each axis once, and at most 2^20 devices"
+            raise text.fault("bad order of axes, or too many devices", number, line[:60], expected)
+        ids = counted
     else:
         ids = np.array(_whole_numbers(listed_ids), dtype=np.int64)
     if ids.size != math.prod(shape):
@@ -293,7 +287,7 @@ def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> Task
     number, _ = text.first_line()
     table, (device,) = rows_of(text, [number] * ids.size, ids)
     if options.hosts is not None:
-        return placed(text, options, [number] * ids.size, list(map(str, ids.tolist())))
+        return mapping_on_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
     nodes, slots = device_nodes(options.torus, cores)
     if device.size and device.max() >= nodes.size:
@@ -306,7 +300,7 @@ def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> Task
 def _flat(text: Text, content: Any) -> list[int]:
     flat: list[Any] = content if isinstance(content, list) else [content]
     while any(isinstance(item, list) for item in flat):
-        if {type(item) for item in flat} != {list} or len({len(item) for item in flat}) != 1:
+        if {type(item) for item in flat} != {list} or len({*map(len, flat)}) != 1:
             raise text.fault("rows of different length", None, None, "an array of device numbers")
         flat = [x for item in flat for x in item]
     if not flat or len(flat) > MOST or not all(type(x) is int and 0 <= x < 2**31 for x in flat):
@@ -327,6 +321,98 @@ def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
         ids = number[mapping.node, mapping.slot if cores > 1 else 0]
     shaped = ids if target.shape is None else ids.reshape(target.shape)
     write_lines(path, json.dumps(shaped.tolist()) + "\n")
+
+
+_BINDINGS = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
+# An item begins with a hyphen, or in flow style with a brace that is no value of a key.
+_BINDING = re.compile(
+    r"((?:^\s*-|(?<=[\[,])|^)\s*\{|^\s*-(?=\s))"
+    r"|(?<![\w])(rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
+    r"(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^,}#\s]+)"
+)
+# The name of newer versions, and that of older ones.
+_VISIBLE = ("TT_VISIBLE_DEVICES", "TT_METAL_VISIBLE_DEVICES")
+
+
+def is_bindings(source: Source) -> bool:
+    """Whether a key names rank bindings."""
+    return any(_BINDINGS.match(line) for _, line in source.lines) and source.start[:1] not in b"{["
+
+
+def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping: the device of each rank where it sees one, else its host rank."""
+    text = source.text
+    at: list[int] = []
+    entries: list[dict[str, str]] = []
+    inside = False
+    raws = list(text.raw_lines())
+    for number, line in text.lines("#"):
+        raw = raws[number - 1]
+        if re.match(r"[\w\"']", raw):
+            inside = bool(_BINDINGS.match(line))
+            line = _BINDINGS.sub("", line)
+        if not inside:
+            continue
+        for item, key, value in _BINDING.findall(line):
+            if item:
+                at.append(number)
+                entries.append({})
+                continue
+            if not entries or key in entries[-1]:
+                raise text.fault("bad rank binding", number, line, "- rank: N, then its keys")
+            entries[-1][key] = value.strip("\"'")
+    if not entries:
+        raise text.fault("rank bindings without a rank")
+    ranks = [_whole_of(text, n, entry, "rank") for n, entry in zip(at, entries, strict=True)]
+    nodes = _bound(text, at, entries)
+    table, (rank, node) = rows_of(text, at, ranks, nodes)
+    return mapping_of(table, node, options, task=rank)
+
+
+def _whole_of(text: Text, line: int, entry: dict[str, str], key: str) -> int:
+    value = entry.get(key, "none")
+    if not re.fullmatch(r"[0-9]{1,9}", value):
+        raise text.fault(f"bad {key}", line, value, "a whole number")
+    return int(value)
+
+
+def _bound(text: Text, at: list[int], entries: list[dict[str, str]]) -> list[int]:
+    """The device of each rank, or else its host within the only mesh."""
+    expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
+    lines = list(zip(at, entries, strict=True))
+    for line, entry in lines:
+        if entry.get("mesh_id", "0") != entries[0].get("mesh_id", "0"):
+            raise text.fault("ranks of several meshes", line, entry.get("mesh_id"), expected)
+        other = {key for key in entry if key.endswith("VISIBLE_DEVICES")} - {*_VISIBLE}
+        if other:
+            raise text.fault("devices of another kind", line, min(other), _VISIBLE[0])
+        if len({entry[key] for key in _VISIBLE if key in entry}) > 1:
+            raise text.fault("devices differ", line, " and ".join(_VISIBLE), "one of them")
+    devices = [next((e[key] for key in _VISIBLE if key in e), "") for e in entries]
+    if all(re.fullmatch(r"[0-9]{1,9}", device) for device in devices):
+        if len({*devices}) < len(devices):
+            line = next(n for n, d in zip(at, devices, strict=True) if devices.count(d) > 1)
+            raise text.fault("two ranks on a device, or of two hosts", line, None, expected)
+        return list(map(int, devices))
+    if any("mesh_host_rank" not in entry for entry in entries) and len(entries) > 1:
+        line = next(n for n, entry in lines if "mesh_host_rank" not in entry)
+        raise text.fault("rank without one device and without a host", line, None, expected)
+    return [_whole_of(text, n, {"mesh_host_rank": "0", **e}, "mesh_host_rank") for n, e in lines]
+
+
+def write_bindings(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write a device for each rank."""
+    node, count = np.unique(mapping.node, return_counts=True)
+    if (count > 1).any():
+        found = f"{count.max()} tasks on node {node[count.argmax()]}"
+        raise InputError("tt-run gives a device to one rank", found=found, expected="1 a node")
+    lines = [
+        f"  - rank: {rank}\n    mesh_id: 0\n    mesh_host_rank: {rank}\n    env_overrides:\n"
+        f'      TT_VISIBLE_DEVICES: "{node}"\n'
+        for rank, node in enumerate(mapping.node.tolist())
+    ]
+    tail = 'mesh_graph_desc_path: "mesh_graph_descriptor.textproto"\n'
+    write_lines(path, "rank_bindings:\n" + "".join(lines) + tail)
 
 
 DIALECTS = (
@@ -380,5 +466,30 @@ Shardy, `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`: the first task runs on the f
 Numbers are those of `device-ids`.
 """,
         example="{devices=[2,2]<=[2,2]T(1,0)}\n",
+    ),
+    Dialect(
+        name="tt-rank-bindings",
+        holds="mapping",
+        title="rank bindings of Tenstorrent's tt-run",
+        recognise=is_bindings,
+        read=read_bindings,
+        write=write_bindings,
+        suffixes=(".yaml", ".yml"),
+        documentation="""
+The list `rank_bindings`. Where each rank sees one device (`TT_VISIBLE_DEVICES`, or its older name
+`TT_METAL_VISIBLE_DEVICES`), that is its node; else a node is a host, `mesh_host_rank`. Ranks of
+several meshes are refused, for nothing says where the meshes stand. The writer gives each rank a
+device; set the path of the mesh's descriptor by hand.
+""",
+        example="""rank_bindings:
+  - rank: 0
+    mesh_id: 0
+    mesh_host_rank: 1
+  - rank: 1
+    mesh_id: 0
+    mesh_host_rank: 0
+mesh_graph_desc_path: "mesh.textproto"
+""",
+        advice="tt-run --rank-binding {file} ./app",
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import NUMBER, WHOLE, Source, Text, fields, spans, whole
-from .build import MappingOptions, Target, placed, write_lines
+from .build import MappingOptions, Target, mapping_on_hosts, write_lines
 from .table import axes_in, known_columns, split_names
 
 MOST = 2**20
@@ -102,24 +103,24 @@ def compress(names: Sequence[str]) -> str:
     'n[07-09],login,n3,n3'
     """
     parts: list[str] = []
-    at = 0
-    while at < len(names):
-        match = re.fullmatch(r"(.*?)(\d{1,9})", names[at], re.S)
-        until = at + 1
-        if match is not None:
-            stem, digits = match[1], match[2]
-            while until < len(names):
-                following = f"{int(digits) + until - at:0{len(digits)}d}"
-                if len(following) != len(digits) or names[until] != stem + following:
-                    break
-                until += 1
-        if match is not None and until > at + 1:
-            last = f"{int(match[2]) + until - at - 1:0{len(match[2])}d}"
-            parts.append(f"{match[1]}[{match[2]}-{last}]")
-        else:
-            parts.append(names[at])
-        at = until
+    for _, several in groupby(enumerate(names), lambda item: _series(*item)):
+        run = [name for _, name in several]
+        stem, digits = _split_number(run[0])
+        last = _split_number(run[-1])[1]
+        parts.append(run[0] if len(run) == 1 else f"{stem}[{digits}-{last}]")
     return ",".join(parts)
+
+
+def _split_number(name: str) -> tuple[str, str]:
+    """A name without the digits at its end, and these."""
+    stem = re.sub(r"\d{1,9}\Z", "", name)
+    return stem, name[len(stem) :]
+
+
+def _series(place: int, name: str) -> tuple[str, int, int | str]:
+    """Equal for neighbours in a list that count upwards."""
+    stem, digits = _split_number(name)
+    return stem, len(digits), int(digits) - place if digits else place
 
 
 def is_hostfile(source: Source) -> bool:
@@ -155,12 +156,12 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
             raise text.fault("too many slots", number, match[0], f"at most {MOST}")
         names += [match[1]] * count
         at += [number] * count
-    return placed(text, options, at, names)
+    return mapping_on_hosts(text, options, at, names)
 
 
 def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of a list of hosts with ranges: a host for each task."""
-    return placed(source.text, options, *_listed(source.text, MOST))
+    return mapping_on_hosts(source.text, options, *_listed(source.text, MOST))
 
 
 def _listed(text: Text, most: int) -> tuple[list[int], list[str]]:
@@ -196,7 +197,7 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
             tasks += range(first, last + 1)
         names += [match[1]] * (len(tasks) - len(names))
         at += [number] * (len(tasks) - len(at))
-    return placed(text, options, at, names, task=tasks)
+    return mapping_on_hosts(text, options, at, names, task=tasks)
 
 
 def write_hostfile(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -236,7 +237,7 @@ def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     hosts_of_node = 1 if options.hosts is None else options.hosts.most
     fits = options.capacity is None or share * hosts_of_node <= options.capacity
     given = slots if once and fits and min(slots, default=-1) >= 0 else None
-    return placed(text, options, at, hosts, task=ranks, slot=given)
+    return mapping_on_hosts(text, options, at, hosts, task=ranks, slot=given)
 
 
 def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -265,7 +266,7 @@ def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
     hosts: list[Any] = [match[3] for _, match in rows]
     if all(WHOLE.fullmatch(host) and len(host) < 10 for host in hosts):
         hosts = list(map(int, hosts))
-    return placed(source.text, options, at, hosts, task=ranks)
+    return mapping_on_hosts(source.text, options, at, hosts, task=ranks)
 
 
 DIALECTS = (

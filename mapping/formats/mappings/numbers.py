@@ -1,13 +1,15 @@
 """Places of tasks as bare numbers: nodes or coordinates, and several mappings in a file.
 
 Patterns: partitions of METIS 5.1 and KaHIP 3, TreeMatch 1.0; map files of Blue Gene/L, /P and /Q;
-vcoordfiles of Fujitsu's mpiexec on Fugaku; MapLib 2010.
+vcoordfiles of Fujitsu's mpiexec on Fugaku; MapLib 2010; what `gmap` of Scotch 7 writes;
+`coord_allocation.txt` and `node_id_indexing.txt` of SST-macro 14's `tests/test_configs`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +26,12 @@ from ..source import LINES, NUMBER, WHOLE, Source, Text, fields, label, whole
 from .build import (
     MappingOptions,
     Target,
+    check_range,
+    first_fastest,
     first_tasks,
     mapping_of,
     place_of,
     rows_of,
-    within,
     write_lines,
     write_rows,
 )
@@ -40,7 +43,7 @@ _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?
 
 def are_nodes(source: Source) -> bool:
     """Whether there is a whole number on each line, or all of them on one."""
-    if not source.fields or not all(WHOLE.fullmatch(part) for part in source.fields):
+    if not source.fields or not are_whole([source.fields]):
         return False
     if len(source.lines) == 1:
         return len(source.fields) == 1 or _single_line(source)
@@ -48,7 +51,7 @@ def are_nodes(source: Source) -> bool:
     if len(source.fields) != 1 or len(second) != 1:
         return False
     # Below their number the nodes are those of a file with a count.
-    return not fits_count(source) or _all_nodes(source)
+    return not has_count(source) or _all_nodes(source)
 
 
 def _single_line(source: Source) -> bool:
@@ -151,16 +154,52 @@ def write_nodes(mapping: TaskMapping, path: Path, target: Target) -> None:
     write_rows(path, "", np.asarray(mapping.node, dtype=np.int64)[:, None], " ")
 
 
-def fits_count(source: Source) -> bool:
-    """Whether the first line holds the number of those below it."""
-    if len(source.fields) != 1 or not WHOLE.fullmatch(source.fields[0]) or len(source.lines) < 2:
+def has_count(source: Source, width: int = 1, head: int = 1) -> bool:
+    """Whether the first of ``head`` numbers counts the lines below, of ``width`` numbers each."""
+    if len(source.fields) != head or len(source.lines) < 2 or len(source.fields[0]) > 9:
         return False
-    if any(len(fields(line)) != 1 for _, line in source.lines[1:3]) or len(source.fields[0]) > 9:
+    rows = [source.fields, *(fields(line) for _, line in source.lines[1:])]
+    if any(len(row) != width for row in rows[1:3]) or not are_whole(rows[:3]):
         return False
-    count = int(source.fields[0])
-    if len(source.lines) < LINES:
-        return len(source.lines) - 1 == count
-    return sum(1 for _ in source.stream.lines()) - 1 == count
+    several = len(source.lines) == LINES
+    n_lines = sum(1 for _ in source.stream.lines()) if several else len(source.lines)
+    return n_lines - 1 == int(source.fields[0])
+
+
+def are_whole(rows: Iterable[Iterable[str]]) -> bool:
+    """Whether rows hold whole numbers and nothing else."""
+    return all(WHOLE.fullmatch(word) for row in rows for word in row)
+
+
+def read_counted(source: Source, names: Sequence[str], what: str) -> Table:
+    """Return columns of whole numbers below a line that begins with how many rows there are."""
+    text = source.text
+    number, line = text.first_line()
+    count = whole(text, number, f"number of {what}", fields(line)[0])
+    table = read_table(text, [Column(name, whole=True) for name in names], skip=number)
+    if table.n_rows != count:
+        expected = f"{table.n_rows}, as many lines"
+        raise text.fault(f"wrong number of {what}", number, count, expected)
+    return table
+
+
+def read_numbered(source: Source, options: MappingOptions, names: Sequence[str]) -> TaskMapping:
+    """Return the mapping of nodes below their count, maybe beside their tasks.
+
+    The tool counts nodes with the first coordinate fastest.
+    """
+    table = read_counted(source, names, "tasks")
+    columns = dict(zip(names, table.columns, strict=True))
+    check_range(table, columns["node"], "node", options.torus.n_nodes)
+    node = first_fastest(options.torus)[columns["node"]]
+    return mapping_of(table, node, options, task=columns.get("task"))
+
+
+def write_numbered(mapping: TaskMapping, path: Path, target: Target, names: Sequence[str]) -> None:
+    """Write the count, then the columns of `read_numbered`."""
+    number = np.argsort(first_fastest(target.torus))[mapping.node]
+    rows = np.column_stack([np.arange(number.size), number])[:, -len(names) :]
+    write_rows(path, f"{number.size}\n", rows, "\t")
 
 
 def is_treematch(source: Source) -> bool:
@@ -236,7 +275,7 @@ NAMES = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 def is_coordinates(source: Source) -> bool:
     """Whether lines of whole numbers may be places; without a torus, of two to nine numbers."""
     width = len(source.fields)
-    if not source.has_numbers or not all(WHOLE.fullmatch(part) for part in source.fields):
+    if not source.has_numbers or not are_whole([source.fields]):
         return False
     if source.torus is None:
         widths = {len(fields(line)) for _, line in source.lines}
@@ -264,14 +303,14 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     number, line = text.first_line()
     parts = fields(line)
     if parts == ONE_DIMENSION and torus.ndim == 1:
-        columns = [Column("coordinate 0", whole=True), Column("slot", whole=True)]
+        columns = [Column(name, whole=True) for name in names_of_places(torus)]
         return at_coordinates(read_table(text, columns, skip=number), options)
     found = f"{counted(len(parts), 'column')}: {line[:50]}"
     wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
     expected = f"{wanted}, or names above them such as task,node"
     if len(parts) not in (torus.ndim, torus.ndim + 1) or len(parts) == 1:
         raise text.fault("columns of a mapping without names", number, found, expected)
-    names = [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"][: len(parts)]
+    names = names_of_places(torus)[: len(parts)]
     table = read_table(text, [Column(name, whole=True) for name in names])
     if _may_start_with_tasks(table, len(parts), options):
         if torus.ndim == 1:
@@ -284,11 +323,16 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     return at_coordinates(table, options)
 
 
+def names_of_places(torus: Torus) -> list[str]:
+    """What messages call the columns of coordinates and slot."""
+    return [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
+
+
 def at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
     """Build the mapping of columns of coordinates, and of slots where there is one more."""
     columns, torus = table.columns, options.torus
     for d, size in enumerate(torus.shape):
-        within(table, columns[d], f"coordinate {d}", size)
+        check_range(table, columns[d], f"coordinate {d}", size)
     node = torus.node(np.stack(columns[: torus.ndim], axis=1)).astype(np.int64)
     slot = columns[torus.ndim] if len(columns) > torus.ndim else None
     return mapping_of(table, node, options, slot=slot)
@@ -330,15 +374,9 @@ def is_vcoord(source: Source) -> bool:
 def read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``(x,y,z)``, of which one for each rank."""
     text = source.text
-    at: list[int] = []
-    nodes: list[int] = []
-    for number, line in text.lines("#"):
-        match = _VCOORD.fullmatch(line)
-        if match is None:
-            raise text.fault("bad coordinates", number, line, "(x,y,z)")
-        at.append(number)
-        nodes.append(place_of(text, number, [p.strip() for p in match[1].split(",")], options))
-    table, (node,) = rows_of(text, at, nodes)
+    places = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
+    nodes = [place_of(text, n, re.split(r"\s*,\s*", match[1]), options) for n, match in places]
+    table, (node,) = rows_of(text, [number for number, _ in places], nodes)
     return mapping_of(table, node, options)
 
 
@@ -346,10 +384,9 @@ def write_vcoord(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the coordinates of each rank."""
     torus = target.torus
     if torus.ndim > MOST_VCOORD:
+        expected = "a torus of one to three dimensions, as the job asks for it"
         raise InputError(
-            "a vcoordfile has the job's own coordinates",
-            found=str(torus),
-            expected="a torus of one to three dimensions, as the job asks for it",
+            "a vcoordfile has the job's own coordinates", found=str(torus), expected=expected
         )
     places = torus.coords[mapping.node].tolist()
     write_lines(path, "".join(f"({','.join(map(str, place))})\n" for place in places))
@@ -434,4 +471,87 @@ A title, a line of names that ends in `process_ids`, then on each line D coordin
 tasks there, and the tasks. The title is the mapping's name.
 """,
     example="scan\nx_coord y_coord number process_id(s)\n0 1 2 0 1\n1 1 1 2\n",
+)
+
+
+def is_sst_coordinates(source: Source) -> bool:
+    """Whether a count and a number of dimensions stand above so many lines of so many numbers."""
+    if len(source.fields) != 2 or not are_whole([source.fields]) or "," in source.lines[0][1]:
+        return False
+    count, width = (int(word[:9]) for word in source.fields)
+    if source.torus is not None and source.torus.ndim == 1 and width != 1:
+        # Lines of coordinate and slot.
+        return False
+    if source.n_tasks is not None and source.n_tasks > count and is_coordinates(source):
+        return False
+    return has_count(source, width, head=2)
+
+
+def _may_be_first_place(source: Source) -> bool:
+    """Whether the first line of SST-macro's may be a place as well."""
+    if not is_coordinates(source) or source.n_tasks == int(source.fields[0]):
+        return False
+    sizes = (2**30, 2**30) if source.torus is None else source.torus.shape
+    return len(sizes) == 1 or all(int(c) < k for c, k in zip(source.fields, sizes, strict=False))
+
+
+def read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of coordinates, and maybe a node of the switch, below their count."""
+    text, torus = source.text, options.torus
+    number, line = text.first_line()
+    parts = fields(line)
+    if len(parts) != 2:
+        expected = "a number of nodes and one of dimensions"
+        raise text.fault("count of coordinates missing", number, line[:60], expected)
+    width = whole(text, number, "number of dimensions", parts[1])
+    if width not in (torus.ndim, torus.ndim + 1):
+        nodes = counted(whole(text, number, "number of nodes", parts[0]), "node")
+        found = f"{line}, {nodes} in {counted(width, 'dimension')}"
+        expected = f"{torus.ndim} dimensions, on {torus}"
+        raise text.fault("wrong number of dimensions", number, found, expected)
+    return at_coordinates(read_counted(source, names_of_places(torus)[:width], "nodes"), options)
+
+
+SST_COORDINATES = Dialect(
+    name="sst-coordinates",
+    holds="mapping",
+    title="SST-macro's coordinates below their count and their dimensions",
+    recognise=is_sst_coordinates,
+    read=read_sst_coordinates,
+    weak=_may_be_first_place,
+    documentation="""
+The number of nodes and of dimensions (`4 2`), then the coordinates of each task on a line, the
+first dimension first; one number more is the node of the switch, here the slot. Where the first
+line may be a place as well, the number of tasks decides, or `--format`.
+""",
+)
+SST_NODES = Dialect(
+    name="sst-macro",
+    holds="mapping",
+    title="SST-macro's list of node numbers below their count",
+    recognise=lambda source: has_count(source) and source.n_tasks in (None, int(source.fields[0])),
+    read=partial(read_numbered, names=("node",)),
+    write=partial(write_numbered, names=("node",)),
+    plain=True,
+    documentation="""
+The number of tasks, then the node of each on a line of its own. SST-macro's torus counts the first
+coordinate fastest; toruscast converts the numbering when reading.
+""",
+    example="4\n0\n2\n2\n0\n",
+    advice="app1.indexing = node_id, app1.node_id_file = {file} (SST-macro)",
+)
+SCOTCH = Dialect(
+    name="scotch-map",
+    holds="mapping",
+    title="mapping of Scotch (gmap): a count, then task and node",
+    recognise=partial(has_count, width=2),
+    read=partial(read_numbered, names=("task", "node")),
+    write=partial(write_numbered, names=("task", "node")),
+    documentation="""
+What `gmap` writes: the number of vertices, then a line for each, its number and that of its node.
+Scotch's tori (`torusXD`) count the first coordinate fastest; toruscast converts the numbers
+when reading. For pairs in C order give the columns names, `task,node`.
+""",
+    example="4\n0 3\n1 1\n2 0\n3 2\n",
+    advice="gmtst GRAPH TARGET {file} (Scotch tells what it makes of the mapping)",
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from toruscast.wording import counted
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
 from ..source import LINES, Source, Text, spans
-from .build import MappingOptions, Target, mapping_of, placed, rows_of, write_lines
+from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of, write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # What the writer says of the ranks that a host takes.
@@ -106,7 +107,7 @@ def _ranks(text: Text) -> tuple[list[int], list[int]]:
     return at, ranks
 
 
-def packed(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
+def rank_at_position(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
     """Return the rank at each position, and how many of them a host has.
 
     Raises
@@ -133,7 +134,7 @@ def packed(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int
 
 def write_rank_order(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the rank at each position."""
-    rank, share = packed(mapping, target)
+    rank, share = rank_at_position(mapping, target)
     lines = [",".join(map(str, rank[i : i + A_LINE].tolist())) for i in range(0, rank.size, A_LINE)]
     head = f"# MPICH_RANK_REORDER_METHOD=3, {share} ranks a node\n"
     write_lines(path, head + ",\n".join(lines) + "\n")
@@ -220,7 +221,7 @@ def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
             pieces.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
     if not pieces:
         raise text.fault("taskmap without a task", number, line)
-    return placed(text, options, np.full(count, number), np.concatenate(pieces))
+    return mapping_on_hosts(text, options, np.full(count, number), np.concatenate(pieces))
 
 
 def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
@@ -233,7 +234,7 @@ def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
         for first, last in spans(text, number, words, _MOST_TASKS - len(tasks)) if words else ():
             tasks += range(first, last + 1)
         places += [place] * (len(tasks) - len(places))
-    return placed(text, options, [number] * len(tasks), places, task=tasks)
+    return mapping_on_hosts(text, options, [number] * len(tasks), places, task=tasks)
 
 
 def _blocks(source: Source) -> list[Any]:
@@ -260,23 +261,14 @@ def blocks_of(place: NDArray[np.int64]) -> list[list[int]]:
     >>> blocks_of(np.array([0, 0, 1, 1, 0, 1, 0, 1])), blocks_of(np.array([2, 0]))
     ([[0, 2, 2, 1], [0, 2, 1, 2]], [[2, 1, 1, 1], [0, 1, 1, 1]])
     """
-    ends = np.flatnonzero(np.diff(place)) + 1
-    starts = np.concatenate([[0], ends])
-    counts = np.diff(np.append(starts, place.size))
     blocks: list[list[int]] = []
-    for node, tasks in zip(place[starts].tolist(), counts.tolist(), strict=True):
-        last = blocks[-1] if blocks else None
-        if last is not None and last[2] == tasks and last[0] + last[1] == node:
-            last[1] += 1
+    for node, same in groupby(place.tolist()):
+        tasks = sum(1 for _ in same)
+        if blocks and blocks[-1][2] == tasks and sum(blocks[-1][:2]) == node:
+            blocks[-1][1] += 1
         else:
             blocks.append([node, 1, tasks, 1])
-    merged: list[list[int]] = []
-    for block in blocks:
-        if merged and merged[-1][:3] == block[:3]:
-            merged[-1][3] += 1
-        else:
-            merged.append(block)
-    return merged
+    return [[*block[:3], sum(1 for _ in same)] for block, same in groupby(blocks)]
 
 
 def write_taskmap(mapping: TaskMapping, path: Path, target: Target) -> None:

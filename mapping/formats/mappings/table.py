@@ -18,9 +18,9 @@ from .build import (
     MappingOptions,
     Target,
     Whole,
+    check_range,
     mapping_of,
-    placed,
-    within,
+    mapping_on_hosts,
     write_lines,
     write_rows,
 )
@@ -136,7 +136,7 @@ def _renamed(
 
 def _node_of(table: Table, columns: list[Whole], torus: Torus) -> Whole:
     for letter, column, size in zip(torus.axes, columns, torus.shape, strict=True):
-        within(table, column, f"coordinate {letter.lower()}", size)
+        check_range(table, column, f"coordinate {letter.lower()}", size)
     return torus.node(np.stack(columns, axis=1)).astype(np.int64)
 
 
@@ -154,7 +154,7 @@ def _of_hosts(
     at, names = [row[0] for row in rows], [row[1][0].strip().strip("\"'") for row in rows]
     numbers: Any = zip(*(row[2] for row in rows), strict=True)
     values = dict(zip([c for c in kept if c in ("task", "slot")], numbers, strict=False))
-    return placed(text, options, at, names, **values)
+    return mapping_on_hosts(text, options, at, names, **values)
 
 
 def write(mapping: TaskMapping, path: Path, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""Tori in the files of network simulators: SimGrid, ASTRA-sim, CODES and BookSim.
+"""Tori in the files of network simulators and of Scotch: SimGrid, ASTRA-sim, CODES and BookSim.
 
 Patterns: SimGrid 3.32 (`examples/platforms/cluster_torus.xml`), the analytical network of ASTRA-sim
 2.0, `torus.c` of CODES' model-net, `src/examples/torus88` and `mesh88_lat` of BookSim 2.0.
@@ -9,22 +9,16 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from toruscast.errors import InputError, InputWarning
 
 from ...ties import TieRule
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import NUMBER, Source, Text, label
+from ..source import NUMBER, Source, Text, label, whole
+from .build import bytes_a_second, check_writable, seconds, torus_at, whole_words, with_unit
 
-_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
-_BANDWIDTH = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*([kmgt]i?)?(b)(?:ps|/s)?", re.I)
-_TIME = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*(s|ms|us|ns|ps)?", re.I)
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
 _PLATFORM = re.compile(rb"\A(?>\s++|<\?xml[^>]*>|<!DOCTYPE platform[^>]*>)*+<platform\b")
@@ -41,37 +35,8 @@ _CODES = re.compile(rb"(?<![\w])modelnet_torus\s*+=")
 _CODES_KEY = re.compile(r"([A-Za-z_]\w*+)\s*+=\s*+(\"[^\"]*\"|\([^()]*\)|[\w.]+)\s*+;")
 _CODES_WHOLE = ("n_dims", "repetitions", "modelnet_torus")
 _BOOKSIM = re.compile(r"\s*+([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
+_SCOTCH_LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)
 _BOOKSIM_KEYS = {"topology", "k", "n", "routing_function", "num_vcs", "traffic", "injection_rate"}
-
-
-def bytes_a_second(text: str) -> float | None:
-    """Return what a bandwidth such as 125MBps, 10Gbps or 4GB/s is; None if it is none.
-
-    Examples
-    --------
-    >>> bytes_a_second("125MBps"), bytes_a_second("10Gbps"), bytes_a_second("4GB/s")
-    (125000000.0, 1250000000.0, 4000000000.0)
-    """
-    match = _BANDWIDTH.fullmatch(text.strip())
-    if match is None or match[1].count(".") > 1:
-        return None
-    prefix = (match[2] or "").lower()
-    scale = _BINARY[prefix] if prefix in _BINARY else _PREFIX[prefix]
-    return float(match[1]) * scale / (8 if match[3] == "b" else 1)
-
-
-def seconds(text: str) -> float | None:
-    """Return what a time such as 50us is; seconds without a unit; None if it is none.
-
-    Examples
-    --------
-    >>> seconds("50us"), seconds("0.5"), seconds("fast")
-    (5e-05, 0.5, None)
-    """
-    match = _TIME.fullmatch(text.strip())
-    if match is None or match[1].count(".") > 1:
-        return None
-    return float(f"{float(match[1]) * _SECONDS[(match[2] or 's').lower()]:.12g}")
 
 
 def is_platform(source: Source) -> bool:
@@ -91,16 +56,10 @@ def read_simgrid(source: Source) -> Torus:
     if len(found) != 1:
         raise text.fault("no single torus", None, f"{len(found)} of them", "one <cluster> of TORUS")
     number, keys = found[0]
-    sizes = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
-    if not all(re.fullmatch(r"\d{1,9}", size) for size in sizes):
-        found_sizes = keys.get("topo_parameters", "none")
-        raise text.fault("bad topo_parameters", number, found_sizes, "sizes such as 4,4,4")
-    bandwidth = bytes_a_second(keys.get("bw", ""))
-    latency = seconds(keys.get("lat", "0s"))
-    if bandwidth is None or latency is None:
-        name = "bw" if bandwidth is None else "lat"
-        expected = "a number with its unit, such as 125MBps, 50us"
-        raise text.fault(f"bad {name}", number, keys.get(name, "none"), expected)
+    given = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
+    sizes = whole_words(text, number, "topo_parameters", given)
+    bandwidth = with_unit(text, number, "bw", keys.get("bw", ""), bytes_a_second)
+    latency = with_unit(text, number, "lat", keys.get("lat", "0s"), seconds)
     if keys.get("limiter_link", "0") != "0":
         expected = "none: a torus has no limit on all links of a node together"
         raise text.fault("limiter_link", number, keys["limiter_link"], expected)
@@ -111,13 +70,10 @@ def read_simgrid(source: Source) -> Torus:
     if policy == "SHARED":
         # Both ways share a link: on the average each has half of it.
         bandwidth /= 2
-    with text.at(number):
-        torus = Torus(
-            tuple(map(int, sizes)),
-            bandwidth=(bandwidth,),
-            tie="simgrid",
-            name=keys.get("id") or label(source.path),
-        ).with_network(hop_latency=latency)
+    name = keys.get("id") or label(source.path)
+    torus = torus_at(
+        source, number, sizes, bandwidth=bandwidth, tie="simgrid", name=name, hop_latency=latency
+    )
     _check_radical(source, number, keys.get("radical"), torus)
     return torus
 
@@ -135,9 +91,9 @@ def _check_radical(source: Source, number: int, radical: str | None, torus: Toru
 
 def write_simgrid(torus: Torus, path: Path) -> None:
     """Write a platform with one cluster; all dimensions wrap and are as fast."""
-    if not all(torus.wrap) or torus.twist or len({*torus.bandwidth}) > 1:
-        expected = "all dimensions wrap and have one bandwidth, and there is no twist"
-        raise InputError("SimGrid has no such torus", found=str(torus), expected=expected)
+    good = all(torus.wrap) and len({*torus.bandwidth}) == 1
+    expected = "all dimensions wrap and have one bandwidth, and there is no twist"
+    check_writable(torus, "SimGrid", expected, good)
     name = re.sub(r"[^\w-]", "_", torus.name) or "torus"
     sizes = ",".join(map(str, torus.shape))
     if not math.isfinite(torus.bandwidth[0]):
@@ -179,15 +135,11 @@ def read_astra(source: Source) -> Torus:
     if not kinds or len(kinds) != len(sizes):
         found = f"{len(kinds)} topologies and {len(sizes)} sizes"
         raise text.fault("dimensions differ", size_line, found, "one of each for each dimension")
-    wrap = []
-    for kind, size in zip(kinds, sizes, strict=True):
-        if kind.lower() in _ASTRA_SHAPES or size in ("1", "2"):
-            # Two chips have one link, whatever it is called.
-            wrap.append(_ASTRA_SHAPES.get(kind.lower(), False))
-        else:
+    numbers = whole_words(text, size_line, "npus_count", sizes)
+    for kind, size in zip(kinds, numbers, strict=True):
+        # Two chips have one link, whatever it is called.
+        if kind.lower() not in _ASTRA_SHAPES and size not in (1, 2):
             raise text.fault("no torus", line, kind, "Ring (or Line) in every dimension")
-        if not re.fullmatch(r"\d{1,9}", size):
-            raise text.fault("bad npus_count", size_line, size, "whole numbers")
     speeds = _astra_numbers(text, lists, "bandwidth", len(sizes))
     latencies = _astra_numbers(text, lists, "latency", len(sizes))
     if len({*latencies}) > 1:
@@ -197,13 +149,14 @@ def read_astra(source: Source) -> Torus:
             InputWarning,
             stacklevel=2,
         )
-    with text.at(size_line):
-        return Torus(
-            tuple(map(int, sizes)),
-            wrap=tuple(wrap),
-            bandwidth=tuple(speed * _GIGABYTE for speed in speeds),
-            name=label(source.path),
-        ).with_network(hop_latency=max(latencies) * _NANOSECOND)
+    return torus_at(
+        source,
+        size_line,
+        numbers,
+        wrap=tuple(_ASTRA_SHAPES.get(kind.lower(), False) for kind in kinds),
+        bandwidth=tuple(speed * _GIGABYTE for speed in speeds),
+        hop_latency=max(latencies) * _NANOSECOND,
+    )
 
 
 def _astra_lists(text: Text) -> dict[str, tuple[list[str], int]]:
@@ -243,8 +196,7 @@ def _astra_numbers(
 
 def write_astra(torus: Torus, path: Path) -> None:
     """Write rings and lines."""
-    if torus.twist:
-        raise InputError("ASTRA-sim has no such torus", found=str(torus), expected="no twist")
+    check_writable(torus, "ASTRA-sim", "no twist")
     columns = {
         "topology": ["Ring" if wrap else "Line" for wrap in torus.wrap],
         "npus_count": [str(size) for size in torus.shape],
@@ -276,21 +228,21 @@ def read_codes(source: Source) -> Torus:
         raise text.fault(
             "more than a torus", found[min(other)][0], min(other), "modelnet_torus alone"
         )
-    line, sizes = found.get("dim_length", (None, []))
-    if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
-        raise text.fault("bad dim_length", line, ",".join(sizes) or "none", 'sizes such as "4,4,8"')
-    values = {key: found[key][1][0] for key in _CODES_WHOLE if key in found}
-    for key, value in values.items():
-        if not re.fullmatch(r"[0-9]{1,9}", value):
-            raise text.fault(f"bad {key}", found[key][0], value, "a whole number")
-    if int(values.get("n_dims", len(sizes))) != len(sizes):
+    line, given = found.get("dim_length", (None, []))
+    sizes = whole_words(text, line, "dim_length", given)
+    values = {
+        key: whole_words(text, found[key][0], key, found[key][1][:1])[0]
+        for key in _CODES_WHOLE
+        if key in found
+    }
+    if values.get("n_dims", len(sizes)) != len(sizes):
         raise text.fault("dimensions differ", found["n_dims"][0], values["n_dims"], len(sizes))
     # Bytes a nanosecond, of which it takes 2 where none are given.
     at, speeds = found.get("link_bandwidth", (None, ["2.0"]))
     if not NUMBER.fullmatch(speeds[0]) or len(speeds[0]) > 40:
         raise text.fault("bad link_bandwidth", at, speeds[0], "GB/s such as 5.0")
-    torus = _torus_at(source, line, sizes, bandwidth=(float(speeds[0]) * 1e9,))
-    count = int(values.get("repetitions", "1")) * int(values.get("modelnet_torus", "1"))
+    torus = torus_at(source, line, sizes, bandwidth=float(speeds[0]) * 1e9)
+    count = values.get("repetitions", 1) * values.get("modelnet_torus", 1)
     if "repetitions" in values and count != torus.n_nodes:
         at = found["repetitions"][0]
         raise text.fault("nodes and torus differ", at, f"{count} nodes", torus.n_nodes)
@@ -318,24 +270,53 @@ def read_booksim(source: Source) -> Torus:
     if failures != "0":
         expected = "0; a machine file says under [holes] which links are missing"
         raise text.fault("link_failures drawn at random", at, failures, expected)
-    sizes = []
-    for key, default in (("k", "8"), ("n", "2")):
-        line, value = found.get(key, (number, default))
-        if not re.fullmatch(r"[0-9]{1,4}", value):
-            raise text.fault(f"bad {key}", line, value, "a whole number")
-        sizes.append(int(value))
-    k, n = sizes
+    given = [(key, *found.get(key, (number, usual))) for key, usual in (("k", "8"), ("n", "2"))]
+    k, n = (whole_words(text, line, key, [value])[0] for key, line, value in given)
     if n > 8:
         raise text.fault("bad n", found["n"][0], n, "at most 8 dimensions")
     # Its tie rule is for rings; a mesh has none.
     tie: TieRule = "booksim" if kind == "torus" else "source_parity"
-    return _torus_at(source, number, [str(k)] * n, wrap=(kind == "torus",), tie=tie)
+    return torus_at(source, number, [k] * n, wrap=kind == "torus", tie=tie)
 
 
-def _torus_at(source: Source, line: int | None, sizes: Sequence[str], **options: Any) -> Torus:
-    """Make a torus; a fault names the line of its sizes."""
-    with source.text.at(line):
-        return Torus(tuple(map(int, sizes)), name=label(source.path), **options)
+def is_scotch(source: Source) -> bool:
+    """Whether the first line is that of a torus or mesh of Scotch."""
+    return bool(_SCOTCH_LINE.fullmatch(source.first_line()[1]))
+
+
+def read_scotch(source: Source) -> Torus:
+    """Return the torus of a line such as ``torus3D 8 8 4`` or ``torusXD 3 8 8 4``."""
+    text = source.text
+    lines = list(text.lines("#"))
+    if not lines:
+        raise text.fault("file without data")
+    number, line = lines[0]
+    match = _SCOTCH_LINE.fullmatch(line)
+    if match is None or len(lines) > 1:
+        at, found = (number, line) if match is None else lines[1]
+        raise text.fault("bad target of Scotch", at, found, "torus3D 8 8 8 on one line")
+    words = [word for _, each in lines for word in each.split()][1:]
+    numbers = [whole(text, number, "size", word) for word in words]
+    count = match[2]
+    if count is None or count.upper() == "XD":
+        if len(numbers) != numbers[0] + 1:
+            found = f"{len(numbers) - 1} sizes after {numbers[0]}"
+            raise text.fault("wrong number of sizes", number, found, "as many as dimensions")
+        numbers = numbers[1:]
+    elif len(numbers) != int(count[0]):
+        raise text.fault("wrong number of sizes", number, len(numbers), count[0])
+    wrap = match[1].lower() == "torus"
+    return torus_at(source, number, numbers, wrap=wrap)
+
+
+def write_scotch(torus: Torus, path: Path) -> None:
+    """Write the sizes; all dimensions must wrap, or none."""
+    wraps = {wrap for wrap, size in zip(torus.wrap, torus.shape, strict=True) if size > 1}
+    check_writable(torus, "Scotch", "all dimensions wrap, or none", len(wraps) < 2)
+    kind = "mesh" if wraps == {False} else "torus"
+    sizes = " ".join(map(str, torus.shape))
+    counted = f"{torus.ndim}D" if torus.ndim in (2, 3) else f"XD {torus.ndim}"
+    path.write_text(f"{kind}{counted} {sizes}\n", encoding="utf-8")
 
 
 DIALECTS = (
@@ -411,5 +392,21 @@ in flits and cycles, so bandwidths and latencies stay at their defaults. It coun
 first dimension fastest.
 """,
         example="topology = torus;\nk = 4;\nn = 3;\nrouting_function = dim_order;\n",
+    ),
+    Dialect(
+        name="scotch-target",
+        holds="torus",
+        title="target architecture of Scotch: torus3D, torusXD, mesh2D, ...",
+        recognise=is_scotch,
+        read=read_scotch,
+        write=write_scotch,
+        suffixes=(".tgt",),
+        documentation="""
+One line: `torus2D`, `torus3D` or `mesh3D` and the sizes, or `torusXD` with the number of dimensions
+before them. It tells no bandwidths. Scotch counts nodes with the first coordinate fastest, which
+`scotch-map` turns.
+""",
+        example="torusXD 3 4 4 8\n",
+        advice="gmap GRAPH.grf {file} best.map",
     ),
 )

@@ -1,9 +1,8 @@
-"""Files of SST: settings of its torus, and the places of tasks on it.
+"""Settings of SST's torus.
 
 Patterns: `src/sst/elements/merlin/tests/torus_64_test.py`, `torus_5_trafficgen.py` of SST elements
-14 and older forms of both; `configurations/small_torus.ini`, `tests/test_configs/*torus*.ini`,
-`coord_allocation.txt` and `node_id_indexing.txt` beside them and `examples/*.py` of SST-macro 14.
-Python is read, never run.
+14 and older forms of both; `configurations/small_torus.ini`, `tests/test_configs/*torus*.ini` and
+`examples/*.py` of SST-macro 14. Python is read, never run.
 """
 
 from __future__ import annotations
@@ -14,20 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputWarning
 from toruscast.validation import read_sizes
-from toruscast.wording import counted
 
-from ..task_mapping import TaskMapping
-from ..torus import Torus
-from ._rows import Column, read_table
-from .dialect import Dialect
-from .mappings.build import MappingOptions, Target, first_fastest, mapping_of, rows_of, write_lines
-from .mappings.numbers import at_coordinates, fits_count, is_coordinates
-from .source import LINES, WHOLE, Source, Text, fields, label, whole
-from .tori.simulators import bytes_a_second, seconds
+from ...torus import Torus
+from ..dialect import Dialect
+from ..source import Source, Text
+from .build import bytes_a_second, check_writable, seconds, torus_at, with_unit
 
 # Of links beside each other in the slowest dimension.
 _MOST_LINKS = 17
@@ -182,8 +174,8 @@ def read_torus_settings(source: Source) -> Torus:
     if len(called) > 1:
         raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
     is_mesh = called == {"mesh"} or (not called and not _TORUS.search(words))
-    bandwidth = _with_unit(text, settings, _BANDWIDTHS, bytes_a_second)
-    latency = _with_unit(text, settings, _LATENCIES, seconds)
+    bandwidth = _of_links(text, settings, _BANDWIDTHS, bytes_a_second)
+    latency = _of_links(text, settings, _LATENCIES, seconds)
     if included:
         warnings.warn(
             f"{text.file}: {included[1]} is not read, and what it sets is missing: links beside "
@@ -191,12 +183,11 @@ def read_torus_settings(source: Source) -> Torus:
             InputWarning,
             stacklevel=2,
         )
-    with text.at(size.line):
-        torus = Torus(sizes, wrap=(not is_mesh,), name=label(source.path))
-        speed = torus.bandwidth[0] if bandwidth is None else bandwidth
-        speeds = tuple(width * speed for width in widths)
-        torus = Torus(sizes, wrap=torus.wrap, bandwidth=speeds, name=torus.name)
-        return torus if latency is None else torus.with_network(hop_latency=latency)
+    speed = Torus.bandwidth[0] if bandwidth is None else bandwidth
+    speeds = tuple(width * speed for width in widths)
+    return torus_at(
+        source, size.line, sizes, wrap=not is_mesh, bandwidth=speeds, hop_latency=latency
+    )
 
 
 def _one(text: Text, settings: list[SstSetting], what: str) -> SstSetting | None:
@@ -246,7 +237,7 @@ def _is_other(setting: SstSetting) -> bool:
     return any(part.startswith(_OTHER_PARTS) for part in setting.path)
 
 
-def _with_unit(
+def _of_links(
     text: Text,
     settings: list[SstSetting],
     rules: tuple[_Rule, ...],
@@ -255,11 +246,7 @@ def _with_unit(
     for rule in rules:
         setting = _one(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
-            number = convert(setting.value)
-            if number is None:
-                expected = "a number with its unit, such as 4GB/s, 20ns"
-                raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
-            return number
+            return with_unit(text, setting.line, setting.key, setting.value, convert)
     return None
 
 
@@ -272,9 +259,8 @@ def _are_whole(torus: Torus, parts: int) -> bool:
 def write_torus_settings(torus: Torus, path: Path) -> None:
     """Write the lines of a configuration of merlin."""
     parts = [part for part in range(1, _MOST_LINKS) if _are_whole(torus, part)]
-    if not all(torus.wrap) or torus.twist or not parts:
-        expected = "all dimensions wrap, and bandwidths are whole multiples of one"
-        raise InputError("SST has no such torus", found=str(torus), expected=expected)
+    expected = "all dimensions wrap, and bandwidths are whole multiples of one"
+    check_writable(torus, "SST", expected, all(torus.wrap) and bool(parts))
     link = min(torus.bandwidth) / parts[0]
     widths = [str(round(speed / link)) for speed in torus.bandwidth]
     path.write_text(
@@ -310,110 +296,4 @@ topo.width = "2x2x1"
 topo.local_ports = 1
 router.link_bw = "4GB/s"
 """,
-)
-
-
-def is_sst(source: Source) -> bool:
-    """Whether a count and a number of dimensions stand above so many lines of so many numbers."""
-    if len(source.fields) != 2 or not all(map(WHOLE.fullmatch, source.fields)):
-        return False
-    if "," in source.lines[0][1] or len(source.lines) < 2:
-        return False
-    count, width = (int(word[:9]) for word in source.fields)
-    rows = [fields(line) for _, line in source.lines[1:]]
-    if any(len(row) != width or not all(map(WHOLE.fullmatch, row)) for row in rows):
-        return False
-    if source.torus is not None and source.torus.ndim == 1 and width != 1:
-        # Lines of coordinate and slot.
-        return False
-    if source.n_tasks is not None and source.n_tasks > count and is_coordinates(source):
-        return False
-    if len(source.lines) < LINES:
-        return len(rows) == count
-    return count >= len(rows) and sum(1 for _ in source.stream.lines()) - 1 == count
-
-
-def _may_be_map(source: Source) -> bool:
-    """Whether the first line of SST-macro's may be a place as well."""
-    if not is_coordinates(source) or source.n_tasks == int(source.fields[0]):
-        return False
-    sizes = (2**30, 2**30) if source.torus is None else source.torus.shape
-    return len(sizes) == 1 or all(int(c) < k for c, k in zip(source.fields, sizes, strict=False))
-
-
-def read_sst(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of coordinates, and maybe a node of the switch, below their count."""
-    text, torus = source.text, options.torus
-    number, line = text.first_line()
-    parts = fields(line)
-    if len(parts) != 2:
-        expected = "a number of nodes and one of dimensions"
-        raise text.fault("count of coordinates missing", number, line[:60], expected)
-    count = whole(text, number, "number of nodes", parts[0])
-    width = whole(text, number, "number of dimensions", parts[1])
-    if width not in (torus.ndim, torus.ndim + 1):
-        found = f"{line}, {counted(count, 'node')} in {counted(width, 'dimension')}"
-        expected = f"{torus.ndim} dimensions, on {torus}"
-        raise text.fault("wrong number of dimensions", number, found, expected)
-    names = [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"][:width]
-    table = read_table(text, [Column(name, whole=True) for name in names], skip=number)
-    if table.n_rows != count:
-        raise text.fault("wrong number of nodes", number, count, f"{table.n_rows}, as many lines")
-    return at_coordinates(table, options)
-
-
-COORDINATES = Dialect(
-    name="sst-coordinates",
-    holds="mapping",
-    title="SST-macro's coordinates below their count and their dimensions",
-    recognise=is_sst,
-    read=read_sst,
-    weak=_may_be_map,
-    documentation="""
-The number of nodes and of dimensions (`4 2`), then the coordinates of each task on a line, the
-first dimension first; one number more is the node of the switch, here the slot. Where the first
-line may be a place as well, the number of tasks decides, or `--format`.
-""",
-    example="",
-)
-
-
-def _is_list(source: Source) -> bool:
-    return fits_count(source) and source.n_tasks in (None, int(source.fields[0]))
-
-
-def read_sst_list(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a list of node numbers below their count."""
-    text = source.text
-    text.first_line()
-    lines = list(text.lines())
-    count = whole(text, lines[0][0], "number of nodes", lines[0][1])
-    if len(lines) - 1 != count:
-        raise text.fault("wrong number of nodes", lines[0][0], len(lines) - 1, count)
-    most = options.torus.n_nodes - 1
-    numbers = [whole(text, line, "node", word, most) for line, word in lines[1:]]
-    table, columns = rows_of(text, [line for line, _ in lines[1:]], numbers)
-    return mapping_of(table, first_fastest(options.torus)[columns[0]], options)
-
-
-def write_sst_list(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write the count and the node of each task."""
-    number = np.argsort(first_fastest(target.torus))[mapping.node]
-    write_lines(path, "\n".join(map(str, [number.size, *number.tolist()])) + "\n")
-
-
-NODES = Dialect(
-    name="sst-macro",
-    holds="mapping",
-    title="SST-macro's list of node numbers below their count",
-    recognise=_is_list,
-    read=read_sst_list,
-    write=write_sst_list,
-    plain=True,
-    documentation="""
-The number of tasks, then the node of each on a line of its own. SST-macro's torus counts the first
-coordinate fastest; toruscast converts the numbering when reading.
-""",
-    example="4\n0\n2\n2\n0\n",
-    advice="app1.indexing = node_id, app1.node_id_file = {file} (SST-macro)",
 )

@@ -1,7 +1,6 @@
-"""Tenstorrent's files: mesh graph descriptors, and rank bindings of tt-run.
+"""Tenstorrent's mesh graph descriptors.
 
-Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` and
-`tests/tt_metal/distributed/config/*_rank_bindings.yaml` of tt-metal, November 2025, and older ones.
+Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` of tt-metal, November 2025.
 """
 
 from __future__ import annotations
@@ -10,16 +9,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from toruscast.errors import InputError
-
-from ..machines import named
-from ..task_mapping import TaskMapping
-from ..torus import Torus
-from .dialect import Dialect
-from .mappings.build import MappingOptions, Target, mapping_of, rows_of, write_lines
-from .source import Source, Text, label
+from ...machines import named
+from ...torus import Torus
+from ..dialect import Dialect
+from ..source import Source, Text
+from .build import check_writable, torus_at, whole_words
 
 # Bytes per second of an Ethernet channel, each way.
 CHANNEL = 12.5e9
@@ -71,23 +65,15 @@ def read_mesh(source: Source) -> Torus:
     entries: dict[str, list[str]] = {"dims": [], "dim_types": []}
     for key, several, one in ENTRIES.findall(match[1]):
         entries[key] += [part for part in re.split(r"[\s,]+", several or one) if part]
-    sizes = entries["dims"]
+    sizes = whole_words(text, line, "dims", entries["dims"])
     kinds = entries["dim_types"] or ["LINE"] * len(sizes)
-    if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
-        found = ", ".join(sizes) or "none"
-        raise text.fault("bad dims", line, found, "whole numbers such as [ 8, 4 ]")
     if len(kinds) != len(sizes) or not set(kinds) <= set(KINDS):
         raise text.fault("bad dim_types", line, ", ".join(kinds), "RING or LINE for each dimension")
     count = COUNT.search(block)
     channels = int(count[1]) if count else 4
-    with text.at(line):
-        return Torus(
-            tuple(map(int, sizes)),
-            wrap=tuple(KINDS[kind] for kind in kinds),
-            bandwidth=(channels * CHANNEL,),
-            network=replace(named("galaxy")().network, fifos=2 * len(sizes)),
-            name=label(source.path),
-        )
+    network = replace(named("galaxy")().network, fifos=2 * len(sizes))
+    wrap = tuple(KINDS[kind] for kind in kinds)
+    return torus_at(source, line, sizes, wrap=wrap, bandwidth=channels * CHANNEL, network=network)
 
 
 def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
@@ -141,8 +127,7 @@ def _of_graph(block: str) -> list[tuple[str, str]]:
 
 def write_mesh(torus: Torus, path: Path) -> None:
     """Write one mesh; its channels are as many as its bandwidth has."""
-    if torus.twist:
-        raise InputError("no such mesh", found=str(torus), expected="no twist")
+    check_writable(torus, "Tenstorrent", "no twist")
     dims = ", ".join(map(str, torus.shape))
     kinds = ", ".join("RING" if wrap else "LINE" for wrap in torus.wrap)
     hosts = ", ".join(["1"] * torus.ndim)
@@ -183,123 +168,4 @@ meshes that a graph links are no torus.
 top_level_instance { mesh { mesh_descriptor: "M0" mesh_id: 0 } }
 """,
     advice="TT_MESH_GRAPH_DESC_PATH={file}",
-)
-
-
-_BINDINGS = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
-# An item begins with a hyphen, or in flow style with a brace that is no value of a key.
-_TOKEN = re.compile(
-    r"((?:^\s*-|(?<=[\[,])|^)\s*\{|^\s*-(?=\s))"
-    r"|(?<![\w])(rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
-    r"(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^,}#\s]+)"
-)
-# The name of newer versions, and that of older ones.
-_DEVICES = ("TT_VISIBLE_DEVICES", "TT_METAL_VISIBLE_DEVICES")
-
-
-def is_bindings(source: Source) -> bool:
-    """Whether a key names rank bindings."""
-    return any(_BINDINGS.match(line) for _, line in source.lines) and source.start[:1] not in b"{["
-
-
-def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping: the device of each rank where it sees one, else its host rank."""
-    text = source.text
-    at: list[int] = []
-    entries: list[dict[str, str]] = []
-    inside = False
-    raws = list(text.raw_lines())
-    for number, line in text.lines("#"):
-        raw = raws[number - 1]
-        if re.match(r"[\w\"']", raw):
-            inside = bool(_BINDINGS.match(line))
-            line = _BINDINGS.sub("", line)
-        if not inside:
-            continue
-        for item, key, value in _TOKEN.findall(line):
-            if item:
-                at.append(number)
-                entries.append({})
-                continue
-            if not entries or key in entries[-1]:
-                raise text.fault("bad rank binding", number, line, "- rank: N, then its keys")
-            entries[-1][key] = value.strip("\"'")
-    if not entries:
-        raise text.fault("rank bindings without a rank")
-    ranks = [_number(text, n, entry, "rank") for n, entry in zip(at, entries, strict=True)]
-    nodes = _nodes(text, at, entries)
-    table, (rank, node) = rows_of(text, at, ranks, nodes)
-    return mapping_of(table, node, options, task=rank)
-
-
-def _number(text: Text, line: int, entry: dict[str, str], key: str) -> int:
-    value = entry.get(key, "none")
-    if not re.fullmatch(r"[0-9]{1,9}", value):
-        raise text.fault(f"bad {key}", line, value, "a whole number")
-    return int(value)
-
-
-def _nodes(text: Text, at: list[int], entries: list[dict[str, str]]) -> list[int]:
-    """The device of each rank, or else its host within the only mesh."""
-    expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
-    lines = list(zip(at, entries, strict=True))
-    for line, entry in lines:
-        if entry.get("mesh_id", "0") != entries[0].get("mesh_id", "0"):
-            raise text.fault("ranks of several meshes", line, entry.get("mesh_id"), expected)
-        other = {key for key in entry if key.endswith("VISIBLE_DEVICES")} - {*_DEVICES}
-        if other:
-            raise text.fault("devices of another kind", line, min(other), _DEVICES[0])
-        if len({entry[key] for key in _DEVICES if key in entry}) > 1:
-            raise text.fault("devices differ", line, " and ".join(_DEVICES), "one of them")
-    devices = [next((e[key] for key in _DEVICES if key in e), "") for e in entries]
-    if all(re.fullmatch(r"[0-9]{1,9}", device) for device in devices):
-        if len({*devices}) < len(devices):
-            line = next(n for n, d in zip(at, devices, strict=True) if devices.count(d) > 1)
-            raise text.fault("two ranks on a device, or of two hosts", line, None, expected)
-        return list(map(int, devices))
-    if any("mesh_host_rank" not in entry for entry in entries) and len(entries) > 1:
-        line = next(n for n, entry in lines if "mesh_host_rank" not in entry)
-        raise text.fault("rank without one device and without a host", line, None, expected)
-    return [_number(text, n, {"mesh_host_rank": "0", **e}, "mesh_host_rank") for n, e in lines]
-
-
-def write_bindings(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write a device for each rank."""
-    node, count = np.unique(mapping.node, return_counts=True)
-    if (count > 1).any():
-        found = f"{count.max()} tasks on node {node[count.argmax()]}"
-        raise InputError("tt-run gives a device to one rank", found=found, expected="1 a node")
-    lines = [
-        f"  - rank: {rank}\n    mesh_id: 0\n    mesh_host_rank: {rank}\n    env_overrides:\n"
-        f'      TT_VISIBLE_DEVICES: "{node}"\n'
-        for rank, node in enumerate(mapping.node.tolist())
-    ]
-    tail = 'mesh_graph_desc_path: "mesh_graph_descriptor.textproto"\n'
-    write_lines(path, "rank_bindings:\n" + "".join(lines) + tail)
-
-
-BINDINGS = Dialect(
-    name="tt-rank-bindings",
-    holds="mapping",
-    title="rank bindings of Tenstorrent's tt-run",
-    recognise=is_bindings,
-    read=read_bindings,
-    write=write_bindings,
-    suffixes=(".yaml", ".yml"),
-    documentation="""
-The list `rank_bindings`. Where each rank sees one device (`TT_VISIBLE_DEVICES`, or its older name
-`TT_METAL_VISIBLE_DEVICES`), that is its node; else a node is a host, `mesh_host_rank`. Ranks of
-several meshes are refused, for nothing says where the meshes stand. The writer gives each rank a
-device; set the path of the mesh's descriptor by hand.
-""",
-    example="""rank_bindings:
-  - rank: 0
-    mesh_id: 0
-    mesh_host_rank: 1
-  - rank: 1
-    mesh_id: 0
-    mesh_host_rank: 0
-mesh_graph_desc_path: "mesh.textproto"
-""",
-    advice="tt-run --rank-binding {file} ./app",
 )
