@@ -136,12 +136,13 @@ Block = Sentence | TableBlock | Chart | LinkMap | File
 class Section:
     """Blocks under a heading.
 
+    ``made`` are the blocks, or what makes them where a writer draws them and that takes long.
     ``folded`` ones are details: a page opens them when asked.
     ``only`` names the one writer that draws it, where the others have it in another form.
     """
 
     title: str
-    blocks: Sequence[Block]
+    made: Sequence[Block] | Callable[[], Sequence[Block]]
     lead: str = ""
     folded: bool = False
     brief: bool = True
@@ -149,6 +150,11 @@ class Section:
     wide: bool = True
     """Whether it takes the whole width of a page; else two stand side by side."""
     only: Literal["", "page", "terminal"] = ""
+
+    @cached_property
+    def blocks(self) -> Sequence[Block]:
+        """What stands under the heading."""
+        return self.made() if callable(self.made) else self.made
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
@@ -15,7 +16,7 @@ from toruscast.units import number, percent, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Section, Sentence, TableBlock
+from .blocks import Answer, Block, Chart, Headline, Section, Sentence, TableBlock
 
 if TYPE_CHECKING:
     from toruscast.training import Measured, Runs, Training
@@ -162,7 +163,8 @@ def answer(
             sections.append(Section("", [quality_table(quality)], wide=False))
         sections.append(rests_on)
     else:
-        quality = cast("Training", found).quality
+        trained = cast("Training", found)
+        quality = trained.quality
         scores = {str(row["metric"]): row for row in quality.to_dict("records")}
         rcc = scores["rcc"]
         text = (
@@ -176,8 +178,10 @@ def answer(
         sections = [
             Section("", [quality_table(quality)], wide=False),
             rests_on,
-            *_growth(cast("Training", found)),
         ]
+        if len(trained.samples) >= _FEWEST:
+            grown = functools.partial(_growth, trained)
+            sections.append(Section("Held-out samples", grown, only="page"))
     return Answer(
         setting=setting or f"A model that learned from {model.n_samples_} {source}",
         headline=head,
@@ -296,12 +300,10 @@ def _tried(found: Measured) -> TableBlock:
     )
 
 
-def _growth(found: Training) -> list[Section]:
-    """Return what held-out samples and more samples say, where there are enough."""
+def _growth(found: Training) -> list[Block]:
+    """Return what held-out samples and more samples say; it trains tens of models."""
     from toruscast.training.evaluate.learning_curve import growth, held_out
 
-    if len(found.samples) < _FEWEST:
-        return []
     said = held_out(found.samples, found.model)
     times = found.samples["time"].to_numpy()
     labels = [str(name) for name in found.samples.get("mapping", range(len(times)))]
@@ -325,7 +327,7 @@ def _growth(found: Training) -> list[Section]:
         lambda: svg.plot([series], "samples", "RCC", lines=True, from_zero=False, bands=bands),
     )
     observed = _observed(labels, times, said, "simulated")
-    return [Section("Held-out samples", [observed, chart], only="page")]
+    return [observed, chart]
 
 
 def _rests_on(found: Training | Measured) -> Sentence | Chart | TableBlock:
