@@ -150,7 +150,9 @@ def search(
     Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
     improves them; its energy is a smooth maximum of the loads of links, injection FIFOs and
     receivers and a share of hop-bytes. The distinct best race each other as in `forecast`, and the
-    winners are simulated anew, to 1 %.
+    winners are simulated anew, to 1 %. Where the rules of the network are unknown, a mapping of
+    dependent rounds may not need that ranks stay in step: with all messages at once it is no slower
+    than the first of ``mappings``.
 
     Parameters
     ----------

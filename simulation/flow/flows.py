@@ -37,9 +37,9 @@ from ._flow_state import (
     FlowState,
 )
 
-# Most steps between two calls of `progress`; a step takes from a microsecond to tens of
-# milliseconds.
-_SLICE = 64
+# Steps before the first call of `progress`; a step takes from a microsecond to tens of
+# milliseconds. They double while they take less than these seconds.
+_FEWEST, _BRIEF = 64, 0.05
 # Most places of all messages of a run, and of all tasks in all rounds: about 4 GB.
 _MOST_PLACES = 2**27
 _MOST_ROUNDS = 2**28
@@ -204,8 +204,11 @@ def simulate_flows(
         state = side_by_side(_state(flows, message, messages, len(several)))
         flows = side_by_side(flows)
         begin(flows, state)
-        while advance(flows, state, error, _SLICE):
+        steps, called = _FEWEST, time.perf_counter()
+        while advance(flows, state, error, steps):
+            steps *= 1 + (time.perf_counter() - called < _BRIEF)
             tell(done + int(state.counts[ARRIVED]), total)
+            called = time.perf_counter()
         done += messages.task.size
         arrived = state.message[:, CAME].copy()
         end = start + float(arrived.max(initial=0.0))

@@ -42,7 +42,7 @@ class Setup:
     shape: tuple[int, ...]
     programs: tuple[str, ...]
     n_mappings: int = 10
-    repeats: int = 3
+    repeats: int = 2
     tasks_per_node: int = 1
     slow: bool = False
     """Whether one link has a fifth of the bandwidth of the others."""
@@ -74,7 +74,7 @@ WORDS = {
 }
 SEVERAL = ("lj", "halo", "graph", "transpose")
 SETUPS = {
-    "short": Setup((4, 4), ("lj", "halo"), n_mappings=6, repeats=2),
+    "short": Setup((4, 4), ("lj", "halo"), n_mappings=6),
     "4x4": Setup((4, 4), SEVERAL),
     "4x4-all": Setup((4, 4), tuple(WORDS)),
     "2x2x4": Setup((2, 2, 4), SEVERAL),

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from toruscast.cli.app import main
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
 from toruscast.search.annealing_runs import AnnealingRuns
@@ -64,6 +64,27 @@ def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
     assert found.bound <= found.value <= found.given
     assert found.given == simulate(halo, torus, yours).time
     assert found.gain == 1 - found.value / found.given
+
+
+def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
+    # All-to-all in rows, then in columns: 40 KB to each.
+    rows = np.arange(16).reshape(4, 4)
+    pairs = [[(a, b) for row in way for a in row for b in row if a != b] for way in (rows, rows.T)]
+    rounds = Workload(
+        [CommGraph(16, *np.transpose(both), [40000] * 48) for both in pairs], dependent=True
+    )
+    torus = Torus((2, 2, 4), bandwidth=(625e3,) * 3, tie="sum_parity")
+    torus = torus.with_network(payload=2948, header=66, hop_latency=2e-5, overhead=5e-5)
+    first = TaskMapping(range(16), torus)
+
+    def longer(rules):
+        found = search(rounds, torus.with_network(rules=rules), [first], turns=8, seed=49)
+        assert found.value <= found.given
+        once = [simulate(rounds.total, torus, m).time for m in (found.mapping, first)]
+        return once[0] / once[1]
+
+    assert longer("given") > 1.2
+    assert longer("unknown") <= 1.01
 
 
 def test_each_better_mapping_is_told():
