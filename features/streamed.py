@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NoReturn
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
@@ -14,8 +11,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.comm_graph import GraphStream
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.workload import Unrolled
-from toruscast.routing.bounds import Bounds, bounds_of
-from toruscast.routing.loads import Along, link_loads, loads_along_routes
+from toruscast.routing.loads import Along, loads_along_routes
 from toruscast.routing.routing import check_routing
 from toruscast.routing.tally import Tally, added, tally
 from toruscast.typing import Routing
@@ -41,13 +37,6 @@ class _Tasks(Workload):
 
     def __iter__(self) -> NoReturn:
         _refuse(self.name, "its phases")
-
-
-class _EdgeTotals(NamedTuple):
-    """What one reading of the edges finds."""
-
-    tally: Tally
-    link_bytes: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +83,15 @@ class StreamedTraffic(RoutedTraffic):
     @lazy
     def tally(self) -> Tally:
         """What a reading of the edges finds."""
-        return self._found.tally
-
-    @lazy
-    def all_link_bytes(self) -> NDArray[np.float64]:
-        """Bytes routed over every place of a link, shape ``(n_links,)``."""
-        return self._found.link_bytes
+        found = None
+        for piece in self._stream.pieces():
+            own = tally(piece, self.torus, self.mapping, routing=self.routing)
+            if own is None:
+                _refuse(self._stream.name, "its features on this network")
+            found = own if found is None else added(found, own)
+        if found is None:
+            raise InputError("communication graph without an edge", found=self._stream.name)
+        return found
 
     @lazy
     def along_routes(self) -> Along:
@@ -113,27 +105,9 @@ class StreamedTraffic(RoutedTraffic):
         return Along(largest, total, most)
 
     @lazy
-    def bounds(self) -> Bounds:
-        """Lower bounds of the time."""
-        return bounds_of(self.tally, self.torus)
-
-    @lazy
     def release_bound(self) -> float:
         """Not known: the order of all messages belongs to it."""
         _refuse(self._stream.name, "its release bound")
-
-    @lazy
-    def _found(self) -> _EdgeTotals:
-        found, load = None, np.zeros(self.torus.n_links)
-        for piece in self._stream.pieces():
-            own = tally(piece, self.torus, self.mapping, routing=self.routing)
-            if own is None:
-                _refuse(self._stream.name, "its features on this network")
-            found = own if found is None else added(found, own)
-            load += link_loads(piece, self.torus, self.mapping, routing=self.routing)
-        if found is None:
-            raise InputError("communication graph without an edge", found=self._stream.name)
-        return _EdgeTotals(found, load)
 
     @property
     def _stream(self) -> GraphStream:

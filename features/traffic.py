@@ -150,6 +150,8 @@ class RoutedTraffic:
     @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
+        if self.tally is not None:
+            return self.tally.link_bytes
         if self.routing != "by_size":
             loads = link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
             return np.asarray(loads, dtype=np.float64)

@@ -1,15 +1,15 @@
 """Kernels over runs: the straight pieces of dimension-ordered routes.
 
-A run is a node and a coordinate to reach along one dimension. Under the tie rule by the sum of
-coordinates, the parity of the destination's other coordinates belongs to it too. Every route has
-one run a dimension, so a message costs one update a dimension without a branch.
+A run is a node and the coordinate along one dimension that it is reached from. Under the tie rule
+by the sum of coordinates, the parity of the destination's other coordinates belongs to it too.
+Every route has one run a dimension, so a message costs one update a dimension without a branch.
 
 Memory limits the speed on a large torus. So tasks are taken in blocks of neighbouring nodes whose
 runs fit the cache (`by_block`), and the next task's messages are prefetched. A message carries the
 coordinates of its destination in one word, written while tasks are still in their own order and
 partners are near each other. At a million tasks, 512 nodes a block take 5 % less time than 2,048.
 
-Letters in the comments: N nodes, D dimensions, R = N * (sum of the sizes) * parities runs, E edges,
+Letters in the comments: N nodes, D dimensions, R runs, C numbers of a run, E edges,
 T tasks, L links.
 """
 
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel, prefetch
 
-from .route_kernels import Grid, goes_plus, is_halved
-from .runs import RunTable
+from .route_kernels import BLUEGENE_Q, Grid, goes_plus, is_halved
+from .runs import DIFFERS, UNWRAPPED, RunTable
 
 BLOCK_NODES = 512
 TASKS_AHEAD = 6
@@ -39,42 +39,91 @@ def add_to_runs(
 ) -> None:
     """Add the weight of every edge to its runs. (E,) (T + 1,) (T,) (E,) -> (R,)."""
     note_codes(table.code, node, dst, there)
-    start = np.empty(table.size.size, dtype=np.int64)
-    task = by_block(table.row, node, first)
+    start = np.empty(table.base.size, dtype=np.int64)
+    task = by_block(table, node, first)
     for n in range(task.shape[0]):
         soon = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
         for e in range(soon[1], soon[2], 8):
             prefetch(there, e)
             prefetch(weight, e)
-        begin_runs(table, task[n, 0], start)
+        begin_runs(table, np.int64(table.code[task[n, 0]]), start)
         for e in range(task[n, 1], task[n, 2]):
             code = np.int64(there[e])
             amount = weight[e]
-            row = np.int64(0)
             for i in range(start.size):
-                t = (code >> table.shift[i]) & table.mask[i]
-                run[run_to(table, i, start[i], row, t, code)] += amount
-                row += t * table.stride[i]
+                run[run_to(table, i, start[i], code)] += amount
 
 
 @bare_kernel
-def begin_runs(table: RunTable, node: int, start: NDArray[np.int64]) -> None:
-    """Find the places of a node's runs to coordinate 0. -> (D,)."""
-    row = np.int64(table.row[node])
+def begin_runs(table: RunTable, here: np.int64, start: NDArray[np.int64]) -> None:
+    """Find where the runs of the routes out of a node with a code begin. -> (D,)."""
+    code = here & (table.plane - 1)
     for i in range(start.size):
-        start[i] = table.base[i] + row * table.parities * table.size[i]
-        row -= ((np.int64(table.code[node]) >> table.shift[i]) & table.mask[i]) * table.stride[i]
+        start[i] = run_from(table, i, code)
 
 
 @bare_kernel
-def run_to(
-    table: RunTable, i: int, start: np.int64, row: np.int64, t: np.int64, code: np.int64
-) -> np.uint64:
-    """Return the place of the run to coordinate t, `row` rows after those of its source."""
-    place = start + row * table.parities * table.size[i] + t
+def run_from(table: RunTable, i: int, code: np.int64) -> np.int64:
+    """Return where the runs along a dimension begin, for a source's code without its parity."""
+    s = (code >> table.shift[i]) & table.mask[i]
+    place: np.int64 = table.base[i] + s * table.parities * table.plane + (code & ~table.upto[i])
+    return place
+
+
+@bare_kernel
+def runs_of(table: RunTable, i: int, node: int) -> np.int64:
+    """Return where the runs along a dimension from a node on begin: earlier ones are behind it."""
+    code = np.int64(table.code[node]) & (table.plane - 1)
+    s = (code >> table.shift[i]) & table.mask[i]
+    place: np.int64 = run_from(table, i, code) + (code & table.upto[i]) - (s << table.shift[i])
+    return place
+
+
+@bare_kernel
+def run_to(table: RunTable, i: int, start: np.int64, code: np.int64) -> np.uint64:
+    """Return the place of the run towards a code."""
+    place = start + (code & table.upto[i])
     if table.parities == 2:
-        place += (((code >> table.shift[-1]) ^ t) & 1) * table.size[i]
+        place += (((code >> table.shift[-1]) ^ (code >> table.shift[i])) & 1) * table.plane
     return np.uint64(place)
+
+
+@bare_kernel
+def steps_between(table: RunTable, here: np.int64, there: np.int64) -> np.int64:
+    """Return the sum of the steps from one code to another; see `RunTable.step`."""
+    total = np.int64(0)
+    for i in range(table.base.size):
+        gap = ((there >> table.shift[i]) & table.mask[i]) - (
+            (here >> table.shift[i]) & table.mask[i]
+        )
+        total += table.step[np.uint64(table.step_base[i] + gap)]
+    return total
+
+
+@bare_kernel
+def fifo_of(
+    grid: Grid,
+    table: RunTable,
+    rule: int,
+    fifos: int,
+    step: np.int64,
+    here: np.int64,
+    there: np.int64,
+) -> int:
+    """Return the injection FIFO of messages between the nodes of two codes, other ones.
+
+    Blue Gene/Q numbers the FIFOs of directions A- A+ B- B+ ...: minus before plus.
+    """
+    if rule == BLUEGENE_Q and (step >> DIFFERS) & 255 != 1:
+        return int(((step >> UNWRAPPED) & (2**24 - 1)) % fifos)
+    i = 0
+    while ((here ^ there) >> table.shift[i]) & table.mask[i] == 0:
+        i += 1
+    s, t = (here >> table.shift[i]) & table.mask[i], (there >> table.shift[i]) & table.mask[i]
+    k = grid.order[i]
+    others = (((there >> table.shift[-1]) ^ t) & 1) * grid.tie.with_others
+    plus = goes_plus(s, t, grid.shape[k], grid.wrap[k] == 1, grid.tie, others)
+    return int((2 * k + np.int64(plus)) % fifos)
 
 
 @inner_kernel
@@ -91,21 +140,21 @@ def note_codes(
 
 @inner_kernel
 def by_block(
-    row: NDArray[np.int32], node: NDArray[np.int32], first: NDArray[np.int64]
+    table: RunTable, node: NDArray[np.int32], first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Order tasks by the blocks of rows of their nodes. (N,) (T,) (T + 1,) -> (T, 3).
+    """Order tasks by the blocks of codes of their nodes. (T,) (T + 1,) -> (T, 3).
 
     Each has its node, its first edge and the one after its last: looked up by task, they would be
     far from each other, and every look would wait for memory.
     """
-    place = np.zeros(row.size // BLOCK_NODES + 2, dtype=np.int64)
+    place = np.zeros(table.plane // BLOCK_NODES + 2, dtype=np.int64)
     for t in range(node.size):
-        place[row[node[t]] // BLOCK_NODES + 1] += 1
+        place[(table.code[node[t]] & (table.plane - 1)) // BLOCK_NODES + 1] += 1
     for block in range(place.size - 1):
         place[block + 1] += place[block]
     task = np.empty((node.size, 3), dtype=np.int64)
     for t in range(node.size):
-        block = row[node[t]] // BLOCK_NODES
+        block = (table.code[node[t]] & (table.plane - 1)) // BLOCK_NODES
         n = place[block]
         task[n, 0] = node[t]
         task[n, 1] = first[t]
@@ -118,10 +167,11 @@ def by_block(
 def spread_runs(
     grid: Grid, table: RunTable, run: NDArray[np.int64], load: NDArray[np.int64]
 ) -> None:
-    """Add every run to its links. (R,) -> (L,)."""
+    """Add every run to its links. (R * C,) -> (C, L)."""
     ndim = grid.shape.size
     ports = 2 * ndim
     parities = table.parities
+    columns = load.shape[0]
     for i in range(ndim):
         k = grid.order[i]
         size = grid.shape[k]
@@ -133,31 +183,33 @@ def spread_runs(
         for start in range(grid.coords.shape[0]):
             if grid.coords[start, k] != 0:
                 continue
-            plus[:] = 0
-            minus[:] = 0
-            for place in range(size * parities):
-                s, parity = place // parities, place % parities
-                first = table.base[i] + (table.row[start + s * stride] * parities + parity) * size
-                for t in range(size):
-                    w = run[first + t]
-                    if w == 0 or s == t:
-                        continue
-                    up = w if goes_plus(s, t, size, wrap, grid.tie, parity) else np.int64(0)
-                    if is_halved(s, t, size, wrap, grid.tie):
-                        up = w - w // 2
-                    plus[s] += up
-                    plus[t if t > s else t + size] -= up
-                    # In minus direction the line is read from its far end.
-                    minus[size - 1 - s] += w - up
-                    minus[size - 1 - t if t < s else 2 * size - 1 - t] -= w - up
-            upward = np.int64(0)
-            downward = np.int64(0)
-            for c in range(2 * size):
-                upward += plus[c]
-                downward += minus[c]
-                at = c % size
-                load[(start + at * stride) * ports + 2 * k] += upward
-                load[(start + (size - 1 - at) * stride) * ports + 2 * k + 1] += downward
+            code = np.int64(table.code[start]) & (table.plane - 1)
+            for column in range(columns):
+                plus[:] = 0
+                minus[:] = 0
+                for place in range(size * parities):
+                    s, parity = place // parities, place % parities
+                    first = table.base[i] + place * table.plane + code
+                    for t in range(size):
+                        w = run[(first + (t << table.shift[i])) * columns + column]
+                        if w == 0 or s == t:
+                            continue
+                        up = w if goes_plus(s, t, size, wrap, grid.tie, parity) else np.int64(0)
+                        if is_halved(s, t, size, wrap, grid.tie):
+                            up = w - w // 2
+                        plus[s] += up
+                        plus[t if t > s else t + size] -= up
+                        # In minus direction the line is read from its far end.
+                        minus[size - 1 - s] += w - up
+                        minus[size - 1 - t if t < s else 2 * size - 1 - t] -= w - up
+                upward = np.int64(0)
+                downward = np.int64(0)
+                for c in range(2 * size):
+                    upward += plus[c]
+                    downward += minus[c]
+                    at = c % size
+                    load[column, (start + at * stride) * ports + 2 * k] += upward
+                    load[column, (start + (size - 1 - at) * stride) * ports + 2 * k + 1] += downward
 
 
 @kernel
@@ -177,7 +229,7 @@ def sum_over_runs(
         for place in range(grid.coords.shape[0] * parities):
             node, parity = place // parities, place % parities
             s = int(grid.coords[node, k])
-            first = table.base[i] + (table.row[node] * parities + parity) * size
+            first = runs_of(table, i, node) + parity * table.plane
             for sign in range(2):
                 step = 1 - 2 * sign
                 here = node
@@ -195,8 +247,8 @@ def sum_over_runs(
                         break
                     on_run += value
                     highest = max(highest, value)
-                    along[first + t, 0] = on_run
-                    along[first + t, 1] = highest
+                    along[first + (t << table.shift[i]), 0] = on_run
+                    along[first + (t << table.shift[i]), 1] = highest
 
 
 @kernel
@@ -214,24 +266,21 @@ def sum_over_routes(
     """
     note_codes(table.code, node, dst, there)
     largest, total, most = 0.0, 0.0, 0.0
-    start = np.empty(table.size.size, dtype=np.int64)
-    task = by_block(table.row, node, first)
+    start = np.empty(table.base.size, dtype=np.int64)
+    task = by_block(table, node, first)
     for n in range(task.shape[0]):
         soon = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
         for e in range(soon[1], soon[2], 16):
             prefetch(there, e)
-        begin_runs(table, task[n, 0], start)
+        begin_runs(table, np.int64(table.code[task[n, 0]]), start)
         for e in range(task[n, 1], task[n, 2]):
             code = np.int64(there[e])
-            row = np.int64(0)
             on_route = 0.0
             highest = 0.0
             for i in range(start.size):
-                t = (code >> table.shift[i]) & table.mask[i]
-                place = run_to(table, i, start[i], row, t, code)
+                place = run_to(table, i, start[i], code)
                 on_route += along[place, 0]
                 highest = max(highest, along[place, 1])
-                row += t * table.stride[i]
             largest = max(largest, on_route)
             total += on_route
             most += highest

@@ -45,11 +45,12 @@ class Queue(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """Edges, and the size of the units that their bytes on the wire are counted in."""
+    """Edges, and the sizes of the units that their bytes are counted in."""
 
     edges: Edges
     wire_unit: float
     queue: Queue
+    byte_unit: float  # of the bytes without headers
 
 
 def prepare(comm: CommGraph, torus: Torus) -> Prepared:
@@ -77,7 +78,8 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
         packets.astype(np.float64),
         ready,
     )
-    made = Prepared(edges, wire_unit, queue_of(comm, edges, wire_unit, ready))
+    queue = queue_of(comm, edges, wire_unit, ready)
+    made = Prepared(edges, wire_unit, queue, fixed_point(comm.nbytes, torus)[1])
     if comm.n_edges <= _MOST_KEPT:
         _KEPT[comm] = (key, made)
     return made

@@ -70,8 +70,7 @@ def link_loads(
     weight = comm.nbytes if weights is None else _weights(weights, comm.n_edges)
     check_routing(routing)
     load = _loads(comm, torus, mapping, weight, routing)
-    if torus.holes.links:
-        check_missing(load, comm, torus, mapping)
+    check_missing(load, comm, torus, mapping)
     return load
 
 
@@ -106,7 +105,7 @@ def _loads(
         run = np.zeros(runs.n_runs, dtype=np.int64)
         there = scratch("codes", comm.n_edges, np.int32)
         run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, there)
-        run_kernels.spread_runs(grid, runs, run, load)
+        run_kernels.spread_runs(grid, runs, run, load.reshape(1, -1))
     return np.asarray(load * scale, dtype=np.float64)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from toruscast._scratch import scratch
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 
+from ._run_kernels import spread_runs
 from ._sort_kernels import keys_of, sort_keys
 from .edges import prepare, queue_of
 from .loads import link_loads
@@ -18,6 +19,7 @@ from .release_kernels import (
     Crossing,
     DimensionLines,
     Feeding,
+    add_early,
     choose,
     flag_runs,
     latest_link,
@@ -97,27 +99,27 @@ def release_bound(
     2.944
     """
     check_fit(comm, torus, mapping)
-    crossing, ends = _released(comm, torus, mapping, ready)
+    crossing, ends, alone = _released(comm, torus, mapping, ready)
     n = crossing.src.size
     if not n:
         return 0.0
     latency = torus.network.hop_latency
     state = np.tile([np.inf, 0.0, 0.0, 0.0], (torus.n_links, 1))
     state[:, A_BYTE] = 1 / torus.link_bandwidth
-    grid, byte = grid_of(torus), 1 / max(torus.bandwidth)
     key, other = (scratch(name, n, np.uint64) for name in ("key", "other key"))
     if torus.twist:
         first, links = list_links(torus, crossing.src, crossing.dst)
-        alone = crossing.release + crossing.wire * byte + np.diff(first) * latency
+        byte = 1 / max(torus.bandwidth)
+        alone = float((crossing.release + crossing.wire * byte + np.diff(first) * latency).max())
         keys_of(ends[1] - crossing.release, key)
         last = sort_keys(key, other)
         busy = latest_link_of_routes(first, links, crossing, last, latency, state)
-        return max(float(alone.max()), busy + latency)
-    flag = _hot_runs(comm, torus, mapping, ends, wire_bytes)
-    n, end = choose(grid, run_table(torus), flag, crossing, latency, byte, ends, key)
+        return max(alone, busy + latency)
+    flag = _hot_runs(comm, torus, mapping, crossing, ends, alone, wire_bytes)
+    n = choose(run_table(torus), flag, crossing, ends, key)
     last = sort_keys(key[:n], other[:n])
-    busy = latest_link(grid, _lines(torus), crossing, last, latency, state)
-    return max(end, busy + latency)
+    busy = latest_link(grid_of(torus), _lines(torus), crossing, last, latency, state)
+    return max(alone, busy + latency)
 
 
 def _released(
@@ -125,10 +127,13 @@ def _released(
     torus: Torus,
     mapping: TaskMapping,
     ready: NDArray[np.float64] | None,
-) -> tuple[Crossing, tuple[float, float]]:
-    """Return the edges that cross the network; the first and the last release."""
+) -> tuple[Crossing, tuple[float, float], float]:
+    """Return the edges that cross the network; the first and the last release; and their end.
+
+    No edge is under way after that, if none waits for another at a link.
+    """
     network = torus.network
-    edges, unit, queue = prepare(comm, torus)
+    edges, unit, queue, _ = prepare(comm, torus)
     if ready is not None:
         queue = queue_of(comm, edges, unit, ready)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
@@ -147,35 +152,50 @@ def _released(
         scratch("release", n),
         scratch("wire", n),
     )
-    feeding = Feeding(rule, network.fifos, in_turn / max(torus.bandwidth))
-    grid = grid_of(torus)
-    n, first, last = release_from_fifos(grid, queue, feeding, fifo, mapping.node, crossing)
+    byte = 1 / max(torus.bandwidth)
+    feeding = Feeding(rule, network.fifos, in_turn, byte, network.hop_latency)
+    n, first, last, alone = release_from_fifos(
+        grid_of(torus), run_table(torus), queue, feeding, fifo, mapping.node, crossing
+    )
     src, dst, release, wire = crossing
-    return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last)
+    return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last), alone
 
 
 def _hot_runs(
     comm: CommGraph,
     torus: Torus,
     mapping: TaskMapping,
+    crossing: Crossing,
     ends: tuple[float, float],
+    alone: float,
     wire_bytes: NDArray[np.float64] | None,
 ) -> NDArray[np.bool_]:
     """Return which runs have links that may be busy latest; none if all edges are looked at.
 
-    A link is busy at least until the first release plus all its work, and at most until the last
-    message has come plus all its work. Usually few links can be later than the busiest.
+    A link is busy at least until the first release plus all its work. From a moment on it is busy
+    at most for the work of the messages that are released later. So until a first quarter of the
+    releases is over, all its work counts, and afterwards what is left of it. Usually few links can
+    be later than the busiest.
     """
     runs = worthwhile_runs(torus, comm.n_edges)
     if runs is None:
         return np.zeros(0, dtype=np.bool_)
+    edges, unit, *_ = prepare(comm, torus)
     if wire_bytes is None:
-        edges, wire_unit, _ = prepare(comm, torus)
-        wire_bytes = link_loads(comm, torus, mapping, edges.wire_units * wire_unit)
+        wire_bytes = link_loads(comm, torus, mapping, edges.wire_units * unit)
+    first, last = ends
+    quarter = first + (last - first) / 4
+    run = np.zeros(runs.n_runs, dtype=np.int64)
+    add_early(runs, crossing, quarter, 1 / unit, run)
+    early = np.zeros((1, torus.n_links), dtype=np.int64)
+    spread_runs(grid_of(torus), runs, run, early)
     work = wire_bytes / torus.link_bandwidth
-    spread = ends[1] - ends[0] + torus.diameter * torus.network.hop_latency
+    rest = work - early[0] * unit / torus.link_bandwidth
+    latency = torus.network.hop_latency
+    least = max(first + work.max(), alone - latency) * (1 - _ROUNDING)
+    least -= torus.diameter * latency + work.max() * _ROUNDING
     flag = np.zeros(runs.n_runs, dtype=np.bool_)
-    flag_runs(grid_of(torus), runs, work >= work.max() * (1 - _ROUNDING) - spread, flag)
+    flag_runs(grid_of(torus), runs, (quarter + work >= least) | (last + rest >= least), flag)
     return flag
 
 

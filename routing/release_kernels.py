@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, prefetch
 
-from ._run_kernels import run_to
+from ._run_kernels import fifo_of, run_from, run_to, runs_of, steps_between
 from ._sort_kernels import KEY_BITS, LEAST, key_of
 from .edges import Queue
-from .route_kernels import Grid, fifo_between, other_coordinates
-from .runs import RunTable
+from .route_kernels import Grid, other_coordinates
+from .runs import UNWRAPPED, RunTable
 
 # Messages whose times differ by less than this part may enter their FIFO in any order, because the
 # simulator's clock rounds software times to whole ticks.
@@ -54,33 +54,37 @@ class DimensionLines(NamedTuple):
 
 
 class Feeding(NamedTuple):
-    """Constants of the injection FIFOs."""
+    """Constants of the injection FIFOs and of the way after them."""
 
     rule: int  # of FIFOs
     fifos: int  # of a node
-    byte: float  # seconds of a message in a FIFO, 0 if messages do not wait for each other
+    in_turn: bool  # whether messages wait for each other
+    byte: float  # seconds a byte at the fastest link
+    latency: float  # seconds a hop
 
 
 @kernel
 def release_from_fifos(
     grid: Grid,
+    table: RunTable,
     queue: Queue,
     feeding: Feeding,
     fifo: NDArray[np.int32],
     node: NDArray[np.int32],
     crossing: Crossing,
-) -> tuple[int, float, float]:
+) -> tuple[int, float, float, float]:
     """List the edges that cross the network, with their earliest release. (Q,) (T,) -> (C,).
 
-    Return how many, the first release and the last. Messages that are ready together all count as
-    the first to leave a FIFO. ``fifo`` is empty if the nodes determine it.
+    Return how many, the first release, the last, and until when one is under way. Messages that are
+    ready together all count as the first to leave a FIFO. ``fifo`` is empty if the nodes determine
+    it.
     """
     n_fifos = grid.coords.shape[0] * feeding.fifos
     # Side by side, and asked for some messages ahead, because nodes of messages lie far apart.
     state = np.zeros(n_fifos * STATES)
     state[TOGETHER::STATES] = -1.0
-    place = np.empty(_IN_A_ROW, dtype=np.int64)
-    earliest, latest = np.inf, 0.0
+    place, hops = np.empty((2, _IN_A_ROW), dtype=np.int64)
+    earliest, latest, alone = np.inf, 0.0, 0.0
     n = 0
     for start in range(0, queue.src.size, _IN_A_ROW):
         begin = n
@@ -88,12 +92,15 @@ def release_from_fifos(
             a, b = node[queue.src[e]], node[queue.dst[e]]
             if a == b:
                 continue
-            if feeding.byte > 0:
+            here, there = np.int64(table.code[a]), np.int64(table.code[b])
+            step = steps_between(table, here, there)
+            hops[n - begin] = step & (2**UNWRAPPED - 1)
+            if feeding.in_turn:
                 f = np.int64(a) * feeding.fifos
                 if fifo.size > 0:
                     f += fifo[e]
                 else:
-                    f += fifo_between(grid, feeding.rule, feeding.fifos, a, b)
+                    f += fifo_of(grid, table, feeding.rule, feeding.fifos, step, here, there)
                 place[n - begin] = f * STATES
                 prefetch(state, f * STATES)
             crossing.src[n] = a
@@ -103,7 +110,7 @@ def release_from_fifos(
             n += 1
         for c in range(begin, n):
             release = crossing.release[c]
-            if feeding.byte > 0:
+            if feeding.in_turn:
                 f = place[c - begin]
                 if release > state[f + TOGETHER]:
                     state[f + TOGETHER] = release * _TIED
@@ -113,7 +120,24 @@ def release_from_fifos(
             crossing.release[c] = release
             earliest = min(earliest, release)
             latest = max(latest, release)
-    return n, earliest, latest
+            way = hops[c - begin] * feeding.latency
+            alone = max(alone, release + crossing.wire[c] * feeding.byte + way)
+    return n, earliest, latest, alone
+
+
+@kernel
+def add_early(
+    table: RunTable, crossing: Crossing, until: float, a_byte: float, run: NDArray[np.int64]
+) -> None:
+    """Add the units of all edges that are released by a second to their runs. (C,) -> (R,)."""
+    for e in range(crossing.src.size):
+        if crossing.release[e] > until:
+            continue
+        units = np.int64(np.rint(crossing.wire[e] * a_byte))
+        here = np.int64(table.code[crossing.src[e]]) & (table.plane - 1)
+        there = np.int64(table.code[crossing.dst[e]])
+        for i in range(table.base.size):
+            run[run_to(table, i, run_from(table, i, here), there)] += units
 
 
 @kernel
@@ -127,7 +151,7 @@ def flag_runs(
         size = grid.shape[k]
         reach = size // 2 if grid.wrap[k] else size - 1
         for node in range(grid.coords.shape[0]):
-            first = table.base[i] + table.row[node] * table.parities * size
+            first = runs_of(table, i, node)
             for sign in range(2):
                 here = np.int64(node)
                 t = np.int64(grid.coords[node, k])
@@ -143,48 +167,35 @@ def flag_runs(
                         t -= step * size
                         here -= step * size * grid.stride[k]
                     for parity in range(table.parities):
-                        flag[first + parity * size + t] |= hot
+                        flag[first + parity * table.plane + (t << table.shift[i])] |= hot
 
 
 @kernel
 def choose(
-    grid: Grid,
     table: RunTable,
     flag: NDArray[np.bool_],
     crossing: Crossing,
-    latency: float,
-    byte: float,
     ends: tuple[float, float],
     key: NDArray[np.uint64],
-) -> tuple[int, float]:
+) -> int:
     """List keys of the edges with a flagged run, the last release first; (R,) (C,) -> (C,).
 
-    Return how many, and until when some edge is under way. ``byte`` is the time of one byte on the
-    fastest link, ``ends`` are the first and the last release. Without flags all edges are taken.
+    Return how many. ``ends`` are the first and the last release. Without flags all edges are taken.
     """
     first, last = ends
     spread = max(last - first, LEAST)
-    ndim = grid.shape.size
-    alone = 0.0
     n = 0
     for e in range(crossing.src.size):
-        here, there = np.int64(table.code[crossing.src[e]]), np.int64(table.code[crossing.dst[e]])
-        row = np.int64(table.row[crossing.src[e]])
-        hops = np.int64(0)
         hot = flag.size == 0
-        for i in range(ndim):
-            k = grid.order[i]
-            s = (here >> table.shift[i]) & table.mask[i]
-            t = (there >> table.shift[i]) & table.mask[i]
-            gap = abs(t - s)
-            hops += np.int64(min(gap, grid.shape[k] - gap) if grid.wrap[k] else gap)
-            if flag.size > 0:
-                hot |= flag[run_to(table, i, table.base[i], row, t, there)]
-            row += (t - s) * table.stride[i]
-        alone = max(alone, crossing.release[e] + crossing.wire[e] * byte + hops * latency)
-        key[n] = key_of(last - crossing.release[e], spread, e)
-        n += 1 if hot else 0
-    return n, alone
+        if not hot:
+            here = np.int64(table.code[crossing.src[e]]) & (table.plane - 1)
+            there = np.int64(table.code[crossing.dst[e]])
+            for i in range(table.base.size):
+                hot |= flag[run_to(table, i, run_from(table, i, here), there)]
+        if hot:
+            key[n] = key_of(last - crossing.release[e], spread, e)
+            n += 1
+    return n
 
 
 @kernel

@@ -19,57 +19,72 @@ _IN_CACHE = 2**20
 class RunTable(NamedTuple):
     """Places of the runs of a route; dimensions are in routing order.
 
-    The run along dimension ``i`` stands at ``base[i] + (row * parities + parity) * size[i] + t``:
-    ``row`` belongs to the node where the run starts, ``t`` is the coordinate where it ends, and
-    ``parity`` is that of the destination's other coordinates, if the tie rule needs it. A step
-    along the dimension is ``stride[i]`` rows. The dimension routed last has the largest stride, so
-    the runs of all routes out of neighbouring nodes lie close together.
+    A code holds the coordinates of a node side by side, in whole bits. The run along dimension
+    ``i`` from coordinate ``s`` stands at ``base[i] + (s * parities + parity) * plane`` plus the
+    code of the node where it ends: the destination's coordinates up to ``i``, the source's above.
+    ``parity`` is that of the destination's other coordinates, if the tie rule needs it. The
+    dimension routed last has the highest bits, so the runs of all routes out of neighbouring nodes
+    lie close together. A message finds its places by bits alone, without a product.
     """
 
-    code: NDArray[np.int32]  # (N,) coordinates side by side, with the parity of their sum above: at
-    # most 31 bits, as a torus has at most 2**24 nodes
-    row: NDArray[np.int32]  # (N,)
+    code: NDArray[
+        np.int32
+    ]  # (N,) with the parity of the sum of coordinates above: at most 31 bits,
+    # as a torus has at most 2**24 nodes
     shift: NDArray[np.int64]  # (D + 1,) where each coordinate begins in a code, then the parity
     mask: NDArray[np.int64]  # (D,)
-    size: NDArray[np.int64]  # (D,)
-    stride: NDArray[np.int64]  # (D,)
+    upto: NDArray[np.int64]  # (D,) the bits of a dimension and of those before it
     base: NDArray[np.int64]  # (D,)
+    # By the difference of two coordinates: the hops, from bit `UNWRAPPED` on the difference, from
+    # `DIFFERS` on whether there is one, from `TIED` on whether both ways are as long. The sum over
+    # the dimensions holds the four sums side by side, because a torus has at most 2**24 nodes.
+    step: NDArray[np.int64]  # (sum of 2 * sizes,)
+    step_base: NDArray[np.int64]  # (D,) where no difference stands
+    plane: int  # codes without their parities
     n_runs: int
     parities: int
 
 
+UNWRAPPED, DIFFERS, TIED = 24, 48, 56
+
+
 def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None if walking the routes costs less."""
-    n_runs = torus.n_nodes * sum(torus.shape) * _parities(torus)
-    an_edge = _RUNS_AN_EDGE if n_runs <= _IN_CACHE else _IN_MEMORY
-    if n_runs > max(an_edge * n_edges, 2**12):
-        return None
-    return run_table(torus)
-
-
-def _parities(torus: Torus) -> int:
-    """Return the number of parities that the runs of a torus depend on."""
-    return 1 + TIE_RULES[torus.tie].with_others
+    table = run_table(torus)
+    an_edge = _RUNS_AN_EDGE if table.n_runs <= _IN_CACHE else _IN_MEMORY
+    return table if table.n_runs <= max(an_edge * n_edges, 2**12) else None
 
 
 @lru_cache(maxsize=8)
 def run_table(torus: Torus) -> RunTable:
     """Return the table of a torus; the runs themselves are made by whoever fills them."""
-    parities = _parities(torus)
+    parities = 1 + TIE_RULES[torus.tie].with_others
     coords = torus.coords[:, torus.order].astype(np.int64)
     size = np.array([torus.shape[k] for k in torus.order])
-    stride = np.cumprod([1, *size[:-1]])
-    runs = torus.n_nodes * size * parities
     shift = np.cumsum([0, *((int(k) - 1).bit_length() for k in size)])
+    plane = 1 << int(shift[-1])
+    runs = size * parities * plane
     side_by_side = np.column_stack([coords, coords.sum(axis=1) % 2]) << shift
     return RunTable(
         code=side_by_side.sum(axis=1).astype(np.int32),
-        row=(coords @ stride).astype(np.int32),
         shift=shift,
         mask=(1 << np.diff(shift)) - 1,
-        size=size,
-        stride=stride,
+        upto=(1 << shift[1:]) - 1,
         base=np.cumsum(runs) - runs,
+        step=np.concatenate([_steps(torus.shape[k], torus.wrap[k]) for k in torus.order]),
+        step_base=np.cumsum(2 * size) - size,
+        plane=plane,
         n_runs=int(runs.sum()),
         parities=parities,
     )
+
+
+def _steps(size: int, wrap: bool) -> NDArray[np.int64]:
+    """Return what steps along a dimension are, (2 * size,) from a difference of -size on."""
+    gap = np.abs(np.arange(-size, size))
+    other = size - gap
+    step: NDArray[np.int64] = np.minimum(gap, other) if wrap else gap.copy()
+    step += gap << UNWRAPPED
+    step[gap != 0] += 1 << DIFFERS
+    step[wrap & (gap == other)] += 1 << TIED
+    return step

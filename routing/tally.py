@@ -14,8 +14,8 @@ from toruscast.typing import Routing
 from . import route_kernels as kernels
 from ._run_kernels import spread_runs
 from ._tally_kernels import HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST, Constants, Sums, add_up
-from .edges import Prepared, prepare
-from .loads import link_loads
+from .edges import Prepared, fixed_point, prepare
+from .loads import check_missing, link_loads
 from .routing import FIFO_RULES, check_fit, grid_of, phase_routing
 from .runs import run_table, worthwhile_runs
 
@@ -25,8 +25,8 @@ class Tally(NamedTuple):
 
     Attributes
     ----------
-    wire_bytes : ndarray, shape (n_links,)
-        Bytes over each link, with the headers of packets.
+    link_bytes, wire_bytes : ndarray, shape (n_links,)
+        Bytes over each link, without and with the headers of packets.
     edges_by_hops : ndarray of int, shape (diameter + 1,)
         Edges of 0, 1, 2, ... hops; those of 0 stay within their node.
     fifo_length : ndarray, shape (n_nodes * fifos,)
@@ -36,11 +36,12 @@ class Tally(NamedTuple):
     injected : ndarray, shape (n_nodes * fifos,)
         Seconds of each injection FIFO.
     received : ndarray, shape (n_nodes,)
-        Bytes that each node receives, in an order of nodes that depends on the torus alone.
+        Bytes that each node receives.
     latency : float
         Seconds of the slowest message.
     """
 
+    link_bytes: NDArray[np.float64]
     wire_bytes: NDArray[np.float64]
     edges_by_hops: NDArray[np.int64]
     fifo_length: NDArray[np.float64]
@@ -55,6 +56,7 @@ class Tally(NamedTuple):
 def added(one: Tally, other: Tally) -> Tally:
     """Return what a pass over the messages of both would find."""
     return Tally(
+        one.link_bytes + other.link_bytes,
         one.wire_bytes + other.wire_bytes,
         one.edges_by_hops + other.edges_by_hops,
         one.fifo_length + other.fifo_length,
@@ -104,13 +106,14 @@ def tally(
     table = run_table(torus)
     n_fifos = torus.n_nodes * network.fifos
     sums = Sums(
-        run=np.zeros(0 if runs is None else runs.n_runs, dtype=np.int64),
+        run=np.zeros(0 if runs is None else 2 * runs.n_runs, dtype=np.int64),
         edges=np.zeros(torus.diameter + 1, dtype=np.int64),
         fifo_length=np.zeros(n_fifos),
         injected=np.zeros(n_fifos),
-        received=np.zeros(torus.n_nodes),
+        received=np.zeros(table.plane),
         one=np.zeros(4),
     )
+    halves = 2 if torus.ties_are_open else 1
     constants = Constants(
         fifo_rule=FIFO_RULES[network.fifo_rule],
         fifos=network.fifos,
@@ -120,19 +123,20 @@ def tally(
         latency=network.hop_latency,
         ties_open=int(torus.ties_are_open),
         wire_unit=prepared.wire_unit,
+        a_byte=1 / (prepared.byte_unit * halves),
+        halves=halves,
     )
     there = scratch("codes", comm.n_edges, np.int32)
     add_up(grid_of(torus), table, prepared.edges, constants, mapping.node, sums, there)
-    wire_bytes = _loads(comm, torus, mapping, prepared, adaptive, sums.run)
     return Tally(
-        wire_bytes,
+        *_loads(comm, torus, mapping, prepared, adaptive, sums.run),
         sums.edges,
         sums.fifo_length,
         float(sums.one[HOP_BYTES]),
         float(sums.one[OFF_NODE]),
         float(sums.one[PACKET_HOPS]),
         sums.injected,
-        sums.received,
+        sums.received[table.code & (table.plane - 1)],
         float(sums.one[SLOWEST]),
     )
 
@@ -144,15 +148,18 @@ def _loads(
     prepared: Prepared,
     adaptive: bool,
     run: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """Return the bytes on the wire of the links; by a walk if no runs were filled."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bytes of the links and those on the wire; by a walk if no runs were filled."""
     weight, unit = prepared.edges.wire_units, prepared.wire_unit
     if adaptive:
-        return link_loads(comm, torus, mapping, weight * unit, routing="adaptive")
-    grid = grid_of(torus)
-    load = np.zeros(torus.n_links, dtype=np.int64)
+        both = (None, weight * unit)
+        plain, headed = (link_loads(comm, torus, mapping, w, routing="adaptive") for w in both)
+        return plain, headed
+    load = np.zeros((2, torus.n_links), dtype=np.int64)
     if run.size:
-        spread_runs(grid, run_table(torus), run, load)
+        spread_runs(grid_of(torus), run_table(torus), run, load)
     else:
-        kernels.add_loads(grid, comm.src, comm.dst, mapping.node, weight, load)
-    return np.asarray(load * unit, dtype=np.float64)
+        for bears, each in zip(load, (fixed_point(comm.nbytes, torus)[0], weight), strict=True):
+            kernels.add_loads(grid_of(torus), comm.src, comm.dst, mapping.node, each, bears)
+    check_missing(load[0], comm, torus, mapping)
+    return load[0] * prepared.byte_unit, load[1] * unit
