@@ -50,9 +50,10 @@ UNWRAPPED, DIFFERS, TIED = 24, 48, 56
 
 def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None if walking the routes costs less."""
-    table = run_table(torus)
-    an_edge = _RUNS_AN_EDGE if table.n_runs <= _IN_CACHE else _IN_MEMORY
-    return table if table.n_runs <= max(an_edge * n_edges, 2**12) else None
+    # Places whose bits are no node's coordinates are never touched.
+    touched = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie].with_others)
+    an_edge = _RUNS_AN_EDGE if touched <= _IN_CACHE else _IN_MEMORY
+    return run_table(torus) if touched <= max(an_edge * n_edges, 2**12) else None
 
 
 @lru_cache(maxsize=8)
