@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -72,7 +73,7 @@ def command(traffic: Traffic, job_of: Launched) -> int:
 
     words = job_of.words
     job = _job()
-    told = launcher_option(words, job)
+    told = launcher_option(words, job, _version(words))
     file = job_of.out or told.file
     check_writable(file)
     if traffic.torus is None and job is not None and job.shape:
@@ -90,7 +91,8 @@ def command(traffic: Traffic, job_of: Launched) -> int:
     else:
         tc.write_mapping(found.mapping, file, told.dialect, torus=torus, hosts=ours)
         given, variables = told.words(words, file)
-        _say(f"{found.mapping.name}: {found.gain:.1%} less time in simulation; it is in {file}")
+        saved = f"{found.mapping.name}: {found.gain:.1%} less time in simulation"
+        _say(f"{saved}; it is in {file}, a {told.dialect}")
     if job_of.only_print:
         shown = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         click.echo(" ".join([*shown, shlex.join(given)]))
@@ -107,6 +109,18 @@ def command(traffic: Traffic, job_of: Launched) -> int:
 def _say(text: str) -> None:
     """Say it beside what the program prints."""
     click.echo(f"toruscast: {text}", err=True)
+
+
+def _version(words: tuple[str, ...]) -> str:
+    """What a launcher of MPI says of itself; nothing where it cannot be asked."""
+    if not Path(words[0]).name.startswith(("mpirun", "mpiexec")):
+        return ""
+    try:
+        asked = [words[0], "--version"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
 
 
 def _job() -> BatchJob | None:

@@ -27,7 +27,7 @@ _COUNTS = ("-n", "-np", "--np", "--ntasks")
 # Options that place ranks themselves.
 _PLACING = (
     *("--rankfile", "-rf", "--map-by", "--rank-by", "--vcoordfile", "--taskmap"),
-    *("--distribution", "-m"),
+    *("--distribution", "-m", "-f", "-hosts", "-machinefile", "-ppn"),
 )
 
 
@@ -221,6 +221,8 @@ class LauncherOption:
 
 
 _RANKFILE = LauncherOption("rankfile", "toruscast.rankfile", ("--rankfile", "{file}"))
+# Ranks go to the hosts of the lines in turn; a host may stand on several.
+_HYDRA = LauncherOption("hostfile", "toruscast.hosts", ("-machinefile", "{file}"))
 _VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
 _SRUN = LauncherOption(
     "hostfile", "toruscast.hosts", ("--distribution=arbitrary",), (("SLURM_HOSTFILE", "{file}"),)
@@ -233,8 +235,13 @@ _APRUN = LauncherOption(
 _FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",), behind=2)
 
 
-def launcher_option(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
+def launcher_option(
+    words: Sequence[str], job: BatchJob | None, version: str = ""
+) -> LauncherOption:
     """Return how the launcher of a command takes a mapping.
+
+    ``version`` is what it says of itself: the names of Open MPI's launchers and of Hydra, that of
+    MPICH, are the same.
 
     Raises
     ------
@@ -247,17 +254,23 @@ def launcher_option(words: Sequence[str], job: BatchJob | None) -> LauncherOptio
     (['srun', '--distribution=arbitrary', './app'], {'SLURM_HOSTFILE': 'a.hosts'})
     >>> launcher_option(["mpirun.openmpi", "./app"], None).dialect
     'rankfile'
+    >>> launcher_option(["mpirun", "./app"], None, "HYDRA build details:").option
+    ('-machinefile', '{file}')
     """
     # Debian's names where several MPI libraries are installed.
-    name = Path(words[0]).name.removesuffix(".openmpi") if words else ""
+    name, _, library = Path(words[0]).name.partition(".") if words else ("", "", "")
     if name in ("mpiexec", "mpirun") and job is not None and job.manager == "PJM":
         return _VCOORD
+    if name in ("mpiexec", "mpirun") and (
+        library in ("hydra", "mpich") or (not library and "HYDRA" in version)
+    ):
+        return _HYDRA
     known = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}
     known |= {"srun": _SRUN, "aprun": _APRUN}
     if name == "flux" and len(words) > 1 and words[1] in ("run", "submit"):
         return _FLUX
     if name not in known:
-        expected = "mpirun or mpiexec (Open MPI, or Fujitsu's in a job of PJM), srun, aprun, "
+        expected = "mpirun or mpiexec (Open MPI, MPICH, Fujitsu's in a job of PJM), srun, aprun, "
         raise InputError(
             "unknown launcher", found=" ".join(words[:2]), expected=expected + "or flux run"
         )

@@ -83,7 +83,7 @@ def test_doctor_names_what_is_wrong(run, tmp_path, name, content, told):
 WRITTEN = {
     "MPICH_RANK_ORDER": "MPICH_RANK_REORDER_METHOD=3",
     "best.rankfile": "mpirun --map-by rankfile:file=best.rankfile",
-    "best.hosts": "mpirun --map-by seq --hostfile best.hosts, or SLURM_HOSTFILE=best.hosts srun",
+    "best.hosts": "mpirun --map-by seq --hostfile best.hosts, mpirun -machinefile best.hosts",
     "best.nodelist": "srun --distribution=arbitrary --nodelist=$(cat best.nodelist)",
     "best.taskmap": 'flux run --taskmap=manual:"$(cat best.taskmap)"',
     "best.vcoord": "mpiexec --vcoordfile best.vcoord",

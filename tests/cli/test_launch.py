@@ -67,7 +67,8 @@ def a_launcher(folder, monkeypatch, name):
     path = folder / "bin" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(
-        '#!/bin/sh\necho "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > told\nexit 3\n'
+        '#!/bin/sh\n[ "$1" = --version ] && exec cat version\n'
+        'echo "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > told\nexit 3\n'
     )
     path.chmod(path.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
@@ -97,6 +98,18 @@ def test_the_launcher_is_told_a_better_placement(folder, monkeypatch, variables,
     assert (folder / "told").read_text().strip() == f"{told} ./app"
     hosts = None if variables is PJM else "hosts.csv"
     assert time_of(tc.read_mapping(file, TORUS, hosts=hosts, n_tasks=16)) < 0.9
+
+
+def test_hydra_is_told_a_host_for_each_rank(folder, monkeypatch):
+    a_launcher(folder, monkeypatch, "mpirun")
+    (folder / "version").write_text("HYDRA build details:\n    Version: 4.0.2\n")
+    ran = launch(folder, monkeypatch, SLURM, "mpirun", "-n", "16", "./app")
+    assert ran.exit_code == 3, ran.stderr
+    assert (folder / "told").read_text().strip() == "|-machinefile toruscast.hosts -n 16 ./app"
+    assert sorted((folder / "toruscast.hosts").read_text().split()) == NAMES
+    assert "it is in toruscast.hosts, a hostfile" in ran.stderr
+    assert launcher_option(["mpiexec.mpich"], None).dialect == "hostfile"
+    assert launcher_option(["mpirun.openmpi"], None, "HYDRA").dialect == "rankfile"
 
 
 def test_flux_is_told_the_map_itself(folder, monkeypatch):
@@ -154,6 +167,7 @@ def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
         (SLURM, "srun --ntasks=8 ./app", "found --ntasks 8"),
         (SLURM, "srun -n8 ./app", "found -n 8"),
         (SLURM, "mpirun --map-by core ./app", "ranks are placed already: found --map-by"),
+        (SLURM, "mpirun.mpich -ppn 2 ./app", "ranks are placed already: found -ppn"),
         ({"SLURM_JOB_NODELIST": "d[0-3]"}, "srun ./app", "host without a place: found d0"),
         ({"SLURM_JOB_NODELIST": "c[0"}, "srun ./app", "bad name of a host"),
         ({**SLURM, "SLURM_TASKS_PER_NODE": "many"}, "srun ./app", "bad SLURM_TASKS_PER_NODE"),

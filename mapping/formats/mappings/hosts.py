@@ -301,8 +301,8 @@ A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behin
 tasks. `--hosts FILE` gives the node of each host.
 """,
         example="c00 slots=1\nc01 slots=1\nc03 slots=1\nc02 slots=1\n",
-        advice="mpirun --map-by seq --hostfile {file}, or SLURM_HOSTFILE={file} srun "
-        "--distribution=arbitrary",
+        advice="mpirun --map-by seq --hostfile {file}, mpirun -machinefile {file} (MPICH), or "
+        "SLURM_HOSTFILE={file} srun --distribution=arbitrary",
     ),
     Dialect(
         name="slurm",
