@@ -108,11 +108,8 @@ class TaskMapping(PickledByFields):
                     f"slot of task {bad[0]} out of range", found=slots[bad[0]], expected=expected
                 )
             capacity = max(capacity, int(slots.max()) + 1)
-            place = nodes * np.int64(capacity) + slots
-            by_place = np.argsort(place, kind="stable")
-            twice = np.flatnonzero(np.diff(place[by_place]) == 0)
-            if twice.size:
-                a, b = sorted(by_place[twice[0] : twice[0] + 2].tolist())
+            if repeat := first_repeat(nodes * np.int64(capacity) + slots):
+                a, b = repeat
                 found = f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}"
                 raise InputError("two tasks share a place", found=found, expected="each place once")
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
@@ -204,3 +201,15 @@ def cumcount(values: NDArray[np.int64]) -> NDArray[np.int64]:
     turn = np.empty(values.size, dtype=np.int64)
     turn[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
     return turn
+
+
+def first_repeat(values: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return the first place whose value stood before, behind where it did; None if none did.
+
+    Examples
+    --------
+    >>> first_repeat(np.array([3, 1, 4, 1, 3])), first_repeat(np.array([3, 1]))
+    ((1, 3), None)
+    """
+    again = np.flatnonzero(cumcount(values))
+    return (int(np.argmax(values == values[again[0]])), int(again[0])) if again.size else None

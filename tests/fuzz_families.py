@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from format_examples import example_bytes
 
 import toruscast as tc
 from toruscast.answers.figures import Views
@@ -28,7 +29,6 @@ from toruscast.mapping.formats import (
 )
 from toruscast.mapping.formats.graphs.hlo import read_hlo
 from toruscast.mapping.formats.mappings.devices import read_devices
-from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
 from toruscast.mapping.formats.source import Source
 from toruscast.mapping.mesh.traffic import parse_axes, parse_traffic

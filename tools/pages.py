@@ -8,10 +8,9 @@ import api_page
 import collectives_page
 import command_page
 import features_page
+import formats_page
 import machines_page
 import questions_page
-
-from toruscast.mapping.formats.page import formats_page
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 PAGES = {
@@ -21,7 +20,7 @@ PAGES = {
     "command": command_page.page,
     "duration": questions_page.duration,
     "features": features_page.page,
-    "formats": formats_page,
+    "formats": formats_page.page,
     "machines": machines_page.page,
 }
 

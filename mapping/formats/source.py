@@ -8,8 +8,9 @@ import json
 import math
 import os
 import re
+import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
-from toruscast.errors import InputError, MissingFileError
+from toruscast.errors import InputError, InputWarning, MissingFileError
 from toruscast.files import check_regular, check_text, most_unpacked
 
 from ..torus import Torus
@@ -267,6 +268,30 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError("bad file name", file=path, found=error) from None
 
 
+@contextmanager
+def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Say of any error but ours that the file is damaged; name the file in ours."""
+    with at_file(path):
+        try:
+            yield
+        except (InputError, FileNotFoundError, PermissionError, MemoryError):
+            raise
+        except Exception as error:
+            # Hostile bytes give errors of many kinds.
+            found = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"damaged {what}", file=path, found=found) from None
+
+
+def warn_of(file: str | os.PathLike[str], message: str) -> None:
+    """Warn of what is in a file, at the place from which the caller was called."""
+    warnings.warn(f"{os.fspath(file)}: {message}", InputWarning, stacklevel=3)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as it stands, in UTF-8."""
+    path.write_text(text, encoding="utf-8", newline="")
+
+
 def label(path: str | os.PathLike[str]) -> str:
     """Return a file's name without ``.gz`` and without a suffix that names a format.
 
@@ -314,6 +339,21 @@ def cells(line: str) -> tuple[str | None, list[str]]:
     separator = comma(line) or tab
     parts = line.split() if separator is None else line.split(separator)
     return separator, [part.strip().strip("\"'") for part in parts]
+
+
+def renamed(
+    text: Text, line: int, names: Sequence[str], chosen: Mapping[str, str], needed: Sequence[str]
+) -> list[str | None]:
+    """Return our name of each column, by the caller's choice; None for those that it leaves out."""
+    wanted = list(chosen.values())
+    missing = [name for name in wanted if names.count(name) != 1 or wanted.count(name) != 1]
+    if missing or not {*needed} <= {*chosen}:
+        twice = " twice" if missing and wanted.count(missing[0]) > 1 else ""
+        found = missing[0] + twice if missing else ",".join(chosen)
+        these = f"{', '.join(needed)}, each one of " if needed else "one of "
+        raise text.fault("no such columns", line, found, these + ", ".join(names))
+    ours = {theirs: name for name, theirs in chosen.items()}
+    return [ours.get(name) for name in names]
 
 
 def whole(text: Text, line: int, name: str, value: str, most: int | None = None) -> int:

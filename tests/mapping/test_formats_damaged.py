@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from format_examples import example_bytes
 
 from toruscast.errors import InputError
 from toruscast.mapping import Hosts, Torus
@@ -15,7 +16,6 @@ from toruscast.mapping.formats import (
     read_times,
     read_torus,
 )
-from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
 
 SQUARE = Torus((2, 2))

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from format_examples import example_bytes
 
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import read_comm, read_mappings, read_times
-from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
 
 GRAPHS = {

@@ -165,6 +165,15 @@ def test_columns_are_named(tmp_path):
         read_comm(path, columns=columns | {"nbytes": "q"})
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.npz", "a.parquet"])
+def test_a_column_cannot_be_two(tmp_path, name):
+    write_comm(CommGraph(3, [0, 1], [1, 2], [5, 6]), tmp_path / name)
+    names = ("2", "2", "3") if name == "a.txt" else ("dst", "dst", "nbytes")
+    columns = dict(zip(("src", "dst", "nbytes"), names, strict=True))
+    with pytest.raises(InputError, match=f"no such columns: found {names[0]} twice"):
+        read_comm(tmp_path / name, columns=columns)
+
+
 def test_one_way_hops_are_not_taken_for_counts_without_a_word(tmp_path):
     path = tmp_path / "one-way.edges"
     path.write_text("0 1 5000 1\n0 5 5000 2\n3 12 5000 3\n")

@@ -1,15 +1,13 @@
-"""The registry: every example is recognised as itself and nothing else, the page is made of it."""
-
-from pathlib import Path
+"""The registry: every example is recognised as itself and nothing else."""
 
 import pytest
+from format_examples import example_bytes
 
+from tools.formats_page import PARTS
 from toruscast.errors import InputError
-from toruscast.mapping.formats.page import PARTS, example_bytes, formats_page
 from toruscast.mapping.formats.registry import dialect_of, dialect_to_write, dialects, identify
 from toruscast.mapping.formats.source import Source
 
-PAGE = Path(__file__).parents[2] / "docs/reference/formats.md"
 EXAMPLES = {f"{d.holds}/{d.name}": d for d in dialects() if example_bytes(d)}
 
 
@@ -43,10 +41,6 @@ def test_every_dialect_is_documented_and_named_once():
     for dialect in dialects():
         assert dialect.documentation.strip()
         assert dialect.read or dialect.write
-
-
-def test_the_page_is_made_from_the_registry():
-    assert PAGE.read_text() == formats_page(), "run make pages"
 
 
 def test_a_file_that_fits_two_is_refused_with_both_names(tmp_path):

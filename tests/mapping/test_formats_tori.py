@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from format_examples import example_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.formats import read_torus, write_torus
-from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
 from toruscast.mapping.formats.tori.simulators import bytes_a_second, seconds
 from toruscast.mapping.twist import usual_twist

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputError
 from toruscast.files import check_claim
 from toruscast.wording import counted
 
@@ -19,7 +18,7 @@ from ...trace._round_kernels import COLLECTIVE, RECEIVE, SEND
 from ...trace.library_rules import COLLECTIVES
 from ...trace.rounds import Events, rounds_of
 from ...workload import Workload
-from ..source import at_file
+from ..source import at_file, warn_of
 from .build import AnyPath, GraphOptions
 
 # Bytes of an edge of a collective.
@@ -127,16 +126,15 @@ class RankActions:
                     "too many rounds", found=len(found.workload), expected=f"at most {_MAX_ROUNDS}"
                 )
         if found.iterations > 1:
-            warnings.warn(
-                f"{path}: {len(found.workload)} of {found.n_rounds} rounds repeat "
+            warn_of(
+                path,
+                f"{len(found.workload)} of {found.n_rounds} rounds repeat "
                 f"{found.iterations} times: one iteration is read, the mean of all",
-                InputWarning,
-                stacklevel=2,
             )
         # Without receives nothing depends on a message, and none lacks its other side.
         if found.unmatched and RECEIVE in kind:
             other = counted(found.unmatched, "message")
-            warnings.warn(f"{path}: {other} without its other side", InputWarning, stacklevel=2)
+            warn_of(path, f"{other} without its other side")
         return found.workload
 
     def _row(

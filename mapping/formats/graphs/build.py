@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -13,12 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import DuplicateEdgeError, InputError, InputWarning
+from toruscast.errors import DuplicateEdgeError, InputError
 from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from ...task_mapping import first_repeat
 from .._rows import Table
-from ..source import at_file
+from ..source import at_file, warn_of
 
 Include = Literal["all", "point_to_point", "collective"]
 Duplicates = Literal["refuse", "sum"]
@@ -144,32 +144,21 @@ def _warn_of_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:
     seen = np.zeros(n_tasks, bool)
     seen[src] = seen[dst] = True
     if seen[1:].all():
-        warnings.warn(
-            f"{file}: task 0 neither sends nor receives, all others do: are the tasks counted from "
+        warn_of(
+            file,
+            "task 0 neither sends nor receives, all others do: are the tasks counted from "
             f"1? There are {n_tasks} tasks now",
-            InputWarning,
-            stacklevel=2,
         )
 
 
 def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
     """Name the second line of a pair, if one stands twice."""
-    key = src * np.int64(n_tasks) + dst
-    rank = np.argsort(key, kind="stable")
-    twice = np.flatnonzero(np.diff(key[rank]) == 0)
-    if twice.size:
-        # Of all pairs, the one whose second row comes first.
-        at = twice[np.argmin(rank[twice + 1])]
-        first, second = int(rank[at]), int(rank[at + 1])
+    if repeat := first_repeat(src * np.int64(n_tasks) + dst):
+        first, second = repeat
         found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
         expected = 'each pair once; duplicates="sum" adds them up (--duplicates sum)'
-        raise DuplicateEdgeError(
-            "edge stands twice",
-            file=table.text.file,
-            line=table.line(second),
-            found=found,
-            expected=expected,
-        ) from None
+        fault = DuplicateEdgeError("edge stands twice", found=found, expected=expected)
+        raise fault.replace(file=table.text.file, line=table.line(second)) from None
 
 
 def topological_order(

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from toruscast.errors import DuplicateEdgeError, InputError, InputWarning, TaskGridError
+from toruscast.validation import repeated
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from .._rows import Column, Table, read_rows, read_table
 from ..dialect import Dialect
-from ..source import LINES, NUMBER, Source, Text, cells, fields, whole
+from ..source import LINES, NUMBER, Source, Text, cells, fields, renamed, warn_of, whole
 from .build import AnyPath, Array, GraphOptions, Stated, graph_of, write_rows
 from .partitioners import fits_metis
 
@@ -174,13 +175,8 @@ def _chosen(text: Text, number: int, parts: list[str], options: GraphOptions) ->
     """Name of each column; by its position from 1 where the caller says so."""
     if not options.columns:
         return list(COLUMNS[: max(3, len(parts))])
-    places = {place: name for name, place in options.columns.items()}
-    known = {str(place + 1) for place in range(len(parts))}
-    if not set(places) <= known or not {"src", "dst", "nbytes"} <= set(options.columns):
-        found = ",".join(f"{name}={place}" for name, place in options.columns.items())
-        expected = "columns by number where they have no names, such as src=1,dst=2,nbytes=3"
-        raise text.fault("no such columns", number, found, expected)
-    return [places.get(str(place + 1)) for place in range(len(parts))]
+    places = [str(place) for place in range(1, len(parts) + 1)]
+    return renamed(text, number, places, options.columns, COLUMNS[:3])
 
 
 def _check_counts(table: Table, values: dict[str, Array]) -> None:
@@ -190,20 +186,18 @@ def _check_counts(table: Table, values: dict[str, Array]) -> None:
     if carried.size:
         del values["n_messages"]
         line = table.line(int(carried[0]))
-        warnings.warn(
-            f"{table.text.file}:{line}: bytes in 0 messages, so the fourth column holds no message "
+        warn_of(
+            f"{table.text.file}:{line}",
+            "bytes in 0 messages, so the fourth column holds no message "
             "counts (hops?): it is left out, and every edge counts as one message. The names "
             "src,dst,nbytes,n_messages above the edges, or --columns, say otherwise",
-            InputWarning,
-            stacklevel=2,
         )
     elif _may_be_hops(values["src"], values["dst"], messages):
-        warnings.warn(
-            f"{table.text.file}: the fourth column is taken as message counts, but may be hops "
+        warn_of(
+            table.text.file,
+            "the fourth column is taken as message counts, but may be hops "
             "(small, nowhere another way back): --columns src=1,dst=2,nbytes=3 leaves it out, the "
             "names src,dst,nbytes,n_messages above the edges keep it",
-            InputWarning,
-            stacklevel=2,
         )
 
 
@@ -341,6 +335,8 @@ def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> 
     if missing := [name for name in COLUMNS[:3] if theirs.get(name) not in names]:
         found = ", ".join(names)
         raise InputError("missing columns", file=path, found=found, expected=missing[0])
+    if twice := repeated(theirs.values()):
+        raise InputError("no such columns", file=path, found=f"{twice[0]} twice")
     return {name: theirs[name] for name in COLUMNS if name in theirs}
 
 
@@ -348,18 +344,11 @@ def _chosen_names(
     text: Text, number: int, names: list[str], options: GraphOptions
 ) -> list[str | None]:
     """Our name of each column, None for those that are left out."""
-    needed = set(COLUMNS[:3])
     if options.columns:
-        missing = [name for name in options.columns.values() if names.count(name) != 1]
-        if missing or not needed <= set(options.columns):
-            found = missing[0] if missing else ",".join(options.columns)
-            expected = f"src, dst and nbytes, each one of {', '.join(names)}"
-            raise text.fault("no such columns", number, found, expected)
-        ours = {theirs: name for name, theirs in options.columns.items()}
-        return [ours.get(name) for name in names]
+        return renamed(text, number, names, options.columns, COLUMNS[:3])
     order = _names(names)
     rest = {name for name in order if name.lower() not in BESIDE}
-    if len(set(order)) != len(order) or not needed <= rest <= ALIASES.keys():
+    if len(set(order)) != len(order) or not {*COLUMNS[:3]} <= rest <= ALIASES.keys():
         expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
         raise text.fault("bad column names", number, ",".join(names), expected)
     return [name if name in COLUMNS else None for name in order]

@@ -12,7 +12,6 @@ import math
 import os
 import re
 import time
-import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,7 +19,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputWarning
 from toruscast.files import check_claim, note_read
 from toruscast.wording import counted
 
@@ -29,7 +27,7 @@ from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...trace.library_rules import algorithm_of
 from ...workload import Workload
 from ..dialect import Dialect
-from ..source import Source, Text, as_text, read_text
+from ..source import Source, Text, as_text, read_text, warn_of
 from .build import GraphOptions
 
 KINDS = {
@@ -496,11 +494,9 @@ def read(source: Source, options: GraphOptions) -> Workload:
         most = options.n_tasks or MAX_TASKS
         raise text.fault("too many devices", None, step.n_devices, f"at most {most}")
     if step.left_out:
-        warnings.warn(
-            f"{source.path}: left out, as it is not known what they send: "
-            f"{', '.join(step.left_out[:8])}",
-            InputWarning,
-            stacklevel=2,
+        warn_of(
+            source.path,
+            f"left out, as it is not known what they send: {', '.join(step.left_out[:8])}",
         )
     # Sender and receiver of an all-to-all take eight bytes; its amounts are alike.
     held = sum(8 * edges_of(one.kind, one.groups) for one in step.collectives)

@@ -15,7 +15,7 @@ from ...collectives.schedule import collective_named
 from ...trace.library_rules import COLLECTIVES
 from ...workload import Workload
 from ..dialect import Dialect
-from ..source import Source, at_file
+from ..source import Source, as_damaged
 from ._collectives import RankActions
 from .build import GraphOptions
 
@@ -57,15 +57,8 @@ def read(source: Source, options: GraphOptions) -> Workload:
         raise InputError(
             "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
         ) from None
-    try:
-        with at_file(source.path), otf2.reader.open(str(_anchor(source))) as trace:
-            n_tasks, program = _events(trace, options)
-    except InputError:
-        raise
-    except Exception as error:
-        # The package raises errors of its own for each fault.
-        found = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError("damaged OTF2 trace", file=source.path, found=found) from None
+    with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(str(_anchor(source))) as trace:
+        n_tasks, program = _events(trace, options)
     return program.rounds(source.path, options.n_tasks or n_tasks, options)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from toruscast.wording import counted
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph, GraphStream
 from ..dialect import Dialect
-from ..source import Progress, Source, at_file, check_path, label
+from ..source import Progress, Source, as_damaged, at_file, check_path, label
 from .build import AnyPath, GraphOptions
 from .edges import names_of
 
@@ -36,7 +35,7 @@ def is_parquet(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
     options.only(source.path, "columns")
-    with as_damaged(source.path):
+    with as_damaged(source.path, "Parquet file"):
         values, told = _columns(source, options)
         count, grid = stated_in(told)
         n_tasks = options.agree(count or None, source.path)
@@ -87,20 +86,6 @@ def stated_in(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, .
     sizes = told.get(b"grid", b"").decode()
     grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
     return int(told.get(b"n_tasks", b"0")), grid
-
-
-@contextmanager
-def as_damaged(path: AnyPath) -> Iterator[None]:
-    """Say of any error but ours that the file is damaged; name the file in ours."""
-    with at_file(path):
-        try:
-            yield
-        except (InputError, FileNotFoundError, PermissionError, MemoryError):
-            raise
-        except Exception as error:
-            # Hostile bytes give errors of many kinds.
-            found = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError("damaged Parquet file", file=path, found=found) from None
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -184,7 +169,7 @@ def stream_comm(
     # Workers elsewhere may have another working directory.
     path = Path(path).resolve()
     factor = real_number(factor, "factor", 0)
-    with as_damaged(path):
+    with as_damaged(path, "Parquet file"):
         file = _opened(path)
         told, grid = stated_in(file.schema_arrow.metadata)
         wanted = names_of(file.schema_arrow.names, columns or {}, path)
@@ -219,7 +204,7 @@ def n_rows(path: AnyPath) -> int:
     with Path(path).open("rb") as file:
         if file.read(4) != b"PAR1":
             return 0
-    with as_damaged(path):
+    with as_damaged(path, "Parquet file"):
         return int(_opened(path).metadata.num_rows)
 
 
@@ -243,7 +228,7 @@ def _pieces(
     n_tasks: int,
 ) -> Iterator[CommGraph]:
     """Give the edges of some tasks in a row, again and again."""
-    with as_damaged(path):
+    with as_damaged(path, "Parquet file"):
         held: list[list[NDArray[Any]]] = []
         for batch in _opened(path).iter_batches(_PIECE, columns=list(wanted.values())):
             if not batch.num_rows:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError, InputWarning
 
 from ...comm_graph import CommGraph
+from ...task_mapping import first_repeat
 from ..dialect import Dialect
-from ..source import LINES, WHOLE, Source, Text, fields, whole
+from ..source import LINES, WHOLE, Source, Text, fields, whole, write_text
 from .build import GraphOptions
 
 Whole = NDArray[np.int64]
@@ -84,12 +85,10 @@ def _check_symmetric(text: Text, n: int, lines: list[int], edges: Whole) -> None
         raise text.fault("vertex is its own neighbour", lines[vertex], f"vertex {vertex + 1}")
     there, back = src * np.int64(n) + dst, dst * np.int64(n) + src
     a, b = np.argsort(there, kind="stable"), np.argsort(back, kind="stable")
-    twice = np.flatnonzero(np.diff(there[a]) == 0)
-    if twice.size:
-        at = a[twice[0] + 1]
+    if repeat := first_repeat(there):
+        at = repeat[1]
         expected = 'each once; duplicates="sum" adds them up (--duplicates sum)'
-        found = int(dst[at]) + 1
-        raise text.fault("neighbour stands twice", lines[int(src[at])], found, expected)
+        raise text.fault("neighbour stands twice", lines[src[at]], int(dst[at]) + 1, expected)
     wrong = np.flatnonzero((there[a] != back[b]) | (weight[a] != weight[b]))
     if wrong.size:
         at = a[wrong[0]]
@@ -231,9 +230,8 @@ def _metis_rows(text: Text) -> tuple[Head, Iterable[Row]]:
 def write_metis(comm: CommGraph, path: Path) -> None:
     """Write edge weights; of directions that differ, the mean."""
     arcs, rows = mean_directions(comm)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"{comm.n_tasks} {arcs // 2} 001\n")
-        file.writelines(f"{' '.join(f'{d + 1} {w}' for d, w in row)}\n" for row in rows)
+    lines = (" ".join(f"{end + 1} {weight}" for end, weight in row) + "\n" for row in rows)
+    write_text(path, f"{comm.n_tasks} {arcs // 2} 001\n" + "".join(lines))
 
 
 read_metis = undirected_reader(_metis_rows)
@@ -327,11 +325,8 @@ def _scotch_labels(text: Text, rows: list[tuple[int, list[str]]]) -> dict[int, i
 def write_scotch(comm: CommGraph, path: Path) -> None:
     """Write edge loads; of directions that differ, the mean."""
     arcs, rows = mean_directions(comm)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"0\n{comm.n_tasks} {arcs}\n0 010\n")
-        file.writelines(
-            " ".join([str(len(row)), *(f"{w} {d}" for d, w in row)]) + "\n" for row in rows
-        )
+    lines = (f"{len(row)}{''.join(f' {weight} {end}' for end, weight in row)}\n" for row in rows)
+    write_text(path, f"0\n{comm.n_tasks} {arcs}\n0 010\n" + "".join(lines))
 
 
 SCOTCH = Dialect(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,12 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..dialect import Dialect
-from ..source import NUMBER, Source, Text, at_file, read_text, whole
+from ..source import NUMBER, Source, Text, at_file, read_text, warn_of, whole
 from .build import GraphOptions
 from .chakra import is_chakra
 from .otf2 import is_otf2
@@ -250,12 +249,11 @@ def booked_at_root(comm: CommGraph) -> NDArray[np.float64]:
 
 
 def _warn_of_rooted(source: Source, booked: NDArray[np.float64]) -> None:
-    warnings.warn(
-        f"{source.path}: {booked[0].sum():.15g} bytes between task 0 and all others look like "
+    warn_of(
+        source.path,
+        f"{booked[0].sum():.15g} bytes between task 0 and all others look like "
         'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
         "(on the command line --include point_to_point)",
-        InputWarning,
-        stacklevel=2,
     )
 
 
@@ -424,11 +422,7 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     src, dst, nbytes_, counts = zip(*rows, strict=True)
     size = max(size, max(dst) + 1)
     if left_out:
-        warnings.warn(
-            f"{source.path}: {left_out:.15g} bytes of collective calls are left out",
-            InputWarning,
-            stacklevel=2,
-        )
+        warn_of(source.path, f"{left_out:.15g} bytes of collective calls are left out")
     with at_file(source.path):
         return sum_edges(options.n_tasks or size, src, dst, nbytes_, counts, name=options.name)
 

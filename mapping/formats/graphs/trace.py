@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...trace._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
@@ -22,7 +21,7 @@ from ...trace.library_rules import family_of
 from ...trace.rounds import Events, Rounds, rounds_of
 from ...workload import Workload
 from ..dialect import Dialect
-from ..source import Source, at_file
+from ..source import Source, at_file, warn_of
 from .build import GraphOptions
 
 MAGIC = b"TCTRACE1"
@@ -297,7 +296,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
             "wrong number of tasks", file=source.path, found=options.n_tasks, expected=expected
         )
     for fault in _faults(trace, rounds):
-        warnings.warn(f"{source.path}: {fault}", InputWarning, stacklevel=2)
+        warn_of(source.path, f"{fault}")
     return rounds.workload
 
 

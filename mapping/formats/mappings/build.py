@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...allocation import Hosts
-from ...task_mapping import MAX_SLOTS, TaskMapping, cumcount
+from ...task_mapping import MAX_SLOTS, TaskMapping, cumcount, first_repeat
 from ...torus import Torus
 from .._rows import Table
-from ..source import Text, at_file, label, whole
+from ..source import Text, at_file, label, warn_of, whole
 
 Whole = NDArray[np.int64]
 
@@ -119,12 +118,10 @@ def check_range(table: Table, values: Whole, name: str, size: int) -> None:
 
 def rows_by_task(table: Table, task: Whole) -> Whole:
     """Find the row of each task, where every task from 0 on must stand once."""
+    if repeat := first_repeat(task):
+        found = f"task {task[repeat[1]]}, also on line {table.line(repeat[0])}"
+        raise table.fault(repeat[1], "task stands twice", found, "each task once")
     order = np.argsort(task, kind="stable")
-    twice = np.flatnonzero(np.diff(task[order]) == 0)
-    if twice.size:
-        first, second = (int(row) for row in order[twice[0] : twice[0] + 2])
-        found = f"task {task[second]}, also on line {table.line(first)}"
-        raise table.fault(second, "task stands twice", found, "each task once")
     gap = np.flatnonzero(task[order] != np.arange(task.size))
     if gap.size:
         row = int(order[gap[0]])
@@ -148,7 +145,10 @@ def mapping_of(
     capacity = options.capacity
     if slot is not None:
         check_range(table, slot, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
-        _each_place_once(table, node, slot)
+        if repeat := first_repeat(node * MAX_SLOTS + slot):
+            first, second = repeat
+            found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
+            raise table.fault(second, "place taken", found, "each place once")
     elif capacity is not None:
         _not_overfull(table, node, capacity)
     if task is not None:
@@ -166,11 +166,10 @@ def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
     wanted = options.n_tasks
     if wanted is None or n_places <= wanted:
         return n_places
-    warnings.warn(
-        f"{file}: {counted(n_places, 'place')}, of which the {counted(wanted, 'task')} of the job "
+    warn_of(
+        file,
+        f"{counted(n_places, 'place')}, of which the {counted(wanted, 'task')} of the job "
         "take the first",
-        InputWarning,
-        stacklevel=2,
     )
     return wanted
 
@@ -244,16 +243,6 @@ def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -
     return found
 
 
-def _each_place_once(table: Table, node: Whole, slot: Whole) -> None:
-    place = node * MAX_SLOTS + slot
-    by_place = np.argsort(place, kind="stable")
-    twice = np.flatnonzero(np.diff(place[by_place]) == 0)
-    if twice.size:
-        first, second = (int(row) for row in by_place[twice[0] : twice[0] + 2])
-        found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
-        raise table.fault(second, "place taken", found, "each place once")
-
-
 def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
     late = np.flatnonzero(cumcount(node) >= capacity)
     if late.size:
@@ -292,9 +281,3 @@ def write_rows(path: Path, head: str, rows: Whole, separator: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(head)
         np.savetxt(file, rows, fmt="%d", delimiter=separator)
-
-
-def write_lines(path: Path, text: str) -> None:
-    """Write text as it stands."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)

@@ -25,8 +25,8 @@ from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
 from ..graphs.hlo import counted_along
-from ..source import Source, Text
-from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of, write_lines
+from ..source import Source, Text, write_text
+from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of
 from .orders import BLOCKS, may_be_ids
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
@@ -320,7 +320,7 @@ def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
         number[nodes, slots] = np.arange(nodes.size)
         ids = number[mapping.node, mapping.slot if cores > 1 else 0]
     shaped = ids if target.shape is None else ids.reshape(target.shape)
-    write_lines(path, json.dumps(shaped.tolist()) + "\n")
+    write_text(path, json.dumps(shaped.tolist()) + "\n")
 
 
 _BINDINGS = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
@@ -412,7 +412,7 @@ def write_bindings(mapping: TaskMapping, path: Path, target: Target) -> None:
         for rank, node in enumerate(mapping.node.tolist())
     ]
     tail = 'mesh_graph_desc_path: "mesh_graph_descriptor.textproto"\n'
-    write_lines(path, "rank_bindings:\n" + "".join(lines) + tail)
+    write_text(path, "rank_bindings:\n" + "".join(lines) + tail)
 
 
 DIALECTS = (

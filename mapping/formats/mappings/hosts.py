@@ -18,8 +18,8 @@ from ...allocation import Hosts
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import NUMBER, WHOLE, Source, Text, fields, spans, whole
-from .build import MappingOptions, Target, mapping_on_hosts, write_lines
+from ..source import NUMBER, WHOLE, Source, Text, fields, spans, whole, write_text
+from .build import MappingOptions, Target, mapping_on_hosts
 from .table import axes_in, known_columns, split_names
 
 MOST = 2**20
@@ -202,7 +202,7 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
 
 def write_hostfile(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the host of each task, a line each."""
-    write_lines(path, "".join(f"{name}\n" for name in target.named.of_tasks(mapping)))
+    write_text(path, "".join(f"{name}\n" for name in target.named.of_tasks(mapping)))
 
 
 def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -211,7 +211,7 @@ def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
     for name in names:
         if not NAME.fullmatch(name):
             raise InputError("name of a host that Slurm does not take", found=name)
-    write_lines(path, compress(names) + "\n")
+    write_text(path, compress(names) + "\n")
 
 
 def is_rankfile(source: Source) -> bool:
@@ -250,7 +250,7 @@ def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
         f"rank {rank}={hosts.names[host]} slot={s}\n"
         for rank, (host, s) in enumerate(zip(place.tolist(), slot.tolist(), strict=True))
     )
-    write_lines(path, "".join(lines))
+    write_text(path, "".join(lines))
 
 
 def is_labelled(source: Source) -> bool:

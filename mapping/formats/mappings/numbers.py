@@ -22,7 +22,7 @@ from ...torus import Torus
 from .._rows import Column, Table, read_table
 from ..dialect import Dialect
 from ..foreign import are_numbers
-from ..source import LINES, NUMBER, WHOLE, Source, Text, fields, label, whole
+from ..source import LINES, NUMBER, WHOLE, Source, Text, fields, label, whole, write_text
 from .build import (
     MappingOptions,
     Target,
@@ -32,7 +32,6 @@ from .build import (
     mapping_of,
     place_of,
     rows_of,
-    write_lines,
     write_rows,
 )
 from .orders import has_sign
@@ -356,7 +355,7 @@ def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> 
 
 def write_bluegene(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write coordinates and slot of each task."""
-    write_lines(path, bluegene_text(mapping, target.torus))
+    write_text(path, bluegene_text(mapping, target.torus))
 
 
 def bluegene_text(mapping: TaskMapping, torus: Torus) -> str:
@@ -389,7 +388,7 @@ def write_vcoord(mapping: TaskMapping, path: Path, target: Target) -> None:
             "a vcoordfile has the job's own coordinates", found=str(torus), expected=expected
         )
     places = torus.coords[mapping.node].tolist()
-    write_lines(path, "".join(f"({','.join(map(str, place))})\n" for place in places))
+    write_text(path, "".join(f"({','.join(map(str, place))})\n" for place in places))
 
 
 def is_maplib(source: Source) -> bool:

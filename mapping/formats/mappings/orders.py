@@ -19,8 +19,8 @@ from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
-from ..source import LINES, Source, Text, spans
-from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of, write_lines
+from ..source import LINES, Source, Text, spans, write_text
+from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # What the writer says of the ranks that a host takes.
@@ -137,7 +137,7 @@ def write_rank_order(mapping: TaskMapping, path: Path, target: Target) -> None:
     rank, share = rank_at_position(mapping, target)
     lines = [",".join(map(str, rank[i : i + A_LINE].tolist())) for i in range(0, rank.size, A_LINE)]
     head = f"# MPICH_RANK_REORDER_METHOD=3, {share} ranks a node\n"
-    write_lines(path, head + ",\n".join(lines) + "\n")
+    write_text(path, head + ",\n".join(lines) + "\n")
 
 
 RANK_ORDER = Dialect(
@@ -274,7 +274,7 @@ def blocks_of(place: NDArray[np.int64]) -> list[list[int]]:
 def write_taskmap(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the blocks, as ``--taskmap=manual:`` takes them."""
     blocks = blocks_of(target.positions(mapping))
-    write_lines(path, json.dumps(blocks, separators=(",", ":")) + "\n")
+    write_text(path, json.dumps(blocks, separators=(",", ":")) + "\n")
 
 
 FLUX = Dialect(

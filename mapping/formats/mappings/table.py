@@ -13,7 +13,7 @@ from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._rows import Column, Table, read_rows, row_of
 from ..dialect import Dialect
-from ..source import NUMBER, Source, Text, comma, fields
+from ..source import NUMBER, Source, Text, comma, fields, renamed, write_text
 from .build import (
     MappingOptions,
     Target,
@@ -21,7 +21,6 @@ from .build import (
     check_range,
     mapping_of,
     mapping_on_hosts,
-    write_lines,
     write_rows,
 )
 
@@ -127,11 +126,8 @@ def _renamed(
     if unknown := sorted({*options.columns} - known):
         expected = ", ".join([*NAMES, *options.torus.axes.lower()])
         raise InputError("unknown name of a column", found=unknown[0], expected=expected)
-    ours = {theirs.strip().lower(): name for name, theirs in options.columns.items()}
-    missing = [theirs for theirs in ours if names.count(theirs) != 1]
-    if missing:
-        raise text.fault("no such columns", number, missing[0], f"one of {', '.join(names)}")
-    return [ours.get(name) for name in names]
+    chosen = {name: theirs.strip().lower() for name, theirs in options.columns.items()}
+    return renamed(text, number, names, chosen, ())
 
 
 def _node_of(table: Table, columns: list[Whole], torus: Torus) -> Whole:
@@ -165,7 +161,7 @@ def write(mapping: TaskMapping, path: Path, target: Target) -> None:
         return
     named = zip(rows.tolist(), target.named.of_tasks(mapping), strict=True)
     lines = (f"{task},{node},{slot},{host}\n" for (task, node, slot), host in named)
-    write_lines(path, "task,node,slot,host\n" + "".join(lines))
+    write_text(path, "task,node,slot,host\n" + "".join(lines))
 
 
 DIALECT = Dialect(

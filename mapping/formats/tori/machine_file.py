@@ -18,7 +18,7 @@ from ...network import Network
 from ...torus import Torus
 from ...twist import named_twist
 from ..dialect import Dialect
-from ..source import Source, label
+from ..source import Source, label, write_text
 
 SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
 _OF_HOLES = ("nodes", "links", "slow")
@@ -164,7 +164,7 @@ def write_toml(torus: Torus, path: Path) -> None:
     lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def write_json(torus: Torus, path: Path) -> None:
@@ -173,7 +173,7 @@ def write_json(torus: Torus, path: Path) -> None:
     for key, value in content.get("network", {}).items():
         if value == math.inf:
             raise InputError("JSON has no infinite number", found=key, expected="TOML")
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def _toml(value: Any) -> str:

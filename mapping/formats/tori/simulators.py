@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from pathlib import Path
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputError
 
 from ...ties import TieRule
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import NUMBER, Source, Text, label, whole
+from ..source import NUMBER, Source, Text, label, warn_of, whole, write_text
 from .build import bytes_a_second, check_writable, seconds, torus_at, whole_words, with_unit
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
@@ -98,7 +97,8 @@ def write_simgrid(torus: Torus, path: Path) -> None:
     sizes = ",".join(map(str, torus.shape))
     if not math.isfinite(torus.bandwidth[0]):
         raise InputError("bad bandwidth", found=torus.bandwidth[0])
-    path.write_text(
+    write_text(
+        path,
         "<?xml version='1.0'?>\n"
         '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
         '<platform version="4.1">\n'
@@ -107,7 +107,6 @@ def write_simgrid(torus: Torus, path: Path) -> None:
         f'lat="{torus.network.hop_latency!r}s"\n'
         f'           topology="TORUS" topo_parameters="{sizes}"/>\n'
         "</platform>\n",
-        encoding="utf-8",
     )
 
 
@@ -143,11 +142,10 @@ def read_astra(source: Source) -> Torus:
     speeds = _astra_numbers(text, lists, "bandwidth", len(sizes))
     latencies = _astra_numbers(text, lists, "latency", len(sizes))
     if len({*latencies}) > 1:
-        warnings.warn(
-            f"{text.file}: dimensions differ in their latency, of which a torus has one: "
+        warn_of(
+            text.file,
+            "dimensions differ in their latency, of which a torus has one: "
             f"{max(latencies):g} ns, the longest, is taken",
-            InputWarning,
-            stacklevel=2,
         )
     return torus_at(
         source,
@@ -204,7 +202,7 @@ def write_astra(torus: Torus, path: Path) -> None:
         "latency": [f"{float(f'{torus.network.hop_latency / _NANOSECOND:.12g}')!r}"] * torus.ndim,
     }
     lines = [f"{key}: [ {', '.join(values)} ]" for key, values in columns.items()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def is_codes(source: Source) -> bool:
@@ -316,7 +314,7 @@ def write_scotch(torus: Torus, path: Path) -> None:
     kind = "mesh" if wraps == {False} else "torus"
     sizes = " ".join(map(str, torus.shape))
     counted = f"{torus.ndim}D" if torus.ndim in (2, 3) else f"XD {torus.ndim}"
-    path.write_text(f"{kind}{counted} {sizes}\n", encoding="utf-8")
+    write_text(path, f"{kind}{counted} {sizes}\n")
 
 
 DIALECTS = (

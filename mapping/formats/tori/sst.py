@@ -8,17 +8,15 @@ Patterns: `src/sst/elements/merlin/tests/torus_64_test.py`, `torus_5_trafficgen.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from toruscast.errors import InputWarning
 from toruscast.validation import read_sizes
 
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import Source, Text
+from ..source import Source, Text, warn_of, write_text
 from .build import bytes_a_second, check_writable, seconds, torus_at, with_unit
 
 # Of links beside each other in the slowest dimension.
@@ -177,11 +175,10 @@ def read_torus_settings(source: Source) -> Torus:
     bandwidth = _of_links(text, settings, _BANDWIDTHS, bytes_a_second)
     latency = _of_links(text, settings, _LATENCIES, seconds)
     if included:
-        warnings.warn(
-            f"{text.file}: {included[1]} is not read, and what it sets is missing: links beside "
+        warn_of(
+            text.file,
+            f"{included[1]} is not read, and what it sets is missing: links beside "
             "each other, nodes of a router, bandwidth and latency",
-            InputWarning,
-            stacklevel=2,
         )
     speed = Torus.bandwidth[0] if bandwidth is None else bandwidth
     speeds = tuple(width * speed for width in widths)
@@ -263,14 +260,14 @@ def write_torus_settings(torus: Torus, path: Path) -> None:
     check_writable(torus, "SST", expected, all(torus.wrap) and bool(parts))
     link = min(torus.bandwidth) / parts[0]
     widths = [str(round(speed / link)) for speed in torus.bandwidth]
-    path.write_text(
+    write_text(
+        path,
         "topo = topoTorus()\n"
         f'topo.shape = "{"x".join(map(str, torus.shape))}"\n'
         f'topo.width = "{"x".join(widths)}"\n'
         "topo.local_ports = 1\n"
         f'router.link_bw = "{link!r}B/s"\n'
         f'topo.link_latency = "{torus.network.hop_latency!r}s"\n',
-        encoding="utf-8",
     )
 
 

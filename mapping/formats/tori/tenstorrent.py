@@ -12,7 +12,7 @@ from pathlib import Path
 from ...machines import named
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import Source, Text
+from ..source import Source, Text, write_text
 from .build import check_writable, torus_at, whole_words
 
 # Bytes per second of an Ethernet channel, each way.
@@ -132,7 +132,8 @@ def write_mesh(torus: Torus, path: Path) -> None:
     kinds = ", ".join("RING" if wrap else "LINE" for wrap in torus.wrap)
     hosts = ", ".join(["1"] * torus.ndim)
     count = max(round(min(torus.bandwidth) / CHANNEL), 1)
-    path.write_text(
+    write_text(
+        path,
         "mesh_descriptors {\n"
         '  name: "M0"\n'
         "  arch: WORMHOLE_B0\n"
@@ -141,7 +142,6 @@ def write_mesh(torus: Torus, path: Path) -> None:
         f"  channels {{ count: {count} policy: RELAXED }}\n"
         "}\n"
         'top_level_instance { mesh { mesh_descriptor: "M0" mesh_id: 0 } }\n',
-        encoding="utf-8",
     )
 
 

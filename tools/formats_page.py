@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from ..comm_graph import CommGraph
-from .dialect import Dialect, Holds
-from .registry import dialects
+from toruscast.mapping.formats.dialect import Dialect, Holds
+from toruscast.mapping.formats.registry import dialects
 
 HEAD = """# Files that toruscast reads and writes
 
@@ -47,7 +43,7 @@ For `--hosts` and `tc.read_hosts`.
 }
 
 
-def formats_page() -> str:
+def page() -> str:
     """Return the page as Markdown."""
     parts = [HEAD]
     for holds, head in PARTS.items():
@@ -55,19 +51,6 @@ def formats_page() -> str:
         if known:
             parts += [head, *map(_section, known)]
     return "\n".join(parts)
-
-
-def example_bytes(dialect: Dialect) -> bytes:
-    """Return the example of a dialect; the writer makes it where none stands in the record."""
-    if isinstance(dialect.example, bytes):
-        return dialect.example
-    if dialect.example or dialect.write is None or dialect.holds != "graph":
-        return dialect.example.encode()
-    with tempfile.TemporaryDirectory() as folder:
-        # Writers look at nothing but the path; archives want their own suffix.
-        path = Path(folder) / f"example{(*dialect.suffixes, '')[0]}"
-        dialect.write(CommGraph(4, [0, 1, 2], [1, 2, 3], [64, 64, 8]), path)
-        return path.read_bytes()
 
 
 def _ways(dialect: Dialect) -> str:
