@@ -422,7 +422,11 @@ class _Ranking:
                 "kind": found.verdict.kind,
                 "certainty": found.verdict.certainty,
                 "rivals": list(found.verdict.rivals),
+                "rcc": found.verdict.rcc,
             },
+            "goal": found.goal,
+            # Seconds differ from run to run, the rest does not.
+            "spent": dict(found.spent) if found.goal == "order" else None,
             "default_order": self.yours,
             "least_of_all_mappings": self.floor or None,
             "cost": found.cost._asdict(),
@@ -522,7 +526,25 @@ def trust(found: Forecast) -> str:
             if found.fitted.provenance_.get("default")
             else f" The model learned from no {kinds}: its intervals do not hold there."
         )
-    return text + _physical(found) + _of_a_sum(found)
+    return text + _ordered(found) + _physical(found) + _of_a_sum(found)
+
+
+def _ordered(found: Forecast) -> str:
+    """How good the order is, and what went into it, where it was asked for."""
+    rcc = found.verdict.rcc
+    if found.goal != "order" or rcc is None:
+        return ""
+    sources = {
+        "bound": "features of the routes",
+        "coarse": "longer packets",
+        "full": "real packets",
+    }
+    spent = ", ".join(
+        f"{seconds(found.spent[name])} for {what}"
+        for name, what in sources.items()
+        if name in found.spent
+    )
+    return f" {percent(rcc)} of all pairs are expected in the right order. That took {spent}."
 
 
 def _physical(found: Forecast) -> str:
@@ -573,6 +595,7 @@ def _trust_networks(found: Forecast, networks: Networks) -> str:
         text += " Measured times of a few candidates (--times) tell more."
     if cost.coarsening is not None and cost.coarsening > 1:
         text += f" Simulated packets are {cost.coarsening} times as long as real ones."
+    text += _ordered(found)
     return text if cost.measured else text + _of_a_sum(found)
 
 

@@ -37,6 +37,7 @@ from toruscast.mapping import (
     parse_torus,
     strategies,
 )
+from toruscast.routing.packets import mean_message
 from toruscast.simulation import simulate
 from toruscast.training import (
     Budget,
@@ -50,6 +51,7 @@ from toruscast.training.forecast.forecast import interval, process_of
 from toruscast.training.forecast.race import REGRET, Race, run
 from toruscast.training.forecast.simulate_rest import affordable, sketched
 from toruscast.training.predictor.fitted import PriorPrediction
+from toruscast.training.predictor.unlearned import ordered
 
 Floats = NDArray[np.float64]
 HOSTS = (
@@ -74,6 +76,8 @@ class Candidates(NamedTuple):
     coarsening: int | None = None
     """Packets that are one in ``rough``."""
     rough: Floats | None = None
+    packets: float = 1.0
+    """Packets of the usual message."""
     share: float = 0.0
     """Cost of such a simulation, that with real packets is 1."""
 
@@ -81,7 +85,7 @@ class Candidates(NamedTuple):
 def captured(kept: Path, seeds: int, model: TimePredictor) -> Iterator[Candidates]:
     """Give the candidates of the captured applications."""
     kept.mkdir(parents=True, exist_ok=True)
-    names = tuple(dict.fromkeys((*model.required_columns, "lower_bound")))
+    names = tuple(dict.fromkeys((*model.required_columns, "lower_bound", "release_bound")))
     for name, shape in HOSTS:
         comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
         torus = parse_torus(shape)
@@ -90,16 +94,17 @@ def captured(kept: Path, seeds: int, model: TimePredictor) -> Iterator[Candidate
         for table, some in zip(real, sets, strict=True):
             # As `forecast` has it, in the ticks of the clock.
             table["sure_bound"] = [RoutedTraffic(comm, torus, m).sure_bound for m in some]
-        merged = affordable(as_workload(comm), torus, sets[0])
+        levels = affordable(as_workload(comm), torus, sets[0])
+        merged = levels[0] if levels else None
         rough: list[pd.DataFrame | None] = [None] * seeds
-        share = 0.0
+        packets, share = mean_message(as_workload(comm), torus), 0.0
         if merged is not None and merged > 1:
             store = kept / f"{name}-{merged}.parquet"
             rough = list(known(comm, torus, sets, store, ("lower_bound",), merged))
             share = cost_share(as_workload(comm), torus, sets[0], merged)
         for seed, (table, other) in enumerate(zip(real, rough, strict=True), start=1):
             times = None if other is None else other["time"].to_numpy()
-            yield Candidates(name, seed, False, table, merged, times, share)
+            yield Candidates(name, seed, False, table, merged, times, packets, share)
 
 
 def known(
@@ -148,7 +153,8 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
     """Race candidates as `toruscast.forecast` does, and compare with what is known."""
     table, times = candidates.table, candidates.table["time"].to_numpy()
     bounds = table["sure_bound"]
-    prior = model.prior_prediction(table)
+    # As the default model orders.
+    prior = ordered(model.prior_prediction(table), table)
     contest = Race(process_of(prior), bounds.to_numpy(), candidates.seed)
     run(contest, lambda which: times[which], Budget())
     kind, certainty = contest.verdict()
@@ -169,8 +175,9 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
         row |= {"ordered_rcc": 1.0, "ordered_coverage": np.nan}
         row["ordering"] = float(len(table) - len(contest.order))
     elif candidates.rough is not None:
-        least = table["lower_bound"].to_numpy()
-        contest.set_prior(sketched(candidates.rough, candidates.coarsening, least, prior.features))
+        lower, bound = table["lower_bound"].to_numpy(), table["release_bound"].to_numpy()
+        rough = candidates.rough, candidates.coarsening, candidates.packets
+        contest.set_prior(sketched(*rough, lower, bound, prior.features))
         run(contest, lambda which: times[which], Budget())
         found = order(contest, prior, times)
         row |= {f"ordered_{name}": found[name] for name in ("rcc", "coverage")}

@@ -505,14 +505,30 @@ class Limits:
     """How much may be simulated before the answer."""
 
     GROUP: ClassVar = "Work"
-    simulations: int = option("Most candidates to simulate before the answer.", "N", default=30)
-    seconds: float | None = option("Start no simulation after S seconds.", "S", type=ABOVE_0)
+    goal: Literal["fastest", "order"] = option(
+        "What simulations shall decide: which candidate is fastest, or the order of all.",
+        default="fastest",
+    )
+    simulations: int | None = option(
+        "Most candidates to simulate with real packets before the answer.  [default: 30; for the "
+        "order all]",
+        "N",
+    )
+    seconds: float | None = option(
+        "Start no simulation after S seconds.  [default for the order: 30]", "S", type=ABOVE_0
+    )
+    rcc: float = option(
+        "Of --goal order: the share of pairs that shall be expected in the right order.",
+        "SHARE",
+        default=0.97,
+        type=click.FloatRange(0.5, 1.0),
+    )
     no_simulation: bool = option("Forecast only.", default=False)
 
     @property
     def budget(self) -> tc.Budget:
         """The same for the library."""
-        return tc.Budget(0 if self.no_simulation else self.simulations, self.seconds)
+        return tc.Budget(0 if self.no_simulation else self.simulations, self.seconds, self.rcc)
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ def command(
             mappings,
             model=basis.model,
             times=basis.times,
+            goal=limits.goal,
             budget=limits.budget,
             routing=work.routing,
             check=how.check,
@@ -153,7 +154,11 @@ def _announce(
     output: Output,
 ) -> None:
     """Say how long simulations may take, where that is long."""
-    most = len(mappings) if how.check else min(limits.budget.simulations, len(mappings))
+    most = limits.budget.limits(limits.goal, len(mappings))[0]
+    if limits.goal == "order" and not how.check:
+        # Its seconds end it.
+        return
+    most = len(mappings) if how.check else most
     if basis.times is not None and most:
         # Measured times are explained by simulated ones, of every candidate.
         most = len(mappings)

@@ -276,4 +276,4 @@ def test_simulations_for_the_order_are_no_part_of_the_answer():
 def test_only_equal_times_share_the_first_place():
     race = race_of(np.array([1.0, 1.0, 1.00005]), np.zeros(3))
     race.observe(np.arange(3), np.array([1.0, 1.0, 1.00005]))
-    assert race.probability_of_best().tolist() == [0.5, 0.5, 0.0]
+    assert race.outcomes().p_best(3).tolist() == [0.5, 0.5, 0.0]

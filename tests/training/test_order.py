@@ -3,18 +3,24 @@
 import numpy as np
 import pytest
 
+from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import Torus, as_workload, patterns, strategies
 from toruscast.simulation import simulate
 from toruscast.training import Budget, forecast
 from toruscast.training.evaluate.metrics import rcc
 from toruscast.training.forecast import simulate_rest as order
+from toruscast.training.forecast.posterior import Posterior, expected_rcc
 from toruscast.training.forecast.simulate_rest import HOPS_A_SECOND, Simulate, mean_hops
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 40_000, corner_nbytes=0)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
 HOPS = mean_hops(COMM, TORUS, CANDIDATES) * len(CANDIDATES)
+
+
+def least(levels):
+    return levels[0] if levels else None
 
 
 @pytest.fixture
@@ -37,11 +43,11 @@ def test_packets_are_as_long_as_the_worth_asks_for(monkeypatch):
     workload = as_workload(COMM)
     for worth, merged in ((1.0, 1), (0.6, 2), (0.3, 4), (0.1, 16), (1e-3, None)):
         monkeypatch.setattr(order, "_MOST_HOPS", HOPS * worth)
-        assert order.affordable(workload, TORUS, CANDIDATES) == merged
+        assert least(order.affordable(workload, TORUS, CANDIDATES)) == merged
     monkeypatch.setattr(order, "_MOST_HOPS", np.inf)
     for part, merged in ((1.1, 1), (0.3, 4), (-1, None)):
         seconds = part * HOPS / HOPS_A_SECOND
-        assert order.affordable(workload, TORUS, CANDIDATES, seconds) == merged
+        assert least(order.affordable(workload, TORUS, CANDIDATES, seconds)) == merged
 
 
 def test_messages_of_many_packets_keep_one_of_them(monkeypatch):
@@ -50,7 +56,7 @@ def test_messages_of_many_packets_keep_one_of_them(monkeypatch):
     hops = mean_hops(long, TORUS, CANDIDATES) * len(CANDIDATES)
     for worth, merged in ((1 / 30, 32), (1 / 100, 128), (1 / 400, 512), (1 / 9000, None)):
         monkeypatch.setattr(order, "_MOST_HOPS", hops * worth)
-        assert order.affordable(workload, TORUS, CANDIDATES) == merged
+        assert least(order.affordable(workload, TORUS, CANDIDATES)) == merged
 
 
 def test_the_rest_is_sketched_where_simulating_it_is_dear(dear):
@@ -102,3 +108,42 @@ def test_all_are_simulated_with_the_packets_asked_for():
     run = Simulate(as_workload(COMM), TORUS, CANDIDATES, "deterministic", 2)
     expected = [simulate(COMM, TORUS, m, coarsening=8).time for m in CANDIDATES[:3]]
     assert run(np.arange(3), 8).tolist() == expected
+
+
+@pytest.mark.parametrize("goal", [0.9, 0.97])
+def test_the_order_costs_what_its_rcc_needs(goal):
+    found = forecast(COMM, TORUS, CANDIDATES, goal="order", budget=Budget(rcc=goal), n_jobs=1)
+    times = {m.name: simulate(COMM, TORUS, m).time for m in CANDIDATES}
+    real = np.array([times[name] for name in found.table["mapping"]])
+    assert found.verdict.rcc >= goal
+    assert rcc(real, found.table["time"]) > goal - 0.03
+    assert set(found.spent) <= {"bound", "coarse", "full"}
+    assert found.cost.simulated < len(CANDIDATES)
+
+
+def test_an_order_that_is_asked_in_full_is_simulated_in_full():
+    found = forecast(COMM, TORUS, CANDIDATES[:8], goal="order", budget=Budget(rcc=1.0), n_jobs=1)
+    assert found.cost.simulated == 8
+    assert found.verdict.rcc == 1.0
+    assert found.table["time"].is_monotonic_increasing
+
+
+def test_seconds_end_the_search_for_an_order():
+    budget = Budget(seconds=1e-9, rcc=1.0)
+    found = forecast(COMM, TORUS, CANDIDATES[:8], goal="order", budget=budget, n_jobs=1)
+    assert found.cost.simulated == 0
+    assert found.verdict.rcc < 1.0
+    with pytest.raises(InputError, match="unknown goal: found quickest, expected fastest or order"):
+        forecast(COMM, TORUS, CANDIDATES, goal="quickest")
+
+
+def test_expected_pairs_are_as_often_right_as_they_say():
+    rng = np.random.default_rng(5)
+    right, said = [], []
+    for _ in range(60):
+        one = Posterior(rng.normal(size=25) * 0.1, np.full(25, 0.1), rng.normal(size=(25, 2)))
+        truth = one.draws(np.arange(25), 1, rng)[0]
+        told = one.given(np.arange(0, 25, 3), truth[::3])
+        right.append(rcc(truth, told.marginal()[0]))
+        said.append(expected_rcc(told))
+    assert np.mean(said) == pytest.approx(np.mean(right), abs=0.03)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
@@ -18,7 +19,7 @@ from toruscast.training.predictor.fitted import FittedModel
 from toruscast.units import seconds
 from toruscast.wording import counted, shown_name
 
-from .race import Kind
+from .race import SURE, Goal, Kind
 
 if TYPE_CHECKING:
     from toruscast.training.measured.measured import Measured
@@ -49,11 +50,29 @@ class Verdict:
         Probability that no candidate takes less than the best by more than 1 %.
     rivals : tuple of str
         Candidates that may still be the fastest, likeliest first.
+    rcc : float or None
+        Share of all pairs of candidates that are expected in the right order; None of times of a
+        machine alone.
     """
 
     kind: Kind
     certainty: float
     rivals: tuple[str, ...]
+    rcc: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        table: pd.DataFrame,
+        certainty: float,
+        rcc: float | None = None,
+        kind: Kind | None = None,
+    ) -> Self:
+        """Return that of a table, best first; *sure* or *open* by its certainty."""
+        kind = kind or ("sure" if certainty >= SURE else "open")
+        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+        rivals = rest["mapping"][rest["p_best"] >= TOLD_APART]
+        return cls(kind, certainty, () if kind == "proved" else tuple(rivals), rcc)
 
 
 class Cost(NamedTuple):
@@ -122,6 +141,11 @@ class Forecast:
     unlearned : tuple of str
         Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
         default model are then those of generated applications of that kind.
+    spent : dict of str to float
+        Seconds that went into ``bound`` (features of the routes, and the model), ``coarse`` (longer
+        packets) and ``full`` (real packets).
+    goal : {"fastest", "order"}
+        What simulations were to decide.
     physical : PhysicalOrder or None
         The order by the release bound, where another model than the default one orders; the table
         then has the column ``release_bound``.
@@ -144,6 +168,8 @@ class Forecast:
     unlearned: tuple[str, ...] = ()
     networks: Networks | None = None
     physical: PhysicalOrder | None = None
+    spent: Mapping[str, float] = field(default_factory=dict)
+    goal: Goal = "fastest"
 
     @property
     def model(self) -> TimePredictor:
@@ -200,3 +226,21 @@ class Forecast:
 def names_of(mappings: Sequence[TaskMapping]) -> list[str]:
     """Return the names in the table: that of each mapping, or its number."""
     return [mapping.name or str(i) for i, mapping in enumerate(mappings)]
+
+
+def ranked(
+    names: Sequence[str],
+    features: pd.DataFrame,
+    columns: Mapping[str, Any],
+    leads: NDArray[np.bool_] | None = None,
+) -> pd.DataFrame:
+    """Return the table of an answer, best first, indexed by the numbers of the candidates.
+
+    The ``columns`` are time, low, high, p_best and how. The best of those that lead comes first.
+    """
+    shown = {name: features[name].to_numpy() for name in SHOWN_FEATURES}
+    table = pd.DataFrame({"mapping": list(names), **columns, **shown})
+    last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
+    table = table.iloc[np.lexsort((-table["p_best"], table["time"], last))]
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    return table

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.routing.packets import mean_message
 from toruscast.training.evaluate.metrics import score_answer
-from toruscast.training.forecast.simulate_rest import Simulate
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import BOUND, HELD_OUT, SKETCHED
@@ -33,17 +32,17 @@ from toruscast.validation import job_count
 from .answer import (
     OF_SUMS,
     SHOWN_FEATURES,
-    TOLD_APART,
     Cost,
     Forecast,
     PhysicalOrder,
     Verdict,
     names_of,
+    ranked,
 )
 from .networks import forecast_networks
-from .posterior import Kernel, Posterior
-from .race import Budget, Race, run
-from .simulate_rest import affordable, simulate_rest, sketched
+from .posterior import Kernel, Posterior, expected_rcc
+from .race import Budget, Goal, Race, run, run_all
+from .simulate_rest import Simulate, affordable, sketched
 
 if TYPE_CHECKING:
     from toruscast.training.measured import machine
@@ -64,6 +63,7 @@ def forecast(
     *,
     model: FittedModel | str = "default",
     times: Times | None = None,
+    goal: Goal = "fastest",
     budget: Budget | int | None = None,
     routing: Routing = "deterministic",
     check: bool = False,
@@ -79,6 +79,10 @@ def forecast(
     best is proved or sure to be the fastest, or the budget is spent. The rest is simulated as well,
     for the order, where that takes seconds: with real packets, or with longer ones.
 
+    With ``goal="order"`` simulations go to what is expected to put most pairs in the right order
+    instead, with longer packets first: until the expected RCC is that of the budget, or its seconds
+    are over. `Verdict.rcc` states it, `Forecast.spent` says what went where.
+
     Where the rules of the network are unknown (`Network.rules`), all candidates are simulated on
     several networks that the machine may have, and their mean decides; nothing is proved then.
 
@@ -93,8 +97,10 @@ def forecast(
     times : path, dict of names to seconds, DataFrame or Runs, optional
         Measured times of six of the candidates or more (`Runs.of`). The others are forecast from
         them: nothing is simulated to decide, for the machine decides.
+    goal : {"fastest", "order"}
+        What simulations are to decide.
     budget : Budget or int, optional
-        Most simulations; 0 for the forecast alone, 30 if not given. With ``times``, 0 leaves out
+        Most simulations with real packets; 0 for the forecast alone. With ``times``, 0 leaves out
         the simulated times that measured ones may follow.
     routing : {"deterministic", "adaptive", "by_size"}
     check : bool
@@ -115,7 +121,8 @@ def forecast(
     Raises
     ------
     InputError
-        If there is no mapping, one does not fit, or the model needs a feature that is not known.
+        If there is no mapping, one does not fit, the goal is none of the two, or the model needs a
+        feature that is not known.
 
     Warns
     -----
@@ -131,49 +138,37 @@ def forecast(
     >>> answer = forecast(halo, torus, strategies.sample(halo, torus, n=12))
     >>> answer.best.name, answer.verdict.kind, answer.cost.to_answer
     ('identity', 'proved', 1)
+    >>> answer = forecast(halo, torus, answer.mappings, goal="order")
+    >>> answer.verdict.rcc >= 0.97, sorted(answer.spent)
+    (True, ['bound', 'full'])
     """
     several = as_mappings(mappings)
     if not several:
         raise InputError("no mapping to rank")
-    n_jobs = job_count(n_jobs)
-    limit = Budget() if budget is None else budget
-    limit = Budget(limit) if isinstance(limit, int) else limit
+    budget = Budget() if budget is None else budget
+    budget = Budget(budget) if isinstance(budget, int) else budget
+    most, _ = budget.limits(goal, len(several))
     workload = as_workload(traffic)
     checks.check_sends(workload)
-    if torus.network.rules == "unknown" and limit.simulations > 0:
+    simulate = Simulate(workload, torus, several, routing, job_count(n_jobs))
+    if times is not None and model != "default":
+        raise InputError("a model and times", expected="one of them: times make their own")
+    if torus.network.rules == "unknown" and most:
         if check:
             expected = "no check: known rules, or times of the machine"
             raise InputError("one simulation cannot check several networks", expected=expected)
-        if times is not None:
-            _check_one(model)
-        return forecast_networks(
-            workload,
-            torus,
-            several,
-            load_fitted(model) if isinstance(model, str) else model,
-            None if times is None else Runs.of(times),
-            limit,
-            routing=routing,
-            coverage=coverage,
-            n_jobs=n_jobs,
-            seed=seed,
-            progress=progress,
-        )
+        chosen = load_fitted(model) if isinstance(model, str) else model
+        runs = None if times is None else Runs.of(times)
+        return forecast_networks(simulate, chosen, runs, budget, goal, coverage, seed, progress)
     learned = None
-    routed = None if progress is None else partial(progress, "features")
+    shared: dict[str, Any] = {
+        "routing": routing,
+        "seed": seed,
+        "n_jobs": simulate.n_jobs,
+        "progress": None if progress is None else partial(progress, "features"),
+    }
     if times is not None:
-        _check_one(model)
-        learned = machine.learn_runs(
-            workload,
-            torus,
-            several,
-            times,
-            routing=routing,
-            simulate=limit.simulations > 0,
-            seed=seed,
-            n_jobs=n_jobs,
-            progress=routed,
-        )
+        learned = machine.learn_runs(workload, torus, several, times, simulate=most > 0, **shared)
         model = learned.model
     chosen = load_fitted(model) if isinstance(model, str) else model
     checks.check_model(chosen)
@@ -182,106 +177,153 @@ def forecast(
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
         return machine.forecast_machine(
-            workload,
-            torus,
-            several,
-            chosen,
-            learned,
-            routing=routing,
-            coverage=coverage,
-            n_jobs=n_jobs,
-            seed=seed,
-            progress=routed,
+            workload, torus, several, chosen, learned, coverage=coverage, **shared
         )
-    simulate = Simulate(workload, torus, several, routing, n_jobs)
-    return _race(simulate, chosen, limit, check, coverage, seed, progress)
+    return _Contest(simulate, chosen, budget, goal, seed, progress).answer(check, coverage)
 
 
-def _race(
-    simulate: Simulate,
-    model: FittedModel,
-    budget: Budget,
-    check: bool,
-    coverage: float,
-    seed: int,
-    progress: Progress | None,
-) -> Forecast:
-    """Return the answer of a model of simulated times and of the simulations that decide it."""
-    workload, torus, mappings = simulate.workload, simulate.torus, simulate.mappings
-    features = extract(
-        workload,
-        torus,
-        mappings,
-        routing=simulate.routing,
-        features=tuple(dict.fromkeys((*model.required_columns, *SHOWN_FEATURES, BOUND))),
-        also={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
-        n_jobs=simulate.n_jobs,
-        progress=None if progress is None else partial(progress, "features"),
-    )
-    prior, unlearned = prior_of(model, features, workload, torus, simulate.routing, mappings)
-    race = Race(process_of(prior), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
-    observed = None if progress is None else partial(progress, "simulations")
-    began = time.monotonic()
-    run(race, simulate, budget, batch=simulate.n_jobs, progress=observed)
-    to_answer, coarsening = len(race.order), None
-    if budget.simulations and not check:
-        most = np.inf if budget.seconds is None else budget.seconds
-        left = most - (time.monotonic() - began)
-        coarsening = affordable(workload, torus, mappings, simulate.n_jobs * left)
-    if coarsening == 1:
-        decided, best_time = race.is_decided(), race.best_time
-        simulate_rest(race, simulate, observed)
-        if not decided or race.best_time < best_time:
-            to_answer = len(race.order)
-    elif coarsening is not None:
-        rough = simulate(np.arange(len(mappings)), coarsening)
-        packets = mean_message(workload, torus)
-        lower, bound = features[["lower_bound", BOUND]].to_numpy(dtype=np.float64).T
-        race.set_prior(sketched(rough, coarsening, packets, lower, bound, prior.features))
-        run(race, simulate, budget, batch=simulate.n_jobs, progress=observed)
-        to_answer = len(race.order)
-    loads = features["hop_bytes"].to_numpy(dtype=np.float64)
-    table, verdict = _answer(race, prior, mappings, coverage, loads, coarsening is not None)
-    for name in SHOWN_FEATURES:
-        table[name] = features[name].to_numpy()[table.index]
-    # Simulated times stand beside it, which a clock may have shortened.
-    table["lower_bound"] = race.bounds[table.index]
-    physical = None
-    if not model.provenance_.get("default"):
-        table[BOUND] = features[BOUND].to_numpy()[table.index]
-        first = names_of(mappings)[int(features[BOUND].to_numpy().argmin())]
-        physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
-    is_sketched = bool(SKETCHED & set(model.required_columns))
-    n_simulated = int(race.is_simulated.sum())
-    cost = Cost(to_answer, n_simulated, len(table), is_sketched, coarsening=coarsening)
-    scores: dict[str, float] = {}
-    if check:
-        simulate_rest(race, simulate, observed)
-        table.insert(3, "observed_time", race.times[table.index])
-        scores = score_answer(table, features.iloc[table.index][BOUND].to_numpy())
-    if workload.summed:
-        table["low"], table["high"] = OF_SUMS[0] * table["low"], OF_SUMS[1] * table["high"]
-    table = table.reset_index(drop=True)
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
-    return Forecast(
-        workload=workload,
-        torus=torus,
-        mappings=tuple(mappings),
-        routing=simulate.routing,
-        fitted=model,
-        coverage=coverage,
-        table=table,
-        verdict=verdict,
-        cost=cost,
-        scores=scores,
-        unlearned=unlearned,
-        physical=physical,
-    )
+class _Contest:
+    """A model of simulated times, and the simulations that decide what is asked for."""
 
+    def __init__(
+        self,
+        simulate: Simulate,
+        model: FittedModel,
+        budget: Budget,
+        goal: Goal,
+        seed: int,
+        progress: Progress | None,
+    ) -> None:
+        self.simulate, self.model, self.goal = simulate, model, goal
+        self.budget = budget
+        self.workload, self.torus, self.mappings = (
+            simulate.workload,
+            simulate.torus,
+            simulate.mappings,
+        )
+        self.most, self.seconds = budget.limits(goal, len(self.mappings))
+        self.observed = None if progress is None else partial(progress, "simulations")
+        began = time.monotonic()
+        self.features = extract(
+            self.workload,
+            self.torus,
+            self.mappings,
+            routing=simulate.routing,
+            features=tuple(dict.fromkeys((*model.required_columns, *SHOWN_FEATURES, BOUND))),
+            also={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
+            n_jobs=simulate.n_jobs,
+            progress=None if progress is None else partial(progress, "features"),
+        )
+        self.prior, self.unlearned = prior_of(
+            model, self.features, self.workload, self.torus, simulate.routing, self.mappings
+        )
+        self.bound = self._column(BOUND)
+        rcc = budget.rcc if goal == "order" else None
+        self.race = Race(process_of(self.prior), self._column(SURE_BOUND), seed, rcc)
+        simulate.spent["bound"] = time.monotonic() - began
 
-def _check_one(model: FittedModel | str) -> None:
-    if model != "default":
-        raise InputError("a model and times", expected="one of them: times make their own")
+    def answer(self, check: bool, coverage: float) -> Forecast:
+        """Simulate, and return the answer; what all take is simulated to check it."""
+        race, model = self.race, self.model
+        if self.goal == "fastest":
+            self._run()
+        to_answer, coarsening = len(race.order), None
+        if self.most and not (check and self.goal == "fastest") and not self._is_ordered():
+            coarsening = self._coarsening()
+            to_answer = self._order(coarsening)
+        table, verdict = _answer(
+            race, self.prior, self.features, self.mappings, coverage, coarsening
+        )
+        # Simulated times stand beside it, which a clock may have shortened.
+        table["lower_bound"] = race.bounds[table.index]
+        physical = None
+        if not model.provenance_.get("default"):
+            table[BOUND] = self.bound[table.index]
+            first = names_of(self.mappings)[int(self.bound.argmin())]
+            physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
+        is_sketched = bool(SKETCHED & set(model.required_columns))
+        n_simulated = int(race.is_simulated.sum())
+        cost = Cost(to_answer, n_simulated, len(table), is_sketched, coarsening=coarsening)
+        scores: dict[str, float] = {}
+        spent = dict(self.simulate.spent)
+        if check:
+            run_all(race, self.simulate, self.observed)
+            table.insert(4, "observed_time", race.times[table.index])
+            scores = score_answer(table, self.bound[table.index])
+        if self.workload.summed:
+            table["low"], table["high"] = OF_SUMS[0] * table["low"], OF_SUMS[1] * table["high"]
+        return Forecast(
+            workload=self.workload,
+            torus=self.torus,
+            mappings=tuple(self.mappings),
+            routing=self.simulate.routing,
+            fitted=model,
+            coverage=coverage,
+            table=table.reset_index(drop=True),
+            verdict=verdict,
+            cost=cost,
+            scores=scores,
+            unlearned=self.unlearned,
+            physical=physical,
+            spent=spent,
+            goal=self.goal,
+        )
+
+    def _column(self, name: str) -> Floats:
+        return self.features[name].to_numpy(dtype=np.float64)
+
+    @property
+    def _left(self) -> float:
+        """Seconds that are left; the bounds are a part of the order."""
+        spent = self.simulate.spent
+        return self.seconds - sum(spent.values()) + (self.goal == "fastest") * spent["bound"]
+
+    def _is_ordered(self) -> bool:
+        return self.goal == "order" and self.race.is_decided()
+
+    def _run(self) -> None:
+        """Simulate with real packets until it is decided."""
+        budget = Budget(self.most, self._left, self.budget.rcc)
+        run(self.race, self.simulate, budget, batch=self.simulate.n_jobs, progress=self.observed)
+
+    def _order(self, coarsening: int | None) -> int:
+        """Simulate for the order; return after how many with real packets it is decided."""
+        race = self.race
+        if coarsening == 1 and self.goal == "fastest":
+            decided, best_time, n_decided = race.is_decided(), race.best_time, len(race.order)
+            run_all(race, self.simulate, self.observed)
+            return n_decided if decided and race.best_time == best_time else len(race.order)
+        if coarsening is not None and coarsening > 1:
+            rough = self.simulate(np.arange(len(self.mappings)), coarsening)
+            race.set_prior(self._sketched(rough, coarsening))
+        if coarsening is not None or self.goal == "order":
+            self._run()
+        return len(race.order)
+
+    def _sketched(self, times: Floats, merged: int) -> Posterior:
+        packets = mean_message(self.workload, self.torus)
+        lower = self._column("lower_bound")
+        return sketched(times, merged, packets, lower, self.bound, self.prior.features)
+
+    def _coarsening(self) -> int | None:
+        """Return how many packets are one for the order, if all can be simulated.
+
+        The fewest that are worth it; for an expected RCC the most that are expected to reach it.
+        """
+        simulate = self.simulate
+        levels = affordable(
+            self.workload,
+            self.torus,
+            self.mappings,
+            simulate.n_jobs * self._left,
+            goal=self.goal,
+        )
+        if self.goal == "order":
+            guess = np.exp(self.race.posterior.marginal()[0])
+            for merged in (m for m in reversed(levels) if m > 1):
+                if expected_rcc(self._sketched(guess, merged)) >= self.budget.rcc:
+                    return merged
+        return levels[0] if levels else None
 
 
 def process_of(prior: PriorPrediction) -> Posterior:
@@ -295,39 +337,29 @@ def process_of(prior: PriorPrediction) -> Posterior:
 def _answer(
     race: Race,
     prior: PriorPrediction,
+    features: pd.DataFrame,
     mappings: Sequence[TaskMapping],
     coverage: float,
-    loads: Floats,
-    is_sketched: bool,
+    coarsening: int | None,
 ) -> tuple[pd.DataFrame, Verdict]:
     """Return the candidates' times, best first and indexed by number, and the verdict."""
     seconds, low, high = interval(race, prior, coverage)
-    p_best = race.probability_of_best() if race.order else prior.probability_of_best(4000, 0)
-    how = np.where(race.is_simulated, "simulated", "sketched" if is_sketched else "forecast")
-    table = pd.DataFrame(
-        {
-            "mapping": names_of(mappings),
-            "time": seconds,
-            "low": low,
-            "high": high,
-            "p_best": p_best,
-            "how": how,
-        }
-    )
     if race.order:
+        p_best = race.outcomes().p_best(seconds.size)
         leads = race.times == race.best_time
     else:
+        p_best = prior.probability_of_best(4000, 0)
         # Of those that people read as equal, the one that loads the network least leads.
+        loads = features["hop_bytes"].to_numpy(dtype=np.float64)
         shown = np.array([f"{each:.3g}" for each in seconds])
         leads = shown == shown[seconds.argmin()]
         leads &= loads == loads[leads].min()
-    table = table.iloc[np.lexsort((-p_best, seconds, ~leads))]
+    rest = "forecast" if coarsening is None else "sketched"
+    how = np.where(race.is_simulated, "simulated", rest)
+    columns = {"time": seconds, "low": low, "high": high, "p_best": p_best, "how": how}
+    table = ranked(names_of(mappings), features, columns, leads)
     kind, certainty = race.verdict()
-    rivals = []
-    if kind != "proved":
-        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-        rivals = rest["mapping"][rest["p_best"] >= TOLD_APART].tolist()
-    return table, Verdict(kind, certainty, tuple(rivals))
+    return table, Verdict.of(table, certainty, expected_rcc(race.posterior), kind)
 
 
 def interval(race: Race, prior: PriorPrediction, coverage: float) -> tuple[Floats, Floats, Floats]:

@@ -8,6 +8,7 @@ order, their spread widens the intervals, and measured runs weigh the networks.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
@@ -23,17 +24,16 @@ from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.packets import mean_message
 from toruscast.simulation import simulate_flows
-from toruscast.training.forecast.simulate_rest import Simulate
 from toruscast.training.measured.hypotheses import CONSTANTS, LESS, Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, mappings_of
 from toruscast.training.predictor.fitted import FittedModel
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.workers import Task
 
-from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Networks, Verdict, names_of
-from .posterior import Kernel, Posterior
-from .race import REGRET, SURE, Budget, Kind
-from .simulate_rest import affordable, error_of
+from .answer import OF_SUMS, SHOWN_FEATURES, Cost, Forecast, Networks, Verdict, names_of, ranked
+from .posterior import Kernel, Mixture, Outcomes, Posterior, expected_rcc
+from .race import REGRET, TOLD_AFTER, Budget, Goal
+from .simulate_rest import Simulate, affordable, error_of
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -51,11 +51,6 @@ _WORTH = 3.0
 _OF_FLOWS = 0.2
 # Packets that are one where simulating all candidates would take too long.
 _COARSEST = 16
-_DRAWS = 4000
-# Candidates whose times are drawn together: those that may be the fastest.
-_TOGETHER = 400
-# Candidates that are simulated before the progress is told.
-_TOLD_AFTER = 16
 
 
 class Possible(NamedTuple):
@@ -111,36 +106,13 @@ def possible_networks(torus: Torus, routing: Routing = "deterministic") -> tuple
     return tuple(found)
 
 
-class Mixture:
-    """Posteriors of which each is as likely, without any run: what `Hypotheses` is with runs."""
-
-    def __init__(self, processes: Sequence[Posterior]) -> None:
-        self.processes = processes
-
-    def marginal(self) -> tuple[Floats, Floats]:
-        """Return mean and deviation of the logarithm of each mapping's time."""
-        parts = [posterior.marginal() for posterior in self.processes]
-        means, scales = (np.array(part) for part in zip(*parts, strict=True))
-        spread = np.sqrt((scales**2).mean(axis=0) + means.var(axis=0))
-        return means.mean(axis=0), spread
-
-    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draw possible logarithms of the times of ``wanted``, ``(n_draws, n_wanted)``."""
-        each = n_draws // len(self.processes)
-        return np.concatenate([posterior.draws(wanted, each, rng) for posterior in self.processes])
-
-
 def forecast_networks(
-    workload: Workload,
-    torus: Torus,
-    mappings: Sequence[TaskMapping],
+    simulate: Simulate,
     model: FittedModel,
     runs: Runs | None,
     budget: Budget,
-    *,
-    routing: Routing,
+    goal: Goal,
     coverage: float,
-    n_jobs: int,
     seed: int,
     progress: Callable[[Any, int, int], None] | None,
 ) -> Forecast:
@@ -149,114 +121,116 @@ def forecast_networks(
     Without runs every network is as likely as another. ``model`` tells which candidates are worth a
     simulation where they are too many.
     """
+    workload, torus, mappings = simulate.workload, simulate.torus, simulate.mappings
     if runs is not None:
         mappings_of(mappings, runs)
-    networks = possible_networks(torus, routing)
-    seconds = np.inf if budget.seconds is None else budget.seconds
-    share = len(networks) / _WORTH
-    coarsening = affordable(workload, torus, mappings, n_jobs * seconds, share)
-    needed = model.required_columns if coarsening is None else ()
+    networks = possible_networks(torus, simulate.routing)
+    most, seconds = budget.limits(goal, len(mappings))
+    cores, share = simulate.n_jobs * seconds, len(networks) / _WORTH
+    levels = affordable(workload, torus, mappings, cores, share, goal=goal)
+    merged = levels[0] if levels else _COARSEST
+    needed = () if levels else model.required_columns
+    began = time.monotonic()
     features = extract(
         workload,
         torus,
         mappings,
-        routing=routing,
+        routing=simulate.routing,
         features=tuple(dict.fromkeys((*SHOWN_FEATURES, *needed))),
         also={APART: attrgetter("rounds_apart")} if needed else None,
-        n_jobs=n_jobs,
+        n_jobs=simulate.n_jobs,
         progress=None if progress is None else partial(progress, "features"),
     )
+    guess = None
     which = np.arange(len(mappings))
-    forecast = error = np.zeros(len(mappings))
-    if coarsening is None:
+    if not levels:
+        routing = simulate.routing
         prediction, _ = prior_of(model, features, workload, torus, routing, mappings)
-        forecast, error = prediction.logs()
-        which = np.argsort(forecast, kind="stable")[: max(1, budget.simulations // len(networks))]
-    merged = _COARSEST if coarsening is None else coarsening
-    times = np.full((len(networks), len(mappings)), np.nan)
-    for part in np.array_split(which, max(1, which.size // _TOLD_AFTER)):
-        some = [mappings[i] for i in part]
-        times[:, part] = [each.times(workload, some, routing, n_jobs, merged) for each in networks]
-        if progress is not None:
-            progress("simulations", int((~np.isnan(times[0])).sum()), which.size)
-    is_simulated = ~np.isnan(times[0])
-    logs = np.log(times)
-    coarse = error_of(merged, mean_message(workload, torus)) if merged > 1 else 0.0
-    off = np.full(len(mappings), coarse)
-    if coarsening is None:
-        level = np.median((logs - forecast)[:, which], axis=1)
-        logs = np.where(is_simulated, logs, forecast + level[:, None])
-        off = np.where(is_simulated, off, error)
-    width = np.sqrt(_OWN**2 + _COMMON**2 + off**2)
-    likeness = _scaled(np.log1p(features[list(SHOWN_FEATURES)].to_numpy(dtype=np.float64)))
-    prior = [Posterior(each, width, likeness, _KERNEL) for each in logs]
-    said: Mixture | Hypotheses = Mixture(prior)
-    weights = np.full(len(networks), 1 / len(networks))
+        guess = prediction.logs()
+        which = np.argsort(guess[0], kind="stable")[: max(1, most // len(networks))]
+    spent = {"bound": time.monotonic() - began}
+    observed = None if progress is None else partial(progress, "simulations")
+    seen = _simulated(simulate, networks, which, merged, observed)
+    spent["coarse" if merged > 1 else "full"] = time.monotonic() - began - spent["bound"]
+    off = error_of(merged, mean_message(workload, torus)) if merged > 1 else 0.0
+    prior = _processes(np.log(seen.to_numpy().T), off, guess, features)
+    is_simulated = seen.notna().all(axis=1).to_numpy()
+    said = Mixture(prior, np.full(len(networks), 1 / len(networks)))
+    weights = said.weights
     is_measured = np.zeros(len(mappings), dtype=bool)
     if runs is not None:
         place = {name: i for i, name in enumerate(names_of(mappings))}
         kept = ~runs.is_outlier
         ran = np.array([place[name] for name in runs.names])[runs.which[kept]]
         every = Hypotheses(prior, constants=(*LESS, *CONSTANTS))
-        said = every.given(Repeated.of(ran, runs.seconds[kept]))
-        weights, is_measured[ran] = said.network_weights(len(networks)), True
+        told = every.given(Repeated.of(ran, runs.seconds[kept]))
+        said, weights, is_measured[ran] = told, told.network_weights(len(networks)), True
     mean, scale = said.marginal()
-    p_best, certainty = _chances(said, mean, scale, seed)
+    drawn = Outcomes.of(said, seed)
     reach = ndtri((1 + coverage) / 2)
-    time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
-    how = np.where(is_measured, "measured", np.where(is_simulated, "averaged", "forecast"))
+    middle, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
     if workload.summed and runs is None:
         low, high = OF_SUMS[0] * low, OF_SUMS[1] * high
-    ends = {"time": time, "low": low, "high": high, "p_best": p_best, "how": how}
-    table = pd.DataFrame({"mapping": names_of(mappings), **ends})
-    for name in SHOWN_FEATURES:
-        table[name] = features[name].to_numpy()
+    how = np.where(is_measured, "measured", np.where(is_simulated, "averaged", "forecast"))
+    ends = {"time": middle, "low": low, "high": high, "p_best": drawn.p_best(mean.size), "how": how}
+    table = ranked(names_of(mappings), features, ends)
     # Another rule of FIFOs has another bound, and measured times are of another level.
-    table["lower_bound"] = np.nan if runs is not None else np.minimum(table["lower_bound"], time)
-    table = table.iloc[np.lexsort((-p_best, time))].reset_index(drop=True)
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
-    rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-    rivals = rest["mapping"][rest["p_best"] >= TOLD_APART]
-    kind: Kind = "sure" if certainty >= SURE else "open"
-    n_simulated = int(is_simulated.sum())
-    index = pd.Index(names_of(mappings), name="mapping")
-    seen = pd.DataFrame(times.T, index, [each.name for each in networks])
+    least = np.nan if runs is not None else np.minimum(table["lower_bound"], table["time"])
+    first = int(drawn.which[mean[drawn.which].argmin()])
+    certainty = drawn.certainty(first, REGRET)
+    n = int(is_simulated.sum())
     return Forecast(
         workload=workload,
         torus=torus,
         mappings=tuple(mappings),
-        routing=routing,
+        routing=simulate.routing,
         fitted=model,
         coverage=coverage,
-        table=table,
-        verdict=Verdict(kind, certainty, tuple(rivals)),
-        cost=Cost(
-            n_simulated,
-            n_simulated,
-            len(mappings),
-            False,
-            int(is_measured.sum()),
-            merged,
-            len(networks),
-        ),
+        table=table.assign(lower_bound=least).reset_index(drop=True),
+        verdict=Verdict.of(table, certainty, expected_rcc(said)),
+        cost=Cost(n, n, len(table), False, int(is_measured.sum()), merged, len(networks)),
         scores={},
         networks=Networks(seen, dict(zip(seen.columns, weights.tolist(), strict=True))),
+        spent=spent,
+        goal=goal,
     )
 
 
-def _chances(
-    said: Mixture | Hypotheses, mean: Floats, scale: Floats, seed: int
-) -> tuple[Floats, float]:
-    """Probability of each of being the fastest, and that none is faster than the first by 1 %."""
-    likely = np.sort(np.argsort(mean - 2 * scale, kind="stable")[:_TOGETHER])
-    logs = said.draws(likely, _DRAWS, np.random.default_rng(seed))
-    least = logs.min(axis=1)
-    p_best = np.zeros(mean.size)
-    p_best[likely] = np.bincount(logs.argmin(axis=1), minlength=likely.size) / len(logs)
-    first = logs[:, int(mean[likely].argmin())]
-    return p_best, float((first - least <= np.log1p(REGRET)).mean())
+def _simulated(
+    simulate: Simulate,
+    networks: Sequence[Possible],
+    which: Indices,
+    merged: int,
+    progress: Callable[[int, int], None] | None,
+) -> pd.DataFrame:
+    """Simulate these candidates on each network: a row per candidate, NaN of the others."""
+    names = names_of(simulate.mappings)
+    times = np.full((len(networks), len(names)), np.nan)
+    done = 0
+    for part in np.array_split(which, max(1, which.size // TOLD_AFTER)):
+        some = [simulate.mappings[i] for i in part]
+        times[:, part] = [
+            each.times(simulate.workload, some, simulate.routing, simulate.n_jobs, merged)
+            for each in networks
+        ]
+        done += part.size
+        if progress is not None:
+            progress(done, which.size)
+    return pd.DataFrame(times.T, pd.Index(names, name="mapping"), [each.name for each in networks])
 
 
-def _scaled(columns: Floats) -> Floats:
-    """Columns of mean 0 and deviation 1; those that are the same everywhere are 0."""
-    return np.asarray((columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-12))
+def _processes(
+    logs: Floats, coarse: float, guess: tuple[Floats, Floats] | None, features: pd.DataFrame
+) -> list[Posterior]:
+    """Return what each network says, with a guess and its width for what was not simulated."""
+    off = np.full(logs.shape[1], coarse)
+    if guess is not None:
+        is_simulated = ~np.isnan(logs[0])
+        level = np.nanmedian(logs - guess[0], axis=1)
+        logs = np.where(is_simulated, logs, guess[0] + level[:, None])
+        off = np.where(is_simulated, off, guess[1])
+    width = np.sqrt(_OWN**2 + _COMMON**2 + off**2)
+    columns = np.log1p(features[list(SHOWN_FEATURES)].to_numpy(dtype=np.float64))
+    # Columns that are the same everywhere are 0.
+    alike = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-12)
+    return [Posterior(each, width, alike, _KERNEL) for each in logs]

@@ -1,13 +1,21 @@
-"""Student-t process over the times of candidates, conditioned on the simulations so far."""
+"""Student-t processes over the times of candidates, and what follows from them.
+
+The race, the order of all candidates and the plan of runs condition them on different sources, and
+ask the same of them: which candidate may be fastest (`Outcomes`), and how many pairs are in the
+right order (`wrong_pairs`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtr, stdtr
 
+from toruscast.training.predictor.fitted import wins_of
 from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]
@@ -16,8 +24,14 @@ Indices = NDArray[np.int64]
 
 # Share of the residual variance that all candidates of one application have in common.
 _COMMON = 0.5
-# Variance of a logarithm that is nothing, but not zero.
-_LEAST = 1e-18
+# Variance of a logarithm that is nothing, but not zero; and of the difference of two known times.
+_LEAST, _KNOWN = 1e-18, 1e-9
+DRAWS = 4000
+"""Possible times that are drawn of each candidate."""
+TOGETHER = 400
+"""Candidates whose times are drawn together: those that may be the fastest."""
+# Candidates whose pairs are counted; some stand for all where they are more.
+_PAIRED = 1000
 
 
 class Kernel(NamedTuple):
@@ -164,3 +178,109 @@ class Posterior:
     def _covariance(self, rows: Indices, columns: Indices) -> Floats:
         widths = self.width[rows][:, None] * self.width[columns][None]
         return np.asarray(self.kernel.offset + self.alike(rows, columns) * widths)
+
+
+class Mixture:
+    """Processes of which one is right, with the weight of each."""
+
+    processes: Sequence[Posterior]
+    weights: Floats
+
+    def __init__(self, processes: Sequence[Posterior], weights: Floats) -> None:
+        self.processes, self.weights = processes, weights
+
+    @OneBlasThread()
+    def marginal(self, wanted: Indices | None = None) -> tuple[Floats, Floats]:
+        """Return mean and deviation of the logarithm of each mapping's time, without noise."""
+        parts = [posterior.marginal(wanted) for posterior in self.processes]
+        means, scales = (np.array(part) for part in zip(*parts, strict=True))
+        mean = self.weights @ means
+        return mean, np.sqrt(self.weights @ (scales**2 + (means - mean) ** 2))
+
+    @OneBlasThread()
+    def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
+        """Return mean and covariance of the logarithms of the times of ``wanted``."""
+        parts = [posterior.joint(wanted) for posterior in self.processes]
+        means = np.array([mean for mean, _ in parts])
+        mean = self.weights @ means
+        apart = means - mean
+        covariance = np.einsum("h,hi,hj->ij", self.weights, apart, apart)
+        for weight, (_, within) in zip(self.weights, parts, strict=True):
+            covariance += weight * within
+        return mean, covariance
+
+    @OneBlasThread()
+    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
+        shares = rng.multinomial(n_draws, self.weights)
+        drawn = [
+            posterior.draws(wanted, int(n), rng)
+            for posterior, n in zip(self.processes, shares, strict=True)
+            if n
+        ]
+        return np.concatenate(drawn)
+
+
+Process = Posterior | Mixture
+
+
+class Outcomes(NamedTuple):
+    """Possible times of the candidates that may be the fastest, drawn together."""
+
+    which: Indices
+    """Those candidates, ``(n_likely,)``."""
+    logs: Floats
+    """Logarithms of their times, ``(n_draws, n_likely)``."""
+
+    @classmethod
+    def of(cls, process: Process, seed: int, most: int = TOGETHER) -> Self:
+        """Draw the times of at most so many candidates."""
+        middle, scale = process.marginal()
+        likely = np.sort(np.argsort(middle - 2 * scale, kind="stable")[:most])
+        return cls(likely, process.draws(likely, DRAWS, np.random.default_rng(seed)))
+
+    def p_best(self, n: int) -> Floats:
+        """Probability that each of ``n`` candidates is the fastest; those that tie share it."""
+        shares = np.zeros(n)
+        shares[self.which] = wins_of(self.logs) / len(self.logs)
+        return shares
+
+    def lost(self, candidate: int) -> Floats:
+        """Logarithm of a candidate's time over the least of all, of each draw."""
+        own = self.logs[:, int(np.flatnonzero(self.which == candidate)[0])]
+        return np.asarray(own - self.logs.min(axis=1))
+
+    def certainty(self, candidate: int, share: float) -> float:
+        """Probability that no other takes less by more than a share of its time."""
+        return float((self.lost(candidate) <= np.log1p(share)).mean())
+
+
+def wrong_pairs(process: Process) -> tuple[Indices, Floats]:
+    """Return some or all candidates, and how likely each two of them are in the wrong order.
+
+    Shape ``(n, n)``; 0 for times that are known.
+    """
+    n = process.marginal()[0].size
+    which = np.unique(np.linspace(0, n - 1, min(n, _PAIRED)).astype(np.int64))
+    mean, covariance = process.joint(which)
+    diagonal = covariance.diagonal()
+    apart = diagonal[:, None] + diagonal[None] - 2 * covariance
+    score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(apart, _KNOWN))
+    nu = process.freedom if isinstance(process, Posterior) else np.inf
+    wrong = ndtr(score) if np.isinf(nu) else stdtr(nu, score)
+    return which, np.where(apart > _KNOWN, wrong, 0.0)
+
+
+def expected_rcc(process: Process) -> float:
+    """Return the share of pairs that are expected in the order of the middle times.
+
+    Examples
+    --------
+    >>> one = Posterior(np.array([0.0, 0.1, 0.3]), np.full(3, 0.1), np.eye(3))
+    >>> three = one.given(np.arange(3), np.array([0.0, 0.1, 0.3]))
+    >>> round(expected_rcc(one), 2), expected_rcc(three)
+    (0.93, 1.0)
+    """
+    wrong = wrong_pairs(process)[1]
+    n = len(wrong)
+    return 1.0 if n < 2 else float(1 - wrong.sum() / (n * (n - 1)))

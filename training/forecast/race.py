@@ -1,4 +1,4 @@
-"""Racing candidates: simulate those that decide which is fastest, and no others."""
+"""Racing candidates: simulate those that decide which is fastest, or which order they have."""
 
 from __future__ import annotations
 
@@ -6,30 +6,35 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 
-from toruscast.training.predictor.fitted import wins_of
+from toruscast.errors import InputError
+from toruscast.validation import real_number
 
-from .posterior import Posterior
+from .posterior import DRAWS, TOGETHER, Outcomes, Posterior, expected_rcc, wrong_pairs
 
 Floats = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 Indices = NDArray[np.int64]
 Kind = Literal["proved", "sure", "open"]
+Goal = Literal["fastest", "order"]
 
 REGRET = 0.01
 """A candidate that takes so much longer than the fastest is as good as it."""
 SURE = 0.95
 """Probability from which an answer counts as sure."""
+TOLD_AFTER = 16
+"""Candidates that are simulated before the progress is told."""
 # Most simulations for a proof; where it would take more, being sure is enough.
 _PROOF = 10
-_DRAWS = 4000
-# Candidates whose times are drawn together.
-_TOGETHER = 400
+# Seconds within which an order is found, if none are given.
+_ORDER_SECONDS = 30.0
+# Simulations by which the fastest is found, if no number is given.
+_SIMULATIONS = 30
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,30 @@ class Budget:
 
     Parameters
     ----------
-    simulations : int
-        Most candidates that are simulated.
+    simulations : int, optional
+        Most candidates that are simulated with real packets. If not given, 30 to find the fastest,
+        and all to find the order.
     seconds : float, optional
-        Most seconds that pass before the last simulation begins; no limit if not given.
+        Most seconds that pass before the last simulation begins. If not given, there is no limit to
+        find the fastest, and 30 to find the order.
+    rcc : float
+        Share of pairs that are expected in the right order from which on the order is found.
     """
 
-    simulations: int = 30
+    simulations: int | None = None
     seconds: float | None = None
+    rcc: float = 0.97
+
+    def __post_init__(self) -> None:
+        real_number(self.rcc, "RCC", 0.5, 1.0)
+
+    def limits(self, goal: Goal, n: int) -> tuple[int, float]:
+        """Return the most simulations of ``n`` candidates, and the most seconds."""
+        if goal not in get_args(Goal):
+            raise InputError("unknown goal", found=goal, expected=" or ".join(get_args(Goal)))
+        usual, last = (_SIMULATIONS, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
+        most = usual if self.simulations is None else self.simulations
+        return min(most, n), last if self.seconds is None else self.seconds
 
 
 @dataclass
@@ -63,6 +84,8 @@ class Race:
     prior: Posterior
     bounds: Floats
     seed: int = 0
+    rcc: float | None = None
+    """Expected share of pairs in the right order that decides; None if the fastest is wanted."""
     times: Floats = field(init=False)
     """Simulated times, seconds; NaN of those not simulated."""
     order: list[int] = field(init=False, default_factory=list)
@@ -72,6 +95,11 @@ class Race:
     def __post_init__(self) -> None:
         self.times = np.full(self.bounds.size, np.nan)
         self.posterior = self.prior
+
+    @property
+    def goal(self) -> Goal:
+        """What decides."""
+        return "fastest" if self.rcc is None else "order"
 
     @property
     def is_simulated(self) -> NDArray[np.bool_]:
@@ -99,46 +127,37 @@ class Race:
         """Candidates not simulated whose bound leaves room below the best simulated time."""
         return np.flatnonzero(~self.is_simulated & (self.bounds < self.best_time))
 
+    def outcomes(self) -> Outcomes:
+        """Draw possible times of the rivals, and of the best beside them."""
+        rivals = self.rivals()
+        chance = self._below(rivals, self.best_time)
+        rivals = rivals[np.argsort(-chance, kind="stable")[:TOGETHER]]
+        known = np.flatnonzero(self.times == self.best_time)
+        logs = np.full((DRAWS, known.size + rivals.size), np.log(self.best_time))
+        if rivals.size:
+            drawn = self.posterior.draws(rivals, DRAWS, np.random.default_rng(self.seed))
+            logs[:, known.size :] = np.maximum(drawn, np.log(_positive(self.bounds[rivals])))
+        return Outcomes(np.concatenate([known, rivals]), logs)
+
     def certainty(self, share: float = REGRET) -> float:
         """Probability that no other takes less than ``1 / (1 + share)`` of the best time."""
-        rivals = self.rivals()
-        goal = self.best_time / (1 + share)
-        rivals = rivals[self.bounds[rivals] < goal]
         if not self.order:
             return 0.0
-        if not rivals.size:
-            return 1.0
-        chance = self._below(rivals, goal)
-        likely = rivals[np.argsort(-chance, kind="stable")[:_TOGETHER]]
-        rng = np.random.default_rng(self.seed)
-        least = self.posterior.draws(likely, _DRAWS, rng).min(axis=1)
-        rest = float(np.sort(chance)[: max(0, rivals.size - _TOGETHER)].sum())
-        return max(0.0, float((least >= np.log(goal)).mean()) - rest)
-
-    def probability_of_best(self) -> Floats:
-        """Probability that each candidate is the fastest; those that tie share it."""
-        shares = np.zeros(self.bounds.size)
-        best = self.best_time
-        candidates = self.rivals()
-        if candidates.size > _TOGETHER:
-            middle, _ = self.posterior.marginal(candidates)
-            candidates = candidates[np.argsort(middle, kind="stable")[:_TOGETHER]]
-        known = np.flatnonzero(self.times == best)
-        if not candidates.size:
-            shares[known] = 1 / known.size
-            return shares
-        rng = np.random.default_rng(self.seed)
-        drawn = np.exp(self.posterior.draws(candidates, _DRAWS, rng))
-        drawn = np.maximum(drawn, self.bounds[candidates])
-        least = drawn.min(axis=1)
-        wins = least < best
-        shares[candidates] = wins_of(drawn[wins]) / _DRAWS
-        if known.size:
-            shares[known] = (1 - wins.mean()) / known.size
-        return shares
+        goal = self.best_time / (1 + share)
+        rest = np.sort(self._below(self.rivals(), goal))[::-1][TOGETHER:]
+        drawn = self.outcomes()
+        return max(0.0, drawn.certainty(int(drawn.which[0]), share) - float(rest.sum()))
 
     def next(self, n: int) -> Indices:
-        """Return the ``n`` candidates to simulate next: those likeliest to be the fastest."""
+        """Return the ``n`` candidates to simulate next.
+
+        They are those likeliest to be the fastest; or those of whose pairs most are expected in the
+        wrong order.
+        """
+        if self.rcc is not None:
+            which, wrong = wrong_pairs(self.posterior)
+            rank = np.argsort(-wrong.sum(axis=1), kind="stable")
+            return which[rank][~self.is_simulated[which[rank]]][:n]
         rivals = self.rivals()
         middle, _ = self.posterior.marginal(rivals)
         if not self.order:
@@ -158,6 +177,8 @@ class Race:
 
     def is_decided(self) -> bool:
         """Whether further simulations are not worth their cost."""
+        if self.rcc is not None:
+            return expected_rcc(self.posterior) >= self.rcc or bool(self.is_simulated.all())
         if not self.order:
             return False
         n_rivals = self.rivals().size
@@ -190,7 +211,7 @@ def run(
 ) -> None:
     """Simulate until the race is decided or the budget is spent."""
     began = time.monotonic()
-    most = min(budget.simulations, race.bounds.size)
+    most, seconds = budget.limits(race.goal, race.bounds.size)
     tell = progress or (lambda done, total: None)
     tell(len(race.order), most)
     why = "it is decided"
@@ -198,14 +219,29 @@ def run(
         if len(race.order) >= most:
             why = f"{most} simulations were allowed"
             break
-        if budget.seconds is not None and time.monotonic() - began >= budget.seconds:
-            why = f"{budget.seconds:g} s were allowed"
+        if time.monotonic() - began >= seconds:
+            why = f"{seconds:g} s were allowed"
             break
         chosen = race.next(min(batch, most - len(race.order)))
+        if not chosen.size:
+            break
         race.observe(chosen, simulate(chosen))
         _note(race, "race", f"at most {most} simulations")
         tell(len(race.order), most)
     _note(race, "race ended", why)
+
+
+def run_all(
+    race: Race,
+    simulate: Callable[[Indices], Floats],
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Simulate the candidates that were not, some at a time."""
+    left = np.flatnonzero(~race.is_simulated)
+    for part in np.array_split(left, max(1, left.size // TOLD_AFTER)):
+        race.observe(part, simulate(part))
+        if progress is not None:
+            progress(len(race.order), race.times.size)
 
 
 def _note(race: Race, event: str, more: str) -> None:

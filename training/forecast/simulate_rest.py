@@ -1,9 +1,10 @@
-"""The order of the candidates that were not simulated, once the fastest is found."""
+"""Simulations with real packets and longer ones: what they cost, and what they say."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from toruscast.simulation.coarsening import LARGEST_PACKET
 from toruscast.workers import Task
 
 from .posterior import Kernel, Posterior
-from .race import Race
+from .race import Goal
 
 Floats = NDArray[np.float64]
 # Packet-hops that the order of all candidates may take: about ten seconds of a core.
@@ -32,8 +33,6 @@ _BY_LENGTH, _OF_BOUND = 0.25, 0.3
 _HALF = 0.1
 _LEAST_WAITING = 0.01
 _ALIKE = Kernel(common=0.25, smooth=0.2, own=0.55)
-# Candidates that are simulated before the progress is told.
-_TOLD_AFTER = 16
 
 HOPS_A_SECOND = 5e6
 """Packet-hops that a core simulates in a second, at least."""
@@ -58,11 +57,17 @@ class Simulate:
         self.workload, self.torus, self.mappings = workload, torus, mappings
         self.routing, self.n_jobs = routing, n_jobs
         self._time = Task(_time, workload, torus, routing)
+        self.spent: dict[str, float] = {}
+        """Seconds of all calls, with longer packets (``coarse``) and with real ones (``full``)."""
 
     def __call__(self, which: NDArray[np.int64], coarsening: int | None = None) -> Floats:
         """Return the times of these candidates, seconds."""
+        began = time.monotonic()
         items = [(self.mappings[i], coarsening) for i in which]
-        return np.array(self._time.in_order(items, self.n_jobs), dtype=np.float64)
+        found = np.array(self._time.in_order(items, self.n_jobs), dtype=np.float64)
+        source = "full" if coarsening is None else "coarse"
+        self.spent[source] = self.spent.get(source, 0.0) + time.monotonic() - began
+        return found
 
 
 def _time(
@@ -99,21 +104,24 @@ def affordable(
     mappings: Sequence[TaskMapping],
     seconds: float = np.inf,
     times: float = 1.0,
-) -> int | None:
-    """Return how many packets must be one so that simulating all candidates takes seconds.
+    *,
+    goal: Goal = "fastest",
+) -> list[int]:
+    """Return how many packets may be one so that simulating all candidates takes seconds.
 
-    1 means real packets; None is returned if it takes longer anyhow, or than these ``seconds`` of a
-    core. Each candidate is simulated so many ``times``.
+    The least first; 1 means real packets. None is there if it takes longer anyhow, or than these
+    ``seconds`` of a core; the order may take all of them. Each candidate is simulated so many
+    ``times``.
     """
-    most_hops = min(_MOST_HOPS, HOPS_A_SECOND * seconds)
+    most_hops = HOPS_A_SECOND * seconds
+    if goal == "fastest":
+        most_hops = min(most_hops, _MOST_HOPS)
     network = torus.network
     most = min(mean_message(workload, torus), LARGEST_PACKET / (network.payload + network.header))
-    merged = 1
-    while merged <= max(most, *_OFF):
-        if times * len(mappings) * mean_hops(workload, torus, mappings, merged) <= most_hops:
-            return merged
-        merged *= 2
-    return None
+    merged = [2**k for k in range(int(max(most, *_OFF)).bit_length())]
+    costs = (times * len(mappings) * mean_hops(workload, torus, mappings, m) for m in merged)
+    least = next((m for m, cost in zip(merged, costs, strict=True) if cost <= most_hops), np.inf)
+    return [m for m in merged if m >= least]
 
 
 def error_of(merged: int, packets: float) -> float:
@@ -126,17 +134,6 @@ def error_of(merged: int, packets: float) -> float:
     """
     by_length = _BY_LENGTH * math.sqrt(merged / packets)
     return min(_OFF.get(merged, by_length), by_length)
-
-
-def simulate_rest(
-    race: Race, simulate: Simulate, progress: Callable[[int, int], None] | None = None
-) -> None:
-    """Simulate the candidates that were not, some at a time."""
-    left = np.flatnonzero(~race.is_simulated)
-    for part in np.array_split(left, max(1, left.size // _TOLD_AFTER)):
-        race.observe(part, simulate(part))
-        if progress is not None:
-            progress(len(race.order), race.times.size)
 
 
 def sketched(

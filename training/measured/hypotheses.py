@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from toruscast.training.forecast.posterior import Kernel, Posterior
+from toruscast.training.forecast.posterior import Kernel, Mixture, Posterior
 from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ class Repeated(NamedTuple):
         return cls(seen, means, counts, float(((logs - means[place]) ** 2).sum()))
 
 
-class Hypotheses:
+class Hypotheses(Mixture):
     """A posterior for each way in which the machine may differ from the forecast, with its weight.
 
     A measured time is ``b (a + t)``, the forecast ``t`` of the network being uncertain, times the
@@ -113,9 +113,11 @@ class Hypotheses:
         self.network = network.astype(np.int64)
         """Which of the forecasts each hypothesis takes."""
         each = zip(self.network, self.constant, self.reach, strict=True)
-        self.processes = [_posterior(forecasts[i], constant, reach) for i, constant, reach in each]
-        self.weights = np.exp(self._log_prior())
-        self.weights /= self.weights.sum()
+        weights = np.exp(self._log_prior())
+        super().__init__(
+            [_posterior(forecasts[i], constant, reach) for i, constant, reach in each],
+            weights / weights.sum(),
+        )
 
     @OneBlasThread()
     def given(self, runs: Repeated) -> Self:
@@ -129,7 +131,7 @@ class Hypotheses:
         other.constant, other.reach = self.constant[kept], self.reach[kept]
         other.noise, other.network = self.noise[kept], self.network[kept]
         other.processes = [
-            self.processes[i].given(runs.seen, runs.means, self.noise[i] ** 2 / runs.counts)
+            self.processes[int(i)].given(runs.seen, runs.means, self.noise[i] ** 2 / runs.counts)
             for i in kept
         ]
         return other
@@ -170,37 +172,6 @@ class Hypotheses:
                     break
             else:
                 return ~kept
-
-    @OneBlasThread()
-    def marginal(self) -> tuple[Floats, Floats]:
-        """Return mean and deviation of the logarithm of each mapping's time, without noise."""
-        parts = [posterior.marginal() for posterior in self.processes]
-        means, scales = (np.array(part) for part in zip(*parts, strict=True))
-        mean = self.weights @ means
-        return mean, np.sqrt(self.weights @ (scales**2 + (means - mean) ** 2))
-
-    @OneBlasThread()
-    def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
-        """Return mean and covariance of the logarithms of the times of ``wanted``."""
-        parts = [posterior.joint(wanted) for posterior in self.processes]
-        means = np.array([mean for mean, _ in parts])
-        mean = self.weights @ means
-        apart = means - mean
-        covariance = np.einsum("h,hi,hj->ij", self.weights, apart, apart)
-        for weight, (_, within) in zip(self.weights, parts, strict=True):
-            covariance += weight * within
-        return mean, covariance
-
-    @OneBlasThread()
-    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
-        shares = rng.multinomial(n_draws, self.weights)
-        drawn = [
-            posterior.draws(wanted, int(n), rng)
-            for posterior, n in zip(self.processes, shares, strict=True)
-            if n
-        ]
-        return np.concatenate(drawn)
 
     def noise_share(self) -> float:
         """Return the likely standard deviation of a run's time, as a share of it."""

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
-from toruscast.training.forecast.answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict
-from toruscast.training.forecast.race import REGRET, SURE
+from toruscast.training.forecast.answer import SHOWN_FEATURES, Cost, Forecast, Verdict, ranked
+from toruscast.training.forecast.race import REGRET
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, wins_of
 from toruscast.training.predictor.unlearned import prior_of
@@ -125,16 +124,10 @@ def forecast_machine(
     found = join(prior, list(features.index), runs, coverage=coverage, seed=seed)
     how = np.where(found.is_measured, "measured", "forecast")
     ends = {"time": found.time, "low": found.low, "high": found.high, "p_best": found.p_best}
-    table = pd.DataFrame({"mapping": features.index, **ends, "how": how})
-    for name in SHOWN_FEATURES:
-        table[name] = features[name].to_numpy()
-    if not prior.is_bounded or (found.time < table["lower_bound"]).any():
+    table = ranked(list(features.index), features, {**ends, "how": how}).reset_index(drop=True)
+    if not prior.is_bounded or (table["time"] < table["lower_bound"]).any():
         # Measured times below it show that it is none.
         table["lower_bound"] = np.nan
-    table = table.iloc[np.lexsort((-found.p_best, found.time))].reset_index(drop=True)
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
-    order = np.argsort(-found.p_best, kind="stable")
-    rivals = [i for i in order if found.p_best[i] >= TOLD_APART and i != found.best]
     sketched = bool({*SKETCHED, *SIMULATED} & set(model.required_columns))
     return Forecast(
         workload=workload,
@@ -144,11 +137,7 @@ def forecast_machine(
         fitted=model,
         coverage=coverage,
         table=table,
-        verdict=Verdict(
-            "sure" if found.certainty >= SURE else "open",
-            found.certainty,
-            tuple(features.index[rivals]),
-        ),
+        verdict=Verdict.of(table, found.certainty),
         cost=Cost(0, 0, len(mappings), sketched, int(found.is_measured.sum())),
         scores={},
         learned=learned,

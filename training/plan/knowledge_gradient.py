@@ -41,23 +41,22 @@ def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Flo
     return np.asarray(np.maximum(mean.min() - least / _OUTCOMES.size, 0.0))
 
 
-def best_batch(mean: Floats, covariance: Floats, variance: float, n: int) -> Indices:
+def best_batch(
+    mean: Floats, covariance: Floats, variance: float, n: int, goal: float = 0.0
+) -> Indices:
     """Return ``n`` mappings to run together, each once, the most telling first.
 
-    Where no single run would change the choice, the least certain of those near the best goes on.
+    Where a run is expected to gain next to nothing, those go on that settle most of the chance that
+    some mapping takes less than the best by more than ``goal``, a share of its time.
     """
     covariance = covariance.copy()
     chosen: list[int] = []
     left = np.ones(mean.size, dtype=bool)
     for _ in range(min(n, mean.size)):
         gain = knowledge_gradient(mean, covariance, variance)
-        best = int(mean.argmin())
-        behind = mean - mean[best]
-        apart = covariance.diagonal() + covariance[best, best] - 2 * covariance[best]
-        # Chance of being faster than the best; of the best itself, one half.
-        chance = ndtr(-behind / np.sqrt(np.maximum(apart, 1e-300)))
-        unsure = chance * np.sqrt(np.maximum(covariance.diagonal(), 0.0))
-        order = np.lexsort((-unsure, -np.where(gain > _NOTHING, gain, 0.0), ~left))
+        order = np.lexsort((-_settled(mean, covariance, variance, goal), -gain, ~left))
+        if gain[order[0]] < _NOTHING:
+            order = np.lexsort((-gain, -_settled(mean, covariance, variance, goal), ~left))
         one = int(order[0])
         chosen.append(one)
         left[one] = False
@@ -67,5 +66,20 @@ def best_batch(mean: Floats, covariance: Floats, variance: float, n: int) -> Ind
     return np.array(chosen, dtype=np.int64)
 
 
-# Gains below this share of the time are rounding.
-_NOTHING = 1e-7
+def _settled(mean: Floats, covariance: Floats, variance: float, goal: float) -> Floats:
+    """How much of the chance that another mapping is faster a run of each settles.
+
+    Of the variance between a mapping and the best a run takes its part away.
+    """
+    best = int(mean.argmin())
+    own = covariance.diagonal()
+    apart = np.maximum(own + covariance[best, best] - 2 * covariance[best], 1e-300)
+    chance = ndtr((mean[best] - mean - np.log1p(goal)) / np.sqrt(apart))
+    chance[best] = 0.0
+    # By how much a run of i moves mapping j against the best.
+    moved = (covariance - covariance[:, [best]]) ** 2 / (own[:, None] + variance + 1e-300)
+    return np.asarray((moved / apart) @ chance)
+
+
+# Share of the time that is not worth a run by itself.
+_NOTHING = 1e-4

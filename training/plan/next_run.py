@@ -23,11 +23,12 @@ from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import names_of
 from toruscast.training.forecast.forecast import process_of
+from toruscast.training.forecast.posterior import DRAWS, Outcomes
 from toruscast.training.forecast.race import REGRET, SURE
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
-from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, wins_of
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
 from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.validation import job_count, real_number, repeated, whole_number
@@ -41,7 +42,6 @@ Kind = Literal["sure", "tied", "priced", "open"]
 
 COVERAGE = 0.9
 """Share of the cases in which a mapping's time lies between ``low`` and ``high``."""
-_DRAWS = 4000
 # Mappings that are looked at together: those that may be the fastest.
 _TOGETHER = 200
 # Mappings that differ by fewer widths of the noise may be called tied.
@@ -230,7 +230,7 @@ class Plan:
         old = [] if self.runs is None else _pairs(self.runs)
         self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
-        for concluded in ("standing", "table", "disturbed", "_posterior", "_likely", "_drawn"):
+        for concluded in ("standing", "table", "disturbed", "_posterior", "_drawn"):
             self.__dict__.pop(concluded, None)
 
     def ask(self, n: int = 1) -> list[TaskMapping]:
@@ -245,7 +245,8 @@ class Plan:
             order = np.argsort(self._prediction.times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         mean, covariance = self._posterior.joint(self._likely)
-        chosen = self._likely[best_batch(mean, covariance, self._posterior.noise_share() ** 2, n)]
+        noise, goal = self._posterior.noise_share(), self._goal
+        chosen = self._likely[best_batch(mean, covariance, noise**2, n, goal)]
         if self._noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
             # A second run of the one that leads tells the noise, and whether it was lucky.
             again = self._place[self.standing.best]
@@ -259,10 +260,9 @@ class Plan:
         mean = posterior.marginal()[0][likely]
         ran = np.isin(likely, self._which) | (self.runs is None)
         best = int(np.where(ran, mean, np.inf).argmin())
-        logs = self._drawn
-        lost = np.maximum(logs[:, best] - logs.min(axis=1), 0.0)
+        logs, lost = self._drawn.logs, self._drawn.lost(int(likely[best]))
         noise = posterior.noise_share()
-        goal = REGRET if self.goal is None else self.goal
+        goal = self._goal
         rest = self._chance_of_rest(float(mean[best]))
         certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "open"
@@ -318,11 +318,10 @@ class Plan:
             mean, scale = self._posterior.marginal()
             reach = ndtri((1 + COVERAGE) / 2)
             time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
-            p_best = np.zeros(mean.size)
-            p_best[self._likely] = wins_of(self._drawn) / len(self._drawn)
+            p_best = self._drawn.p_best(mean.size)
         else:
             time, (low, high) = self._prediction.times(), self._prediction.interval(COVERAGE).T
-            p_best = self._prediction.probability_of_best(_DRAWS, self.seed)
+            p_best = self._prediction.probability_of_best(DRAWS, self.seed)
         counts = np.bincount(self._which, minlength=time.size)
         seconds = np.empty(0) if self.runs is None else self.runs.seconds
         sums = np.bincount(self._which, seconds, minlength=time.size)
@@ -368,16 +367,14 @@ class Plan:
         return np.array([self._place[name] for name in self.runs.names])[self.runs.which]
 
     @lazy
+    def _drawn(self) -> Outcomes:
+        """Possible times of the likely candidates."""
+        return Outcomes.of(self._posterior, self.seed, _TOGETHER)
+
+    @property
     def _likely(self) -> Indices:
         """Candidates that may be the fastest."""
-        mean, scale = self._posterior.marginal()
-        return np.sort(np.argsort(mean - 2 * scale, kind="stable")[:_TOGETHER])
-
-    @lazy
-    def _drawn(self) -> Floats:
-        """Possible logarithms of the times of the likely candidates."""
-        rng = np.random.default_rng(self.seed)
-        return self._posterior.draws(self._likely, _DRAWS, rng)
+        return self._drawn.which
 
     def _chance_of_rest(self, log: float) -> float:
         """Chance, at most, that one of the less likely candidates takes less than this."""
@@ -386,6 +383,10 @@ class Plan:
         mean, scale = self._posterior.marginal()
         chance = ndtr((log - mean) / np.maximum(scale, 1e-12))
         return float(np.delete(chance, self._likely).sum())
+
+    @property
+    def _goal(self) -> float:
+        return REGRET if self.goal is None else self.goal
 
     @property
     def _noise_from(self) -> Literal["user", "repetitions", "nothing"]:
