@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from toruscast.mapping.mesh.devices import counts_devices
 from toruscast.training.mesh import MeshForecast, link_seconds
 from toruscast.training.mesh.answer import RankedLayout
 from toruscast.units import nbytes, percent, seconds, time_unit
@@ -82,7 +83,7 @@ def _notes(found: MeshForecast) -> list[str]:
     if found.idle:
         used = f"{found.axes.n_tasks} of {counted(found.devices.nodes.size, 'device')}"
         notes.append(f"The mesh uses {used}: {found.idle} stay idle.")
-    if found.torus.axes.endswith("C"):
+    if counts_devices(found.torus):
         notes.append("Dimension C counts the devices of a chip.")
     return notes
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=NDArray[Any])
 
 MAX_NODES = 2**24
+MAX_DIMENSIONS = 8
 # No link is slower or faster, and with them times of any traffic stay finite.
 _LEAST_BANDWIDTH, _MOST_BANDWIDTH = 1, 1e30
 # Other rules do not say what they do where more than two routes are shortest.
@@ -148,8 +149,9 @@ class Torus(PickledByFields):
             raise InputError("bad torus shape", found=self.shape, expected="sizes of 1 or more")
         if math.prod(shape) > MAX_NODES:
             raise InputError("torus too large", found=shape, expected=f"at most {MAX_NODES} nodes")
-        if len(shape) > 8:
-            raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
+        if len(shape) > MAX_DIMENSIONS:
+            expected = f"at most {MAX_DIMENSIONS} dimensions"
+            raise InputError("bad torus shape", found=shape, expected=expected)
         ndim = len(shape)
         rings = wraps(self.wrap, ndim)
         if not isinstance(self.name, str) or not _is_text(self.name):

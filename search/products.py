@@ -20,6 +20,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Workload
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices
+from toruscast.mapping.torus import MAX_DIMENSIONS
 from toruscast.training.mesh.candidates import Scored, best_layouts
 
 from ._square_kernels import join_by_squares
@@ -118,12 +119,14 @@ def _is_affordable(both: sparse.csr_array) -> bool:
 def product_starts(workload: Workload, allocation: Allocation, n: int) -> list[TaskMapping]:
     """Return the best layouts of a workload's graph, if it is a product.
 
-    Where nodes have room for several tasks, it must fill them all.
+    Where nodes have room for several tasks, it must fill them all, and the places of a node are
+    a dimension more.
     """
     torus, capacity = allocation.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
     whole = nodes.size == torus.n_nodes and workload.n_tasks == nodes.size * capacity
-    if allocation.fixed or torus.holes.links or (capacity > 1 and (torus.twist or not whole)):
+    plain = whole and not torus.twist and torus.ndim < MAX_DIMENSIONS
+    if allocation.fixed or torus.holes.links or (capacity > 1 and not plain):
         return []
     found = factors(workload.total)
     if found is None:

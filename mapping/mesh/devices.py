@@ -16,6 +16,8 @@ from ..machines import named, names
 from ..torus import Torus
 
 _IN_C_ORDER = ("trainium", "galaxy")
+# Letters of a dimension of devices: the first that a torus has not.
+_DEVICES = "CUVWXYZIJ"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +62,23 @@ def usual_devices(torus: Torus) -> Devices:
     order = np.arange(torus.n_nodes).reshape(torus.shape)
     if not torus.name.startswith(_IN_C_ORDER):
         # The devices of a chip stay fastest.
-        chips = torus.ndim - (torus.axes.endswith("C") and torus.ndim > 1)
+        chips = torus.ndim - counts_devices(torus)
         order = order.transpose(*reversed(range(chips)), *range(chips, torus.ndim))
     return Devices(np.arange(torus.n_nodes), order.ravel().astype(np.int64))
+
+
+def counts_devices(torus: Torus) -> bool:
+    """Return whether the last dimension counts the devices of a chip, and no places of chips.
+
+    Examples
+    --------
+    >>> chips = Torus((4, 4))
+    >>> counts_devices(chips), counts_devices(chips_as_devices(chips, 32, 2))
+    (False, True)
+    >>> counts_devices(Torus((4, 4, 2), axes="ABC"))
+    False
+    """
+    return torus.ndim > 1 and torus.axes.endswith("C") and not torus.axes.startswith("AB")
 
 
 def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) -> Torus:
@@ -108,7 +124,7 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
             memory_bandwidth=memory,
         ),
         name=torus.name,
-        axes=torus.axes + "C",
+        axes=torus.axes + next(letter for letter in _DEVICES if letter not in torus.axes),
     )
 
 

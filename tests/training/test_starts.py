@@ -88,6 +88,16 @@ def test_the_bisection_of_a_complete_graph_is_exact():
     assert least_time(comm, torus).bisection == pytest.approx(64 * 512 / 2 / 2e9)
 
 
+@pytest.mark.parametrize("shape", [(2, 2, 2, 2, 2), (2,) * 8])
+def test_a_product_fills_nodes_of_many_dimensions(shape):
+    """Axes are called ABCDE, and C is none of them twice; nine dimensions are too many."""
+    torus = Torus(shape)
+    comm = halo_2d((2 * torus.n_nodes // 8, 8), 2048, periodic=True)
+    starts = product_starts(as_workload(comm), Allocation(torus, tasks_per_node=2), 3)
+    assert bool(starts) == (torus.ndim < 8)
+    assert all((start.occupancy == 2).all() for start in starts)
+
+
 def test_another_program_finds_places_that_are_ours():
     if not any(map(partitioners.shutil.which, ("scotch_gmap", "gmap"))):
         pytest.skip("Scotch is not installed")

@@ -17,7 +17,7 @@ from toruscast.mapping import Torus, parse_torus
 from toruscast.mapping.formats.graphs.hlo import HloStep
 from toruscast.mapping.machines import named
 from toruscast.mapping.mesh import COLLECTIVES, MeshAxes, MeshTraffic
-from toruscast.mapping.mesh.devices import Devices, chips_as_devices, nodes_at
+from toruscast.mapping.mesh.devices import Devices, chips_as_devices, counts_devices, nodes_at
 from toruscast.mapping.mesh.traffic import hlo_traffic, parse_traffic
 from toruscast.mapping.strategies.placement import divisors
 from toruscast.validation import read_bytes
@@ -255,12 +255,12 @@ def _slice(
         torus = _torus_of(torus or _machine(devices[own[0]]), every)
         low = np.min(every, axis=0)
         rows = (np.array(rows) - low).tolist()
-    if not torus.axes.endswith("C"):
+    if not counts_devices(torus):
         if any(row[-1] for row in rows):
             torus = chips_as_devices(torus, 0, 1 + max(row[-1] for row in every))
         else:
             rows = [row[:-1] for row in rows]
-    if torus.axes.endswith("C"):
+    if counts_devices(torus):
         # Two-dimensional slices list a third coordinate that is 0.
         rows = [[*row[: torus.ndim - 1], *row[-1:], *row[torus.ndim - 1 : -1]] for row in rows]
     nodes = nodes_at(torus, rows)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 
-from ...mesh.devices import Devices, devices_at, nodes_at, usual_devices
+from ...mesh.devices import Devices, counts_devices, devices_at, nodes_at, usual_devices
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
@@ -95,7 +95,7 @@ def device_rows(source: Source, torus: Torus) -> list[Listed]:
             expected = "id=0, coords=(x,y,z), and core_on_chip=0 or more"
             raise text.fault("device without coordinates", line, str(device)[:60], expected)
         coords = list(map(int, parts))
-        if torus.axes.endswith("C") and torus.ndim == len(parts) + 1:
+        if counts_devices(torus) and torus.ndim == len(parts) + 1:
             coords, core = [*coords, int(core)], "0"
         rows.append(Listed(line, int(number), coords, int(core)))
     if not rows:
