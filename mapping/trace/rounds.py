@@ -191,6 +191,24 @@ def rounds_of(
         marks.append((begins + steps, what + (steps + 1) * 2**45))
     if not parts:
         raise InputError("trace without a message")
+    phases, times = _one_iteration(parts, marks, fold)
+    # Equal rounds of an algorithm are the same object, and stay it.
+    named_phases = {id(phase): phase.renamed(name) for phase in phases}
+    workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
+    taken = Counter(each.name for each in named if each.name)
+    unreached = events.kind.size - reached
+    return Rounds(workload, len(parts), times, unmatched, unreached, dict(taken))
+
+
+def _one_iteration(
+    parts: Mapping[int, Sequence[CommGraph]],
+    marks: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    fold: bool,
+) -> tuple[list[CommGraph], int]:
+    """The rounds of the iteration that repeats, and how often it does; else all rounds, once.
+
+    ``marks`` are numbers of rounds, and what tells them apart.
+    """
     used = np.array(sorted(parts))
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
     kept = np.isin(number, used)
@@ -199,16 +217,10 @@ def rounds_of(
     sent = np.array([sum(float(each.nbytes.sum()) for each in parts[number]) for number in used])
     if times == 1 or sent[begin : begin + period * times].sum() < LEAST_SHARE * sent.sum():
         begin, period, times = 0, used.size, 1
-    phases = [
+    return [
         _mean([each for turn in range(times) for each in parts[used[first + turn * period]]], times)
         for first in range(begin, begin + period)
-    ]
-    # Equal rounds of an algorithm are the same object, and stay it.
-    named_phases = {id(phase): phase.renamed(name) for phase in phases}
-    workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
-    taken = Counter(each.name for each in named if each.name)
-    unreached = events.kind.size - reached
-    return Rounds(workload, used.size, times, unmatched, unreached, dict(taken))
+    ], times
 
 
 def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
