@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import subprocess
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from toruscast._lazy import Slow
 from toruscast.errors import InputError, WorkersError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .options import Workers
     from .output import Output
 
+asyncio = Slow("asyncio")
 W = TypeVar("W", bound="Workers")
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.

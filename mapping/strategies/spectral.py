@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
 from .orders import zigzag
@@ -170,14 +170,14 @@ def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], ND
         task = np.repeat(np.arange(n_tasks), np.diff(first))
         much = nbytes >= _MUCH * np.minimum(most[task], most[partner])
         nbytes = much.astype(np.float64)
-    weight = sparse.csr_array((nbytes, partner, first), shape=(n_tasks, n_tasks))
+    weight = scipy.sparse.csr_array((nbytes, partner, first), shape=(n_tasks, n_tasks))
     # A task without traffic may stand anywhere.
     degree = np.maximum(weight.sum(axis=1), 1e-9 * max(nbytes.mean(), 1e-290))
-    scale = sparse.diags_array(1 / np.sqrt(degree))
+    scale = scipy.sparse.diags_array(1 / np.sqrt(degree))
     normal = (scale @ weight @ scale).tocsr()
     if n_tasks <= _DENSE:
         last = [n_tasks - n - 1, n_tasks - 1]
-        values, vectors = linalg.eigh(normal.toarray(), subset_by_index=last)
+        values, vectors = scipy.linalg.eigh(normal.toarray(), subset_by_index=last)
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
         values, vectors = _filtered(normal, n + 1, placement)
@@ -187,7 +187,7 @@ def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], ND
 
 
 def _filtered(
-    normal: sparse.csr_array, n: int, placement: Placement
+    normal: scipy.sparse.csr_array, n: int, placement: Placement
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Largest eigenvalues, all below 1, and their vectors: Chebyshev-filtered subspaces.
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from waiting import PATIENCE, until
 from worker_tasks import double, end_always, end_once, links, refuse
 
-from toruscast import _child, _cluster, workers
+from toruscast import workers
 from toruscast.errors import InputError, WorkersError
 from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
@@ -195,7 +195,7 @@ def test_a_cluster_gives_results_before_all_items_are_there(client):
 
 
 def test_large_items_do_not_fill_the_scheduler(client, monkeypatch):
-    monkeypatch.setattr(_cluster, "_MOST_BYTES", 10**6)
+    monkeypatch.setattr(workers, "_MOST_BYTES", 10**6)
     taken = []
     items = (taken.append(number) or bytes(10**5) + bytes([number]) for number in range(100))
     with joblib.parallel_config("dask", client=client):
@@ -241,10 +241,10 @@ def test_numbers_are_those_of_the_configuration():
 )
 def test_a_worker_whose_parent_ended_before_it_began_ends_too(monkeypatch, ppid, parent, ends):
     codes = []
-    monkeypatch.setattr(_child, "_watched", True)
-    monkeypatch.setattr(_child.os, "getppid", lambda: ppid)
-    monkeypatch.setattr(_child.os, "_exit", codes.append)
-    _child.end_with_parent(parent)
+    monkeypatch.setattr(workers, "_is_watched", True)
+    monkeypatch.setattr(workers.os, "getppid", lambda: ppid)
+    monkeypatch.setattr(workers.os, "_exit", codes.append)
+    workers._end_with_parent(parent)
     assert codes == [1] * ends
 
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from toruscast.features import extract
 from toruscast.mapping import TaskMapping, Torus, Workload
@@ -167,7 +167,7 @@ def forecast_networks(
         said, weights, is_measured[ran] = told, told.network_weights(len(networks)), True
     mean, scale = said.marginal()
     drawn = Outcomes.of(said, seed)
-    reach = ndtri((1 + coverage) / 2)
+    reach = scipy.special.ndtri((1 + coverage) / 2)
     middle, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
     if workload.summed and runs is None:
         low, high = OF_SUMS[0] * low, OF_SUMS[1] * high

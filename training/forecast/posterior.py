@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.special import ndtr, stdtr
 
 from toruscast.training.predictor.fitted import wins_of
 from toruscast.workers import OneBlasThread
@@ -122,8 +121,8 @@ class Posterior:
         jitter = 1e-9 * float(np.diag(covariance).mean()) + _LEAST + variance
         covariance[np.diag_indices(len(seen))] += jitter
         other._seen, other._missed = np.asarray(seen), np.asarray(logs) - self.centre[seen]
-        other._factor = cho_factor(covariance, lower=True)
-        surprise = float(other._missed @ cho_solve(other._factor, other._missed))
+        other._factor = scipy.linalg.cho_factor(covariance, lower=True)
+        surprise = float(other._missed @ scipy.linalg.cho_solve(other._factor, other._missed))
         nu = self.kernel.freedom
         other._spread = 1.0 if np.isinf(nu) else (nu + surprise) / (nu + len(seen))
         return other
@@ -137,7 +136,7 @@ class Posterior:
         if self._factor is None:
             return self.centre[which], np.sqrt(prior)
         across = self._covariance(which, self._seen)
-        weights = cho_solve(self._factor, across.T)
+        weights = scipy.linalg.cho_solve(self._factor, across.T)
         middle = self.centre[which] + weights.T @ self._missed
         rest = np.maximum(prior - np.einsum("ij,ji->i", across, weights), 0.0)
         return middle, np.sqrt(self._spread * rest)
@@ -149,7 +148,7 @@ class Posterior:
         middle = self.centre[wanted]
         if self._factor is not None:
             across = self._covariance(wanted, self._seen)
-            weights = cho_solve(self._factor, across.T)
+            weights = scipy.linalg.cho_solve(self._factor, across.T)
             middle = middle + weights.T @ self._missed
             covariance = self._spread * (covariance - across @ weights)
         return middle, covariance
@@ -267,7 +266,7 @@ def wrong_pairs(process: Process) -> tuple[Indices, Floats]:
     apart = diagonal[:, None] + diagonal[None] - 2 * covariance
     score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(apart, _KNOWN))
     nu = process.freedom if isinstance(process, Posterior) else np.inf
-    wrong = ndtr(score) if np.isinf(nu) else stdtr(nu, score)
+    wrong = scipy.special.ndtr(score) if np.isinf(nu) else scipy.special.stdtr(nu, score)
     return which, np.where(apart > _KNOWN, wrong, 0.0)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr
 
 from toruscast.errors import InputError
 from toruscast.validation import real_number
@@ -193,7 +193,7 @@ class Race:
         middle, scale = self.posterior.marginal(which)
         score = (np.log(seconds) - middle) / np.maximum(scale, 1e-12)
         nu = self.posterior.freedom
-        chance = ndtr(score) if np.isinf(nu) else stdtr(nu, score)
+        chance = scipy.special.stdtr(nu, score)
         return np.where(self.bounds[which] < seconds, chance, 0.0)
 
 

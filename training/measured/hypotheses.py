@@ -11,8 +11,8 @@ from itertools import product
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from toruscast.training.forecast.posterior import Kernel, Mixture, Posterior
 from toruscast.workers import OneBlasThread
@@ -140,7 +140,7 @@ class Hypotheses(Mixture):
     def evidence(self, runs: Repeated) -> float:
         """Return the logarithm of the density of these runs."""
         logs = self._log_prior()
-        every = logsumexp(logs + self._evidence(runs)) - logsumexp(logs)
+        every = scipy.special.logsumexp(logs + self._evidence(runs)) - scipy.special.logsumexp(logs)
         several = np.log(2 * np.pi) * runs.counts.sum() + np.log(runs.counts).sum()
         return float(every - several / 2)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
@@ -191,7 +191,7 @@ def join(
         time[which] = runs.times
         known = np.isfinite(runs.errors)
         error[which] = np.where(known, np.maximum(runs.errors, _LEAST_ERROR), error[which])
-        reach = ndtri((1 + coverage) / 2) * error[which]
+        reach = scipy.special.ndtri((1 + coverage) / 2) * error[which]
         low[which], high[which] = runs.times * np.exp(-reach), runs.times * np.exp(reach)
         if prior.scale is not None and prior.is_bounded:
             low[which] = np.maximum(low[which], np.minimum(prior.scale.least[which], time[which]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Equally likely outcomes of a run, which represent all.
-_OUTCOMES = ndtri((np.arange(32) + 0.5) / 32)
+_OUTCOMES = scipy.special.ndtri((np.arange(32) + 0.5) / 32)
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
@@ -74,7 +74,7 @@ def _settled(mean: Floats, covariance: Floats, variance: float, goal: float) -> 
     best = int(mean.argmin())
     own = covariance.diagonal()
     apart = np.maximum(own + covariance[best, best] - 2 * covariance[best], 1e-300)
-    chance = ndtr((mean[best] - mean - np.log1p(goal)) / np.sqrt(apart))
+    chance = scipy.special.ndtr((mean[best] - mean - np.log1p(goal)) / np.sqrt(apart))
     chance[best] = 0.0
     # By how much a run of i moves mapping j against the best.
     moved = (covariance - covariance[:, [best]]) ** 2 / (own[:, None] + variance + 1e-300)

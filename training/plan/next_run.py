@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
@@ -301,7 +301,7 @@ class Plan:
 
     def _more_runs(self, which: Indices, goal: float) -> int:
         """Return how many more runs of these mappings tell differences of ``goal`` with 95 %."""
-        each = 2 * (ndtri(SURE) * self._posterior.noise_share() / np.log1p(goal)) ** 2
+        each = 2 * (scipy.special.ndtri(SURE) * self._posterior.noise_share() / np.log1p(goal)) ** 2
         made = np.bincount(self._which, minlength=len(self.names))[which]
         return int(np.maximum(np.ceil(each) - made, 0).sum())
 
@@ -316,7 +316,7 @@ class Plan:
         """
         if self.runs is not None:
             mean, scale = self._posterior.marginal()
-            reach = ndtri((1 + COVERAGE) / 2)
+            reach = scipy.special.ndtri((1 + COVERAGE) / 2)
             time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
             p_best = self._drawn.p_best(mean.size)
         else:
@@ -381,7 +381,7 @@ class Plan:
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
         mean, scale = self._posterior.marginal()
-        chance = ndtr((log - mean) / np.maximum(scale, 1e-12))
+        chance = scipy.special.ndtr((log - mean) / np.maximum(scale, 1e-12))
         return float(np.delete(chance, self._likely).sum())
 
     @property
