@@ -10,7 +10,7 @@ import pandas as pd
 from toruscast.training import Measured, summarise
 from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
 from toruscast.training.evaluate.hold_out import BOUNDS, SEVERAL, HoldOut
-from toruscast.training.evaluate.metric_evaluation import Judgement
+from toruscast.training.evaluate.metric_evaluation import MetricEvaluation
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section, TableBlock
@@ -229,7 +229,7 @@ def _single(single: pd.DataFrame, mine: Sequence[str]) -> TableBlock:
     )
 
 
-def of_metrics(found: Judgement, mine: Sequence[str], n_splits: int) -> Answer:
+def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> Answer:
     """Return what metrics of the user's own add to the set ``prior`` and to the best set."""
     name = " and ".join(found.metrics)
     gains = found.gains.reset_index().to_dict("records")
@@ -271,7 +271,7 @@ def of_metrics(found: Judgement, mine: Sequence[str], n_splits: int) -> Answer:
     )
 
 
-def _blocks(found: Judgement, bases: Sequence[str]) -> TableBlock:
+def _blocks(found: MetricEvaluation, bases: Sequence[str]) -> TableBlock:
     """Return a row for each workload and torus."""
     table = []
     for _, group in found.blocks.groupby(["workload", "torus"], sort=False):

@@ -302,12 +302,12 @@ def _tried(found: Measured) -> TableBlock:
 
 def _growth(found: Training) -> list[Block]:
     """Return what held-out samples and more samples say; it trains tens of models."""
-    from toruscast.training.evaluate.learning_curve import growth, held_out
+    from toruscast.training.evaluate.learning_curve import held_out, learning_curve
 
     said = held_out(found.samples, found.model)
     times = found.samples["time"].to_numpy()
     labels = [str(name) for name in found.samples.get("mapping", range(len(times)))]
-    grown = growth(found.samples, found.model).dropna()
+    grown = learning_curve(found.samples, found.model).dropna()
     half, full = grown.iloc[-2], grown.iloc[-1]
     gain = full["rcc"] - half["rcc"]
     need = (

@@ -156,14 +156,14 @@ def answer(machine: Machine, seed: int) -> dict[str, Any]:
     quarter = n // 4
     order = rng.permutation(n)
     for i in order[:BEGUN]:
-        runs.tell(runs.names[i], machine.draw(int(i), rng))
+        runs.observe(runs.names[i], machine.draw(int(i), rng))
     rights: list[bool] = [False] * (BEGUN - 1)
     while True:
         rights.append(bool(machine.is_right[place[runs.standing.best]]))
         if runs.is_enough or runs.n_runs >= quarter:
             break
         i = place[runs.name_of(runs.ask()[0])]
-        runs.tell(runs.names[i], machine.draw(i, rng))
+        runs.observe(runs.names[i], machine.draw(i, rng))
     standing = runs.standing
     chosen = place[standing.best]
     seen = np.array([machine.draw(int(i), rng) for i in order[:quarter]])

@@ -178,7 +178,7 @@ def _judge_metrics(
     output: PageOutput,
 ) -> None:
     """Say whether metrics of the user's own add to the set ``prior`` and to the best set."""
-    from toruscast.training.evaluate.metric_evaluation import judge
+    from toruscast.training.evaluate.metric_evaluation import evaluate_metrics
 
     if source.samples is not None and os.path.exists(source.samples):  # noqa: PTH110
         table = _from_table(traffic, source, mine, work, output)
@@ -187,7 +187,7 @@ def _judge_metrics(
         table = obtain_samples(traffic, source, level, work, output)
     n_splits = _SPLITS if is_default("splits") else how.splits
     with output.progress("Judging the metric") as progress:
-        found = judge(
+        found = evaluate_metrics(
             table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
     output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))

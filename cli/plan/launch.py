@@ -162,4 +162,4 @@ class Launch:
                 return self.write(mapping, name, folder, hosts)[0]
 
             progress(made.n_runs, limit)
-            drive(made, script, times, write, most=limit, batch=batch, told=say)
+            drive(made, script, times, write, most=limit, batch=batch, observed=say)

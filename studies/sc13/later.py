@@ -10,7 +10,7 @@ from toruscast import InputError
 from toruscast.cli.evaluate import MOST
 from toruscast.features import unregister
 from toruscast.training import read_samples
-from toruscast.training.evaluate.metric_evaluation import judge
+from toruscast.training.evaluate.metric_evaluation import evaluate_metrics
 from toruscast.training.samples.stored import add_metrics
 
 from ..study import Findings, Inputs, Target
@@ -33,7 +33,7 @@ def later_metric(inputs: Inputs) -> Findings:
     try:
         table = read_samples(inputs.samples)
         more = add_metrics(table, ["hot_region"], most=MOST, n_jobs=inputs.n_jobs)
-        found = judge(more, ["hot_region"], n_jobs=inputs.n_jobs)
+        found = evaluate_metrics(more, ["hot_region"], n_jobs=inputs.n_jobs)
     finally:
         unregister("hot_region")
     seconds = time.perf_counter() - start

@@ -12,7 +12,7 @@ from toruscast.answers.html import json_block
 from toruscast.answers.traffic import binned, hop_shares
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
-from toruscast.training.evaluate.learning_curve import growth, held_out
+from toruscast.training.evaluate.learning_curve import held_out, learning_curve
 from toruscast.training.mesh import link_seconds
 from toruscast.wording import shown_name
 
@@ -73,7 +73,7 @@ def test_more_samples_order_better_and_all_are_forecast_unseen(every):
     said = held_out(samples, found.model)
     assert said.shape == (len(samples),)
     assert not np.allclose(said, found.model.predict(samples), rtol=1e-6)
-    grown = growth(samples, found.model)
+    grown = learning_curve(samples, found.model)
     assert grown["n_train"].is_monotonic_increasing
     assert (grown["low"] <= grown["rcc"]).all()
 

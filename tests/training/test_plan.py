@@ -98,7 +98,7 @@ def test_a_batch_holds_each_mapping_once():
 def drive(runs, machine, most=60):
     while not runs.is_enough and runs.n_runs < most:
         for mapping in runs.ask():
-            runs.tell(mapping, machine(NAMES.index(mapping.name)))
+            runs.observe(mapping, machine(NAMES.index(mapping.name)))
     return runs.standing
 
 
@@ -196,12 +196,12 @@ def test_the_table_tells_what_was_measured():
 def test_bad_times_are_refused_and_do_not_count(tmp_path):
     runs = plan(COMM, TORUS, CANDIDATES, {NAMES[0]: 1.0})
     with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
-        runs.tell("nobody", 1.0)
+        runs.observe("nobody", 1.0)
     for bad in (0.0, -1.0, float("nan"), float("inf"), "fast", None):
         with pytest.raises(InputError, match="positive seconds"):
-            runs.tell(NAMES[1], bad)
+            runs.observe(NAMES[1], bad)
     with pytest.raises(InputError, match="in one unit"):
-        runs.tell(NAMES[1], 1e6)
+        runs.observe(NAMES[1], 1e6)
     assert runs.n_runs == 1
     file = tmp_path / "runs.csv"
     file.write_text(f"mapping,time\n{NAMES[1]},1.0\nnobody,2.0\n")
@@ -230,7 +230,7 @@ def test_of_many_those_that_are_not_looked_at_count_too():
     place = {mapping.name: i for i, mapping in enumerate(many)}
     runs = plan(halo, torus, many, noise=0.001)
     for mapping in runs.ask(3):
-        runs.tell(mapping, simulate(halo, torus, mapping).time)
+        runs.observe(mapping, simulate(halo, torus, mapping).time)
     found = runs.standing
     assert 0 <= found.certainty <= 1
     logs = runs._posterior.draws(np.arange(600), 20_000, rng)
@@ -272,9 +272,9 @@ def test_of_a_pair_the_late_run_is_left_out():
     machine = TIMES + np.median(TIMES)
     runs = plan(COMM, TORUS, CANDIDATES)
     for i in np.argsort(TIMES)[[0, 3, 6, 9]]:
-        runs.tell(NAMES[i], machine[i])
+        runs.observe(NAMES[i], machine[i])
     best = int(TIMES.argmin())
-    runs.tell(NAMES[best], 1.3 * machine[best])
+    runs.observe(NAMES[best], 1.3 * machine[best])
     assert runs.disturbed.tolist() == [False] * 4 + [True]
     assert runs.standing.noise < 0.05
 

@@ -119,7 +119,7 @@ def test_times_that_miss_the_sketch_at_the_bound_too(noise, factor, offset, most
         assert model.relative_.power == 0
 
 
-def test_misses_that_shrink_towards_the_bound_are_learned():
+def test_residuals_that_shrink_towards_the_bound_are_learned():
     X, new = at_the_bound_or_above(150, 1), at_the_bound_or_above(50, 2)
     above = (X["sketch_time"] / X["lower_bound"] - 1).to_numpy()
     y = X["sketch_time"] * np.exp(0.1 * above * np.random.default_rng(4).normal(size=150))
@@ -206,7 +206,7 @@ def test_named_columns_may_come_in_any_order_with_others():
 @pytest.mark.parametrize("target", TARGETS)
 def test_intervals_hold_about_the_stated_share(target):
     # Within a split the share held has a standard deviation of about 0.04 (a quantile of 120
-    # misses, 100 tests), so the mean of 12 is known to about 0.012.
+    # residuals, 100 tests), so the mean of 12 is known to about 0.012.
     held = {0.5: [], 0.9: []}
     for split in range(12):
         X, y = made_up(220, 100 + split)
@@ -221,10 +221,10 @@ def test_intervals_hold_about_the_stated_share(target):
     assert np.mean(held[0.5]) == pytest.approx(0.5, abs=0.07)
 
 
-def test_quantiles_of_few_misses():
-    # Of n misses in order the k-th holds a share k / (n + 1) of new ones; in between in proportion.
-    misses = np.array([-3.0, 1.0, 2.0, -4.0])
-    found = ResidualCalibration(1.0, misses, np.zeros(1), misses)
+def test_quantiles_of_few_residuals():
+    # Of n residuals in order the k-th holds a share k / (n + 1) of new ones, linear between.
+    residuals = np.array([-3.0, 1.0, 2.0, -4.0])
+    found = ResidualCalibration(1.0, residuals, np.zeros(1), residuals)
     assert [found.quantile(share) for share in (0.2, 0.4, 0.5, 0.8, 0.99)] == [1, 2, 2.5, 4, 4]
 
 
@@ -300,7 +300,7 @@ def test_deviations_from_small_groups_are_not_too_small(size):
     model = small(features=["a"], min_samples_leaf=50)
     groups = np.random.default_rng(15).permutation(np.arange(400) // size)
     found = model.fit(X, y, groups=groups).calibration_
-    assert found.deviations.std() == pytest.approx(found.misses.std(), rel=0.05)
+    assert found.deviations.std() == pytest.approx(found.residuals.std(), rel=0.05)
     assert found.deviations.size == 400
 
 

@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import linalg
 from scipy.linalg import cho_factor
 from threadpoolctl import threadpool_info, threadpool_limits
 from waiting import PATIENCE, until
@@ -70,7 +71,8 @@ class Cluster:
             cwd=self.folder,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])},
         )
 
     def start_scheduler(self, port):
@@ -259,7 +261,7 @@ def test_small_matrices_get_one_blas_thread(monkeypatch):
         seen.append(blas_threads())
         return cho_factor(*args, **options)
 
-    monkeypatch.setattr(posterior, "cho_factor", factor)
+    monkeypatch.setattr(linalg, "cho_factor", factor)
     process = posterior.Posterior(np.zeros(3), np.ones(3), np.eye(3))
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()

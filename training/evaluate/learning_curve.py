@@ -37,7 +37,7 @@ def held_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> N
     return np.asarray(said, dtype=np.float64)
 
 
-def growth(
+def learning_curve(
     samples: pd.DataFrame,
     model: TimePredictor,
     *,
@@ -72,7 +72,7 @@ def growth(
     Examples
     --------
     >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
-    >>> growth(table, TimePredictor(["max_bytes"], n_estimators=20))["n_train"].tolist()
+    >>> learning_curve(table, TimePredictor(["max_bytes"], n_estimators=20))["n_train"].tolist()
     [5, 10, 20]
     """
     rows = []

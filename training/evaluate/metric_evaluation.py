@@ -23,7 +23,7 @@ _CHOOSING_SEED = 1_000_003
 
 
 @dataclass(frozen=True)
-class Judgement:
+class MetricEvaluation:
     """What a metric adds to sets of features.
 
     Attributes
@@ -55,7 +55,7 @@ class Judgement:
         ...     {"rcc": 0.9, "gain": [0.012, 0.001], "low": [0.004, -0.002], "high": [0.02, 0.004]},
         ...     index=["prior", "H5"],
         ... )
-        >>> evaluation = Judgement(("mine",), "H5", pd.DataFrame(), table)
+        >>> evaluation = MetricEvaluation(("mine",), "H5", pd.DataFrame(), table)
         >>> evaluation.in_words("prior")
         'adds .012 [.004, .020] RCC to prior'
         >>> evaluation.in_words("H5")
@@ -73,7 +73,7 @@ class Judgement:
         return f"adds nothing to {base}: {sign}{_short(row['gain'])} {between} RCC"
 
 
-def judge(
+def evaluate_metrics(
     table: pd.DataFrame,
     metrics: Sequence[str],
     *,
@@ -81,7 +81,7 @@ def judge(
     seed: int = 0,
     n_jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
-) -> Judgement:
+) -> MetricEvaluation:
     """Return what metrics add to the set ``prior`` and to the best named set of a table.
 
     Within each workload and torus two thirds of the mappings train and one third is forecast, with
@@ -104,7 +104,7 @@ def judge(
 
     Returns
     -------
-    Judgement
+    MetricEvaluation
         Of one block the interval of the gain is that of `gains`; of several that of the mean over
         the blocks, as if they were independent.
 
@@ -155,7 +155,7 @@ def judge(
     each = pd.DataFrame(rows)
     over = {str(base): _over(group) for base, group in each.groupby("base", sort=False)}
     total = pd.DataFrame.from_dict(over, orient="index").rename_axis("base")
-    return Judgement(tuple(metrics), best, each, total)
+    return MetricEvaluation(tuple(metrics), best, each, total)
 
 
 def _complete_sets(table: pd.DataFrame, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -56,7 +56,7 @@ class Kernel(NamedTuple):
 
     @classmethod
     def of(cls, common: float, deviation: float) -> Self:
-        """Return the kernel of misses with these variances, over and within applications."""
+        """Return the kernel of residuals with these variances, over and within applications."""
         likeness = cls()
         share = likeness.smooth / (likeness.smooth + likeness.own)
         return cls(_COMMON * common, share * deviation, (1 - share) * deviation)
@@ -166,7 +166,7 @@ class Posterior:
         return np.asarray(middle + scale * normal)
 
     def alike(self, rows: Indices, columns: Indices) -> Floats:
-        """Covariance of the misses of candidates, over the product of their widths."""
+        """Covariance of the residuals of candidates, over the product of their widths."""
         k = self.kernel
         a, b = self.features[rows], self.features[columns]
         squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T

@@ -219,7 +219,7 @@ def _posterior(forecast: Posterior, constant: float, reach: float) -> Posterior:
     time = np.maximum(constant + unit, _LEFT * unit)
     return Posterior(
         np.log(time) + middle,
-        # Where little of the time is the network's, its misses weigh as little.
+        # Where little of the time is the network's, its residuals weigh as little.
         forecast.width * reach * unit / time,
         forecast.features,
         Kernel(k.common, k.smooth, k.own, k.length, float("inf"), _OFFSET),

@@ -209,7 +209,7 @@ def join(
 def _miss(prior: PriorPrediction) -> Floats:
     """Relative miss to expect of each forecast."""
     known = prior.calibrated
-    return np.asarray(prior.logs()[1] * float(np.sqrt(np.mean(known.misses**2))))
+    return np.asarray(prior.logs()[1] * float(np.sqrt(np.mean(known.residuals**2))))
 
 
 def _draws(

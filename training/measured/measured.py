@@ -24,7 +24,7 @@ from .references import REFERENCES
 from .runs import CHANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
 
 Floats = NDArray[np.float64]
-# By how much the held-out misses must shrink before features count.
+# By how much the held-out residuals must shrink before features count.
 _GAIN = 0.1
 # Times are written with so many digits at most: what misses less is exact.
 _EXACT = 1e-5
@@ -154,9 +154,9 @@ def learn(
     folds = _folds(len(known), seed)
     lines = {name: line_in(name) for name in references}
     said = {name: _held_out(model, known, times, folds) for name, model in lines.items()}
-    misses = {name: _miss(each, times) for name, each in said.items()}
+    residuals = {name: _miss(each, times) for name, each in said.items()}
     # Of equal ones the cheapest.
-    ordered = sorted(misses, key=lambda name: misses[name])
+    ordered = sorted(residuals, key=lambda name: residuals[name])
     best = ordered[0]
     flat = _miss(_flat(times, folds), times)
     names = feature_set(features) if features else tuple(map(str, table.columns))
@@ -167,17 +167,17 @@ def learn(
     }
     for name, model in trees.items():
         said[name] = _held_out(model, known, times, folds)
-        misses[name] = _miss(said[name], times)
-    better = min(trees, key=lambda name: misses[name])
-    follows = misses[best] < flat and _follows(known[best].to_numpy(), times, len(lines))
-    helps = misses[best] > _EXACT and misses[better] <= (1 - _GAIN) * misses[best]
+        residuals[name] = _miss(said[name], times)
+    better = min(trees, key=lambda name: residuals[name])
+    follows = residuals[best] < flat and _follows(known[best].to_numpy(), times, len(lines))
+    helps = residuals[best] > _EXACT and residuals[better] <= (1 - _GAIN) * residuals[best]
     helps = helps and _order(said[better], times) >= _order(said[best], times)
     offered = better if helps else best
-    learned = misses[offered] <= (1 - _GAIN) * flat
+    learned = residuals[offered] <= (1 - _GAIN) * flat
     if not follows and not (learned and _follows(said[offered].mean(axis=0), times, len(said))):
-        raise _unlearned(runs, flat, min(misses.values()))
+        raise _unlearned(runs, flat, min(residuals.values()))
     model = {**lines, **trees}[offered].fit(known, times)
-    held_out = pd.DataFrame({"miss": {"all alike": flat, **misses}})
+    held_out = pd.DataFrame({"miss": {"all alike": flat, **residuals}})
     held_out.index.name = "tried"
     held_out["offered"] = held_out.index == offered
     return Measured(known, model, runs, held_out, said[offered])

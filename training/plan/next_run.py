@@ -46,7 +46,7 @@ COVERAGE = 0.9
 _TOGETHER = 200
 # Mappings that differ by fewer widths of the noise may be called tied.
 _BLURRED = 1.5
-# Runs of a mapping that tell by themselves which of them was disturbed.
+# Runs of a mapping that show by themselves which of them was disturbed.
 _SEVERAL = 3
 # Runs after which the leading mapping runs again if no noise is known.
 _BEFORE_AGAIN = 4
@@ -107,7 +107,7 @@ class Standing:
 
 
 class Plan:
-    """Runs of mappings, one after the other: ask which is next, tell its time; made by `plan`.
+    """Runs of mappings, one after the other: ask which is next, observe its time; made by `plan`.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Plan:
         places = (i for i, one in enumerate(self.mappings) if one is mapping)
         return next((self.names[i] for i in places), mapping.name)
 
-    def tell(self, mapping: TaskMapping | str, seconds: float) -> None:
+    def observe(self, mapping: TaskMapping | str, seconds: float) -> None:
         """Take in the time of a run.
 
         Raises
@@ -212,7 +212,7 @@ class Plan:
         Raises
         ------
         InputError
-            As `tell`, with file and line where there are any.
+            As `observe`, with file and line where there are any.
         """
         if isinstance(times, list):
             times = pd.DataFrame(times, columns=["mapping", "time"])
@@ -346,7 +346,7 @@ class Plan:
         """Which runs do not count, as something has likely slowed them down."""
         if self.runs is None:
             return np.zeros(0, dtype=bool)
-        # Of many runs of a mapping the others tell, fast or slow.
+        # Of many runs of a mapping the others show, fast or slow.
         out = self.runs.is_outlier & (self.runs.counts >= _SEVERAL)[self.runs.which]
         out[~out] = self._prior.disturbed(self._which[~out], self.runs.seconds[~out])
         return out
@@ -453,8 +453,8 @@ def plan(
     Returns
     -------
     Plan
-        `Plan.ask` names the next mappings, `Plan.tell` takes in a time, `Plan.standing` says what
-        the runs tell.
+        `Plan.ask` names the next mappings, `Plan.observe` takes in a time, `Plan.standing` says
+        how far the runs decide.
 
     Raises
     ------
@@ -478,7 +478,7 @@ def plan(
     >>> runs = plan(halo, torus, strategies.sample(halo, torus, n=20), noise=0.001)
     >>> while not runs.is_enough and runs.n_runs < 20:
     ...     for mapping in runs.ask():
-    ...         runs.tell(mapping, machine(mapping))
+    ...         runs.observe(mapping, machine(mapping))
     >>> runs.best.name, runs.standing.kind, runs.n_runs < 10
     ('identity', 'sure', True)
     """

@@ -20,7 +20,7 @@ from .next_run import Plan
 from .script import RunError, Script
 
 logger = logging.getLogger(__name__)
-Told = Callable[[str, float], None]
+Observed = Callable[[str, float], None]
 Write = Callable[[TaskMapping, Path], Path]
 
 
@@ -104,7 +104,7 @@ def drive(
     *,
     most: int,
     batch: int = 1,
-    told: Told | None = None,
+    observed: Observed | None = None,
 ) -> None:
     """Run mappings until the plan has enough, or so many runs stand in the file.
 
@@ -118,7 +118,7 @@ def drive(
         Runs in all, those of the file included.
     batch : int
         Mappings that are run before the plan looks again.
-    told : callable, optional
+    observed : callable, optional
         Called with mapping and seconds once a time is in the file.
 
     Raises
@@ -142,13 +142,13 @@ def drive(
                 _keep(plan, runs_file, name, seconds)
             finally:
                 script.settle()
-            if told is not None:
-                told(name, seconds)
+            if observed is not None:
+                observed(name, seconds)
 
 
 def _keep(plan: Plan, runs_file: str | os.PathLike[str], name: str, seconds: float) -> None:
     """Write a time to the file if the plan can use it."""
-    plan.tell(name, seconds)
+    plan.observe(name, seconds)
     append_run(runs_file, name, seconds)
     ran = {"event": "ran", "mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
     logger.info("run %d: %s took %.6g s", plan.n_runs, name, seconds, extra=ran)

@@ -1,4 +1,4 @@
-"""What the misses of a cross-validation say about the misses to come."""
+"""What the residuals of a cross-validation say about those to come."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ResidualCalibration:
-    """Cross-validated misses, each divided by the spread of the trees plus a floor.
+    """Cross-validated residuals, each divided by the spread of the trees plus a floor.
 
-    A miss is the sum of what its group has in common and of its own deviation; without groups the
-    common part is nil. From the mean of a group of m, misses deviate by sqrt((m - 1) / m) of what
-    they do from what the group has in common, which is made up for.
+    A residual is the sum of what its group has in common and of its own deviation; without groups
+    the common part is nil. From the mean of a group of m, residuals deviate by sqrt((m - 1) / m) of
+    what they do from what the group has in common, which is made up for.
     """
 
     floor: float
-    misses: Floats
+    residuals: Floats
     common: Floats
     deviations: Floats
 
@@ -41,8 +41,8 @@ class ResidualCalibration:
         On average: the rank is interpolated. The guarantee of conformal prediction, which holds for
         finite samples, needs the next whole rank and is not given.
         """
-        ordered = np.sort(np.abs(self.misses))
-        # Between two misses in proportion: the next whole one would cover more than was asked for.
+        ordered = np.sort(np.abs(self.residuals))
+        # Linear between two residuals: the next whole one would cover more than was asked for.
         rank = (ordered.size + 1) * coverage
         return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
 
@@ -50,15 +50,15 @@ class ResidualCalibration:
         """Warn if even the largest miss is exceeded by more new mappings than the coverage says."""
         # 0.9 / (1 - 0.9) is a little more than 9.
         needed = math.ceil(round(coverage / (1 - coverage), 6))
-        if self.misses.size < needed:
+        if self.residuals.size < needed:
             warnings.warn(
-                f"intervals of {self.misses.size} samples hold less than a share {coverage:.4g} of "
-                f"the times: that takes {needed}",
+                f"intervals of {self.residuals.size} samples hold less than a share "
+                f"{coverage:.4g} of the times: that takes {needed}",
                 stacklevel=3,
             )
 
     def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
-        """Draw scaled misses of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
+        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
         common = rng.choice(self.common, size=(n_draws, 1))
         for start in range(0, n_draws, block):
             part = common[start : start + block]
@@ -75,7 +75,7 @@ def calibrate(
     n_folds: int,
     seed: int,
 ) -> tuple[ResidualCalibration, Floats]:
-    """Fit ``forest`` without each fold in turn; collect how far ``centre`` misses its ``score``.
+    """Fit ``forest`` without each fold in turn; collect the residuals of its ``score``.
 
     Return that, and what ``centre`` says of each sample held out.
     """
@@ -110,13 +110,13 @@ def calibrate(
     # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
     root = np.sqrt(np.mean((score - middle) ** 2) / score.size)
     floor = float(max(np.median(spread), 2 * root)) or 1.0
-    misses = (score - middle) / (spread + floor)
+    residuals = (score - middle) / (spread + floor)
     if members is None:
-        return ResidualCalibration(floor, misses, np.zeros(1), misses), middle
+        return ResidualCalibration(floor, residuals, np.zeros(1), residuals), middle
     size = np.bincount(members)
-    common = np.bincount(members, misses) / size
+    common = np.bincount(members, residuals) / size
     several = size[members] > 1
     of_several = members[several]
-    deviations = misses[several] - common[of_several]
+    deviations = residuals[several] - common[of_several]
     deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
-    return ResidualCalibration(floor, misses, common, deviations), middle
+    return ResidualCalibration(floor, residuals, common, deviations), middle

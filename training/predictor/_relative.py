@@ -16,10 +16,10 @@ from .feature_sets import LOWER_BOUND, Target
 Floats = NDArray[np.float64]
 # Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
 _IN_TICKS = 0.999
-# By how much of the lower bound the sketch lies off it where misses reach half of their full size,
-# and what is added so that no miss counts more than eleven times. In the samples of the default
-# model, the 95th percentile of the misses is .1 % where that is .2 %, 2 % at 2 %, 7 % at 20 % and
-# 8 % at 60 % (`tools/train_default.py` prints them).
+# By how much of the lower bound the sketch lies off it where residuals reach half of their full
+# size, and what is added so that no residual counts more than eleven times. In the samples of the
+# default model, the 95th percentile of the residuals is .1 % where that is .2 %, 2 % at 2 %, 7 % at
+# 20 % and 8 % at 60 % (`tools/train_default.py` prints them).
 _HALF = 0.1
 _LEAST_WAITING = 0.01
 # Powers of the reach that are tried.
@@ -96,8 +96,8 @@ class Relative(NamedTuple):
     def of(cls, scale: Scale, y: Floats) -> Self:
         """Learn the common factor and the power from observed times.
 
-        The power is the likeliest if misses follow Laplace's law, whose scale goes with the power
-        of the reach; 0 if it explains them no better than a number more must.
+        The power is the likeliest if residuals follow Laplace's law, whose scale goes with the
+        power of the reach; 0 if it explains them no better than a number more must.
         """
         if scale.target != "correction":
             return cls(scale.target, 0.0, 0.0)
@@ -132,7 +132,7 @@ class Line(NamedTuple):
 
     @classmethod
     def of(cls, scale: Scale, y: Floats) -> Self:
-        """Fit both, none of them negative; relative misses count alike."""
+        """Fit both, none of them negative; relative residuals count alike."""
         return cls(*fit_line(scale.unit, y))
 
     @property
@@ -154,7 +154,7 @@ class Line(NamedTuple):
 
 
 def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
-    """Return constant and slope of times, neither negative, by least squares of relative misses.
+    """Return constant and slope of times, neither negative, by least squares of relative residuals.
 
     A time far off all others, such as of a run that something disturbed, is left out.
     """

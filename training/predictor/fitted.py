@@ -100,8 +100,8 @@ class PriorPrediction:
         whole_number(n_draws, "number of draws", 1)
         rng = np.random.default_rng(whole_number(seed, "seed", 0))
         block = max(1, _BLOCK // self.centre.size)
-        for misses in self.calibrated.draws(rng, n_draws, self.centre.size, block):
-            yield self.times(self.centre + misses * self.width)
+        for residuals in self.calibrated.draws(rng, n_draws, self.centre.size, block):
+            yield self.times(self.centre + residuals * self.width)
 
     def probability_of_best(self, n_draws: int, seed: int) -> Floats:
         """Return the probability that each mapping is the fastest; those that tie share the win."""
@@ -177,8 +177,8 @@ class FittedModel:
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
         """Return intervals that hold the observed time in a share ``coverage`` of cases.
 
-        The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
-        the disagreement of the trees: the coverage is met on average, without the guarantee of
+        The half width is a quantile of the cross-validated residuals, scaled mapping by mapping
+        with the disagreement of the trees: the coverage is met on average, without the guarantee of
         conformal prediction. Fewer than nine samples are too few for 90 %, than nineteen for 95 %.
         Where times are relative and none of the samples took less than its lower bound, no end
         lies below it.

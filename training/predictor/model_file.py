@@ -369,7 +369,7 @@ def _probed(model: FittedModel) -> tuple[NDArray[np.float64], NDArray[np.float64
     known = model.calibration_
     if known is None:
         return times, times
-    half, most = known.quantile(0.9), np.abs(known.misses).max()
+    half, most = known.quantile(0.9), np.abs(known.residuals).max()
     most = max(most, np.abs(known.common).max() + np.abs(known.deviations).max())
     ends = [
         prior.times(prior.centre + factor * prior.width) for factor in (-half, half, -most, most)

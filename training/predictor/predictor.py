@@ -69,7 +69,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         Folds of the cross-validation behind the intervals; 0 for none, and a faster fit. Each
         fold grows a sixth of the trees, or 50 of them. With few folds, each model learns from fewer
         mappings than the forecast does and misses by more, so that intervals are too wide; with few
-        samples, whatever the folds, there are too few misses, and intervals are too narrow.
+        samples, whatever the folds, there are too few residuals, and intervals are too narrow.
     random_state : int, RandomState or None
         Seed of the trees and folds.
     n_jobs : int, optional

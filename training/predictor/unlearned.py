@@ -76,7 +76,7 @@ class Residuals:
         """Return it for JSON; long distributions by their quantiles."""
         own = self.calibration
         shares = (np.arange(_STORED) + 0.5) / _STORED
-        every = {"total": own.misses, "common": own.common, "deviations": own.deviations}
+        every = {"total": own.residuals, "common": own.common, "deviations": own.deviations}
         kept = {k: v if v.size <= _STORED else np.quantile(v, shares) for k, v in every.items()}
         texts = {name: np.round(values, 4).tolist() for name, values in kept.items()}
         return {"centre": round(self.centre, 4), "slope": round(self.slope, 4), **texts}

@@ -11,7 +11,7 @@ from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
 from toruscast.training.evaluate.evaluate import gains
-from toruscast.training.evaluate.metric_evaluation import Judgement, judge
+from toruscast.training.evaluate.metric_evaluation import MetricEvaluation, evaluate_metrics
 from toruscast.training.samples.stored import add_metrics
 
 HALO = patterns.halo_2d((8, 8), 4096, periodic=True)
@@ -136,10 +136,10 @@ def test_bad_recipes_are_refused(recipe, message):
 
 def test_what_tells_the_rest_of_the_time_adds_and_noise_does_not():
     table = rng_table()
-    found = judge(table, ["hidden"], n_splits=3)
+    found = evaluate_metrics(table, ["hidden"], n_splits=3)
     assert found.in_words("prior").startswith("adds .")
     assert found.gains.loc["prior", "higher"] == 2
-    noise = judge(table, ["noise"], n_splits=3)
+    noise = evaluate_metrics(table, ["noise"], n_splits=3)
     assert noise.gains.loc["prior", "low"] <= 0
     # Over blocks the gain is the mean of theirs.
     own = found.blocks[found.blocks["base"] == "prior"]
@@ -149,7 +149,7 @@ def test_what_tells_the_rest_of_the_time_adds_and_noise_does_not():
 
 def test_interval_of_one_block_is_that_of_the_splits():
     table = rng_table(blocks=1)
-    found = judge(table, ["hidden"], n_splits=3)
+    found = evaluate_metrics(table, ["hidden"], n_splits=3)
     block = found.blocks.iloc[0]
     assert found.gains.loc["prior", "low"] == block["low"] < block["gain"]
     scores = pd.DataFrame(
@@ -161,12 +161,12 @@ def test_interval_of_one_block_is_that_of_the_splits():
 def test_nothing_to_judge_by():
     table = rng_table().assign(time=1.0)
     with pytest.raises(InputError, match="all times are equal"):
-        judge(table, ["hidden"])
+        evaluate_metrics(table, ["hidden"])
     with pytest.raises(InputError, match="columns missing"):
-        judge(table, ["absent"])
+        evaluate_metrics(table, ["absent"])
 
 
 def test_a_loss_is_called_one():
     row = {"rcc": 0.9, "gain": -0.02, "low": -0.03, "high": -0.01}
-    found = Judgement(("m",), "H5", pd.DataFrame(), pd.DataFrame([row], index=["H5"]))
+    found = MetricEvaluation(("m",), "H5", pd.DataFrame(), pd.DataFrame([row], index=["H5"]))
     assert found.in_words("H5") == "takes .020 from the RCC of H5: [-.030, -.010]"
