@@ -145,7 +145,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
 
 def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
     """Write the best layout to each file, and return how each is used where it needs a word."""
-    from toruscast.mapping.mesh.written import torch_program
+    from toruscast.mapping.mesh.programs import torch_program
 
     advice = {}
     for form, path in targets:

@@ -280,15 +280,12 @@ def _not_asked_for(source: Source, holds: Holds, other: Dialect) -> InputError:
     )
 
 
-def _is_more_than_a_prefix(fits: Sequence[Dialect]) -> bool:
-    """Whether what is no file is of more dialects than the one that takes any prefix of names."""
-    return any(fit.name != "open-mpi" for fit in fits)
-
-
 def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
     fits = recognised(source)
     known = foreign(source)
-    if not known and (not fits or not (source.is_file or _is_more_than_a_prefix(fits))):
+    # Monitoring output of Open MPI may have any prefix.
+    some = fits if source.is_file else [fit for fit in fits if fit.name != "open-mpi"]
+    if not known and not some:
         # What is not there, is a folder or no text, or holds nothing, says so.
         source.text.first_line()
     noun = NOUNS[holds]

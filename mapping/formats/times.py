@@ -22,6 +22,9 @@ from .foreign import COMMA, are_numbers, surely_foreign
 from .source import NUMBER, Source, Text, read_text
 
 MAPPING = "mapping"
+# Columns where none are named: the place of the name, and that of the times with their unit.
+_HEADER = (MAPPING, "time")
+_PLAIN: tuple[int, dict[int, float]] = (0, {1: 1.0})
 # A column of times, and the seconds in its unit: "time", "time_ms", "seconds", and of several
 # repetitions "rep1", "rep2" or "time1", "time2".
 _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
@@ -75,7 +78,6 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
         raise text.fault("not measured times", known.line, known.name, expected)
     runs: list[Run] = []
     columns: list[str] = []
-    where: tuple[int, dict[int, float]] = (0, {1: 1.0})
     separator = None
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.strip()
@@ -85,8 +87,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
             parts = fields(line, separator)
         if not columns:
             named = columns_of_times(parts)
-            columns = [MAPPING, "time"] if named is None else parts
-            where = where if named is None else named
+            columns, (place, units) = (parts, named) if named else (list(_HEADER), _PLAIN)
             if named is not None:
                 separator = separator_of(line)
                 continue
@@ -95,13 +96,10 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
             raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
         if len(parts) != len(columns):
             raise text.fault("wrong number of columns", number, len(parts), ",".join(columns))
-        name, cells = parts[where[0]], {place: parts[place] for place in where[1]}
         # A mapping may have run less often than another.
-        filled = {place: cell for place, cell in cells.items() if cell} or cells
-        runs += [
-            Run(name, _seconds(text, number, cell, where[1][place]), number)
-            for place, cell in filled.items()
-        ]
+        filled = [at for at in units if parts[at]] or list(units)
+        times = (_seconds(text, number, parts[at], units[at]) for at in filled)
+        runs += [Run(parts[place], seconds, number) for seconds in times]
     if not runs:
         raise text.fault("file without data")
     note_read("times", path, began, runs=len(runs))
@@ -224,7 +222,6 @@ its time only. With them there may be others, in any order.
 )
 
 
-_HEADER = (MAPPING, "time")
 _GZIP = b"\x1f\x8b"
 
 
@@ -327,7 +324,7 @@ def _data_lines(path: str | os.PathLike[str]) -> list[str]:
 def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: float) -> str:
     """The line of a run, in the columns that the first line names."""
     header = fields(lines[0]) if lines else list(_HEADER)
-    place, times = columns_of_times(header) or (0, {1: 1.0})
+    place, times = columns_of_times(header) or _PLAIN
     cells = [""] * len(header)
     column, unit = next(iter(times.items()))
     cells[place], cells[column] = mapping, repr(seconds / unit)

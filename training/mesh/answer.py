@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices
-from toruscast.mapping.mesh.written import jax_program
+from toruscast.mapping.mesh.programs import jax_program
 from toruscast.notebook import html_card
 from toruscast.units import seconds
 from toruscast.wording import counted, shown_name

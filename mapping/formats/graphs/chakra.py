@@ -272,12 +272,8 @@ def _group_name(source: Source, node: Mapping[str, Any]) -> str:
     if isinstance(dims, dict):
         dims = dims.get("values")
     if isinstance(dims, list) and not all(dims):
-        raise InputError(
-            "Chakra collective along some dimensions only, which ASTRA-sim's network file tells",
-            file=source.path,
-            found=f"node {node.get('id', '?')}: involved_dim {dims}",
-            expected="process groups (pg_name)",
-        )
+        fault = "Chakra collective along some dimensions only, which ASTRA-sim's network file tells"
+        raise _fault(source, node, fault, f"involved_dim {dims}", "process groups (pg_name)")
     name = node.get("pg_name", node.get("comm_group"))
     return "" if name is None or str(name) in EVERYONE else str(name)
 
