@@ -346,7 +346,9 @@ def _lists(source: Source) -> dict[str, list[int]]:
     return good
 
 
-def _fault(source: Source, node: Node, message: str, found: Any, expected: str) -> InputError:
+def _fault(
+    source: Source, node: Mapping[str, Any], message: str, found: Any, expected: str
+) -> InputError:
     where = f"node {node.get('id', '?')}: {'none' if found is None else found}"
     return InputError(message, file=os.fspath(source.path), found=where, expected=expected)
 
