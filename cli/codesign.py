@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -16,9 +16,7 @@ from toruscast import answers, datasets
 from .app import SubCommands
 from .options import option, sub_command
 from .output import Output, records
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .slow import pd
 
 # Half of the last digit that ratios are published with.
 RATIO_ROUNDING = 0.05
@@ -27,8 +25,6 @@ _FAR = "* farther from the published value than its rounding: docs/scaling/codes
 
 def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Add the columns of a published table where it knows the application."""
-    import pandas as pd
-
     published = pd.read_csv(datasets.table_path(name), comment="#")
     if "system" not in table:
         keys = ["application", "requirement"]
@@ -138,8 +134,6 @@ def upgrade(chosen: Applications, asked: Upgraded, output: Output) -> None:
     toruscast codesign upgrade --app solver.toml --processes 4096 --memory 4e9
     toruscast codesign upgrade --app runs.csv --metric bytes_used=VmPeak --by 2,4,8
     """  # noqa: D301
-    import pandas as pd
-
     output.check()
     if asked.by is not None and asked.upgrade:
         raise click.UsageError("--by and --upgrade exclude each other")
@@ -215,8 +209,6 @@ def systems(chosen: Applications, asked: Systems, output: Output) -> None:
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
     """  # noqa: D301
-    import pandas as pd
-
     output.check()
     named = (_named(text, 3, 6) for text in asked.system)
     wanted = [tc.scaling.System(name, *numbers) for name, numbers in named]

@@ -21,6 +21,7 @@ from .options import (
     sub_command,
 )
 from .output import Output, records
+from .slow import collective_times, validation
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,11 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     toruscast collectives allreduce:64MB --torus tpu_v5p:4x4x4
     toruscast collectives bcast:16KiB --torus tofu_d:4x6x8 --mapping permute-ZYX
     """  # noqa: D301
-    from toruscast.simulation.collectives import rank_collectives
-    from toruscast.validation import read_bytes
-
     output.check()
     kind, colon, size = asked.what.partition(":")
     if not colon:
         raise InputError("bad collective", found=asked.what, expected="such as allreduce:64MB")
-    nbytes = read_bytes(size)
+    nbytes = validation.read_bytes(size)
     torus = load_torus(machine)
     places = torus.n_nodes * (asked.tasks_per_node or 1)
     tasks = places if asked.tasks is None else asked.tasks
@@ -64,7 +62,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     ring = tc.Workload([tc.patterns.ring(tasks, 1)])
     chosen = load_mapping(ring, torus, asked.mapping, asked, draw.seed)
     with output.progress("Simulating") as progress:
-        table = rank_collectives(kind, nbytes, torus, chosen, progress=progress)
+        table = collective_times.rank_collectives(kind, nbytes, torus, chosen, progress=progress)
     ran = records(table[table["time"].notna()])
     rows = [
         {

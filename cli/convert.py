@@ -28,6 +28,7 @@ from .options import (
 )
 from .output import Output, check_writable
 from .phrases import occupancy
+from .slow import orders_of_ranks, registry
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,9 @@ def _own(record: type) -> list[str]:
 
 def _graph(what: Conversion, graph: GraphFile, output: Output) -> dict[str, Any]:
     """Convert a graph."""
-    from toruscast.mapping.formats.registry import dialect_to_write
-
     target = what.target
     check_writable(target)
-    dialect_to_write("graph", target, what.out_format)
+    registry.dialect_to_write("graph", target, what.out_format)
     read, _ = read_traffic(
         what.source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
     )
@@ -135,13 +134,11 @@ def _mappings(
     what: Conversion, place: TorusOptions, placing: Placing, output: Output
 ) -> dict[str, Any]:
     """Convert one mapping to a file, or several to a folder."""
-    from toruscast.mapping.strategies.permute import is_order_word, ordered
-
     source, to = what.source, MappingFile(what.target, what.out_format)
     to.check(placing.hosts, folder=True)
     host = load_torus(place)
-    if is_order_word(source, host) and not Path(source).exists():
-        mappings = [ordered(source, host, tasks_per_node=placing.tasks_per_node)]
+    if orders_of_ranks.is_order_word(source, host) and not Path(source).exists():
+        mappings = [orders_of_ranks.ordered(source, host, tasks_per_node=placing.tasks_per_node)]
     else:
         mappings = tc.read_mappings(source, host, **placing.how)
     target, advice = to.out or "", ""

@@ -28,6 +28,7 @@ from .options import (
 )
 from .output import PageOutput
 from .runs import learn_from_runs, scored
+from .slow import feature_registry, hold_out, metric_evaluation, pmnf_baseline, splits_of, stored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,11 +153,8 @@ def _evaluate_runs(
     output: PageOutput,
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
-    from toruscast.features.registry import select
-    from toruscast.training.evaluate.evaluate import gains
-
     wanted = [name for text in chosen for name in names_of(text, mine)]
-    more = wanted or [feature.name for feature in select(None, how.level or 1)]
+    more = wanted or [feature.name for feature in feature_registry.select(None, how.level or 1)]
     found = learn_from_runs(traffic, source, (), more, work, output)
     table = found.table.assign(time=found.runs.times)
     sets = _sets(chosen, mine, table, None)
@@ -164,7 +162,7 @@ def _evaluate_runs(
     single = tc.training.single_features(table)
     output.deliver(
         answers.evaluation.answer(
-            table, sets, scores, gains(scores), single, mine=mine, found=found
+            table, sets, scores, splits_of.gains(scores), single, mine=mine, found=found
         )
     )
 
@@ -178,8 +176,6 @@ def _judge_metrics(
     output: PageOutput,
 ) -> None:
     """Say whether metrics of the user's own add to the set ``prior`` and to the best set."""
-    from toruscast.training.evaluate.metric_evaluation import evaluate_metrics
-
     if source.samples is not None and os.path.exists(source.samples):  # noqa: PTH110
         table = _from_table(traffic, source, mine, work, output)
     else:
@@ -187,7 +183,7 @@ def _judge_metrics(
         table = obtain_samples(traffic, source, level, work, output)
     n_splits = _SPLITS if is_default("splits") else how.splits
     with output.progress("Judging the metric") as progress:
-        found = evaluate_metrics(
+        found = metric_evaluation.evaluate_metrics(
             table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
     output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))
@@ -197,8 +193,6 @@ def _from_table(
     traffic: Traffic, source: SampleSource, mine: tuple[str, ...], work: Work, output: PageOutput
 ) -> pd.DataFrame:
     """Return the samples of a file with the metrics of their traffic, routed again."""
-    from toruscast.training.samples.stored import add_metrics
-
     others = ("number", "tasks_per_node", "hosts", "fixed", "mappings")
     refuse("with new samples; those of --samples are there already", *others, "routing", "level")
     table = tc.training.read_samples(source.samples or "")
@@ -208,7 +202,7 @@ def _from_table(
         table = _only(table, set(known))
     try:
         with output.progress("Routing the samples") as progress:
-            return add_metrics(
+            return stored.add_metrics(
                 table,
                 mine,
                 workloads=known,
@@ -274,13 +268,11 @@ def _sets(
 
 def _learners(
     sets: dict[str, tuple[str, ...]], how: Judging
-) -> dict[str, tc.TimePredictor | PMNFBaseline]:
+) -> dict[str, tc.TimePredictor | pmnf_baseline.PMNFBaseline]:
     """Return a learner for each set, after the baseline if one is wanted."""
-    from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
-
-    learners: dict[str, tc.TimePredictor | PMNFBaseline] = {}
+    learners: dict[str, tc.TimePredictor | pmnf_baseline.PMNFBaseline] = {}
     if how.baseline:
-        learners[how.baseline] = PMNFBaseline()
+        learners[how.baseline] = pmnf_baseline.PMNFBaseline()
     for name, features in sets.items():
         target = how.target or tc.training.usual_target(features)
         learners[name] = tc.TimePredictor(features, target)
@@ -295,8 +287,6 @@ def _scored(
     output: PageOutput,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score every learner on the same splits."""
-    from toruscast.training.evaluate.evaluate import gains
-
     with output.progress("Scoring feature sets") as progress:
         scores = tc.training.repeated_splits(
             table,
@@ -306,7 +296,7 @@ def _scored(
             n_jobs=work.jobs,
             progress=progress,
         )
-    return scores, gains(scores)
+    return scores, splits_of.gains(scores)
 
 
 def _held_out(
@@ -318,10 +308,8 @@ def _held_out(
     output: PageOutput,
 ) -> pd.DataFrame:
     """Score every learner on groups that it did not learn from."""
-    from toruscast.training.evaluate.hold_out import hold_out
-
     try:
         with output.progress("Holding out") as progress:
-            return hold_out(table, learners, by, n_jobs=work.jobs, progress=progress)
+            return hold_out.hold_out(table, learners, by, n_jobs=work.jobs, progress=progress)
     except InputError as error:
         raise error if error.file else error.replace(file=file) from None

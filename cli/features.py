@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,10 +17,8 @@ from .learning import check_use, load_plugin, names_of
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing, records
 from .phrases import Occupancy
+from .slow import pd
 from .streams import load_sent
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Rows that a terminal shows.
 MOST_SHOWN = 1000
@@ -124,8 +121,6 @@ def _kept(
     blocks: Iterable[pd.DataFrame], add: Callable[[pd.DataFrame], None], all_rows: bool
 ) -> pd.DataFrame:
     """Hand all rows over; return all of them, or the first that a terminal shows."""
-    import pandas as pd
-
     kept: list[pd.DataFrame] = []
     for block in blocks:
         add(block)

@@ -10,6 +10,7 @@ from toruscast.wording import closest
 
 from .options import argument, sub_command
 from .output import Output
+from .slow import registry
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,11 @@ class NamedFormat:
 @sub_command("formats")
 def command(which: NamedFormat, output: Output) -> None:
     """List the formats of files; with NAME, explain one and show an example."""
-    from toruscast.mapping.formats.registry import dialects
-
     output.check()
     name = which.name
-    known = [dialect for dialect in dialects() if name in (None, dialect.name)]
+    known = [dialect for dialect in registry.dialects() if name in (None, dialect.name)]
     if not known:
-        expected = closest(str(name), {dialect.name for dialect in dialects()})
+        expected = closest(str(name), {dialect.name for dialect in registry.dialects()})
         raise InputError("unknown format", found=name, expected=expected)
     rows = [
         {

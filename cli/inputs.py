@@ -20,6 +20,7 @@ from toruscast.wording import closest, printable, shortened
 from .options import Candidates, Host, Include, Placing, TorusOptions, Traffic
 from .places import change_links, change_network, check_fixed, only_nodes, put, read_fixed
 from .progress import working
+from .slow import mapping_formats, orders_of_ranks, sampling, validation
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -87,8 +88,6 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     InputError
         If the text is of another form, or the algorithm does not run so.
     """
-    from toruscast.validation import read_bytes
-
     name, *rest = (traffic.collective or "").split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
         raise InputError("bad --collective", found=traffic.collective, expected=FORM)
@@ -101,7 +100,7 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
     shape = torus.shape if tasks == torus.n_nodes else None
     ports = int(rest[1]) if len(rest) == 2 else 1
-    return collectives.schedule(name, tasks, read_bytes(rest[0]), shape, ports=ports)
+    return collectives.schedule(name, tasks, validation.read_bytes(rest[0]), shape, ports=ports)
 
 
 DEFAULT_CANDIDATES = 84
@@ -330,10 +329,8 @@ def stream_mappings(
         orders = put(order_mappings(traffic, torus, capacity), torus, fixed)
         return iter(orders), len(orders)
     if mappings is None:
-        from toruscast.mapping.strategies.sampling import most_mappings
-
         if n is None:
-            n = most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
+            n = sampling.most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
         sample = tc.strategies.iter_sample(
             traffic, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
         )
@@ -341,11 +338,9 @@ def stream_mappings(
             return sample, n
         confined = put(list(sample), torus, fixed)
         return iter(confined), len(confined)
-    from toruscast.mapping.formats.mapping import iter_mappings, mapping_files
-
-    files = mapping_files(mappings)
+    files = mapping_formats.mapping_files(mappings)
     n_tasks = traffic.n_tasks
-    found = iter_mappings(mappings, torus, n_tasks=n_tasks, **candidates.how)
+    found = mapping_formats.iter_mappings(mappings, torus, n_tasks=n_tasks, **candidates.how)
     checked = _checked(found, mappings, n_tasks, torus, fixed)
     return checked, None if files is None else len(files)
 
@@ -374,8 +369,6 @@ def load_mapping(
     InputError
         If the text names neither, or the mapping does not fit the graph and the torus.
     """
-    from toruscast.mapping.strategies.permute import is_order_word, ordered, remark
-
     fixed = read_fixed(placing.fixed)
     is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
     if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
@@ -383,8 +376,8 @@ def load_mapping(
         check_mappings([chosen], mapping, workload.n_tasks, torus)
         check_fixed([chosen], mapping, fixed)
         return chosen
-    if is_order_word(mapping, torus):
-        found = ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
+    if orders_of_ranks.is_order_word(mapping, torus):
+        found = orders_of_ranks.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
         return put([found], torus, fixed)[0]
     if not is_known:
         known = tc.strategies.examples()
@@ -393,7 +386,7 @@ def load_mapping(
             found=mapping,
             expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
-    if said := remark(mapping, torus):
+    if said := orders_of_ranks.remark(mapping, torus):
         warnings.warn(said, InputWarning, stacklevel=2)
     capacity = placing.tasks_per_node
     with working("Making the mapping"):
@@ -412,9 +405,7 @@ def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, tor
 
 def task_grid(text: str) -> tuple[int, ...]:
     """Return the sizes that a text tells."""
-    from toruscast.validation import read_sizes
-
-    sizes = read_sizes(text.strip())
+    sizes = validation.read_sizes(text.strip())
     if sizes is None:
         raise InputError("bad task grid", found=text, expected="sizes such as 8x8x8")
     return sizes

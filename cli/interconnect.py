@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,7 @@ from toruscast.wording import closest
 from .app import SubCommands
 from .options import Level, argument, option, sub_command
 from .output import Output, records
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .slow import pd
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,6 @@ def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
     \b
     toruscast interconnect speed-up lsdyna-interconnect --figure speedup.svg
     """  # noqa: D301
-    import pandas as pd
-
     output.check({"--figure": drawn.figure})
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs)

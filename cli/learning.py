@@ -17,6 +17,7 @@ from toruscast.wording import closest
 from .inputs import load_application, load_torus
 from .options import MINE, SampleSource, Traffic, Work, refuse
 from .output import Output, check_writable
+from .slow import drawn_samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,10 +136,8 @@ def obtain_samples(
     refuse("with --times and --mappings", "hosts", "fixed")
     workload = load_application(traffic).workload
     host = load_torus(traffic)
-    from toruscast.training.samples.application import draw_samples
-
     with output.progress("Simulating mappings") as progress:
-        return draw_samples(
+        return drawn_samples.draw_samples(
             workload,
             host,
             source.number,

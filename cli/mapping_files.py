@@ -15,6 +15,7 @@ import toruscast as tc
 
 from .options import check_format_of_hosts, option
 from .output import Output, check_folder, check_writable
+from .slow import registry
 
 _NAMED = 3
 OUT_FORMAT = (
@@ -60,9 +61,7 @@ class MappingFile:
                 raise click.UsageError("a folder takes .map files: --out-format needs a file")
             check_folder(self.out)
             return
-        from toruscast.mapping.formats.registry import dialect_to_write
-
-        chosen = dialect_to_write("mapping", self.out, self.out_format)
+        chosen = registry.dialect_to_write("mapping", self.out, self.out_format)
         check_writable(self.out)
         check_format_of_hosts(chosen.name, chosen.on_hosts, hosts)
 

@@ -16,6 +16,17 @@ from toruscast.units import seconds
 from .inputs import load_torus
 from .options import TorusOptions, Workers, option, sub_command
 from .output import PageOutput, check_writable, records, write_text
+from .slow import (
+    axes_of,
+    formats,
+    layouts,
+    mesh_devices,
+    np,
+    placements,
+    printed_devices,
+    registry,
+    programs,
+)
 
 if TYPE_CHECKING:
     from toruscast.mapping.formats.graphs.hlo import HloStep
@@ -123,8 +134,6 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
     UsageError
         If two files are one.
     """
-    from toruscast.mapping.formats.registry import dialect_to_write
-
     targets: Targets = []
     for text in files:
         form, equals, path = text.partition("=")
@@ -132,7 +141,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
             form, path = "", text
         form = form.strip() or _SUFFIXES.get(Path(path).suffix.lower(), "")
         if form not in _FORMS:
-            dialect_to_write("mapping", path, form or None)
+            registry.dialect_to_write("mapping", path, form or None)
         targets.append((form, path))
     paths = [path for _, path in targets]
     if len({*paths}) < len(paths):
@@ -145,8 +154,6 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
 
 def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
     """Write the best layout to each file, and return how each is used where it needs a word."""
-    from toruscast.mapping.mesh.programs import torch_program
-
     advice = {}
     for form, path in targets:
         if form == "json":
@@ -154,7 +161,7 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
         elif form == "python":
             write_text(answer.jax_program(), path)
         elif form == "torch":
-            write_text(torch_program(answer.ids, answer.axes), path)
+            write_text(programs.torch_program(answer.ids, answer.axes), path)
         elif form == "neuron":
             write_text(answer.rank_list(), path)
         elif form == "npy":
@@ -167,11 +174,7 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
 
 
 def _write_array(answer: tc.MeshForecast, path: str) -> None:
-    import numpy as np
-
-    from toruscast.mapping.formats import atomic_path
-
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with formats.atomic_path(path) as temporary, temporary.open("wb") as file:
         np.save(file, answer.ids, allow_pickle=False)
 
 
@@ -208,9 +211,6 @@ def _rank_layouts(
     machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
 ) -> None:
     """Rank the layouts on one slice, and write the best."""
-    from toruscast.mapping.formats.mappings.devices import read_devices
-    from toruscast.training.mesh.placements import placements
-
     targets = check_files(asked.files, output)
     sends = step.sends or _program(step.hlo or "", output)
     torus = _devices_of(load_torus(machine), step, sends)
@@ -219,14 +219,16 @@ def _rank_layouts(
             torus,
             step.axes,
             sends,
-            devices=None if step.devices is None else read_devices(step.devices, torus),
+            devices=None
+            if step.devices is None
+            else printed_devices.read_devices(step.devices, torus),
             compare=None if step.compare is None else tc.read_mapping(step.compare, torus),
             overlap=step.order == "overlap",
             top=asked.top,
             n_jobs=work.jobs,
             progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
         )
-    places = placements(found) if asked.placements else []
+    places = placements.placements(found) if asked.placements else []
     if places:
         found = moved_to(found, places[0])
     shown = answers.mesh.answer(found)
@@ -252,8 +254,6 @@ def _rank_slices(
     output: PageOutput,
 ) -> None:
     """Rank the slices of so many chips."""
-    from toruscast.training.mesh import which_slice
-
     given: dict[str, object] = {
         "--write": asked.files,
         "--report": output.report,
@@ -267,7 +267,7 @@ def _rank_slices(
     output.check()
     sends = step.sends or _program(step.hlo or "", output)
     with output.progress("Ranking slices") as move:
-        found = which_slice(
+        found = layouts.which_slice(
             n_chips,
             step.axes,
             sends,
@@ -341,11 +341,8 @@ def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.
 
 def _devices_of(torus: tc.Torus, step: Step, sends: str | HloStep) -> tc.Torus:
     """Make a node of each device of a chip, where the mesh counts them."""
-    from toruscast.mapping.mesh import parse_axes
-    from toruscast.mapping.mesh.devices import chips_as_devices
-
-    n = parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
-    return chips_as_devices(torus, n, step.devices_per_chip)
+    n = axes_of.parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    return mesh_devices.chips_as_devices(torus, n, step.devices_per_chip)
 
 
 def _program(path: str, output: PageOutput) -> HloStep:

@@ -20,6 +20,7 @@ import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.typing import Routing
 
+from .slow import registry
 from .workers import on_workers
 
 Include = Literal["all", "point_to_point", "collective"]
@@ -264,16 +265,17 @@ class Formats:
         InputError
             If there is no such format.
         """
-        from toruscast.mapping.formats.registry import dialect_of, dialects
-
         for text in self.form:
             kind, equals, name = text.rpartition("=")
             if equals and kind not in ("graph", "mapping"):
                 raise InputError("bad --format", found=text, expected="graph=NAME or mapping=NAME")
-            others = {each.name for each in dialects("graph" if holds == "mapping" else "mapping")}
-            ours = {each.name for each in dialects(holds)}
+            others = {
+                each.name
+                for each in registry.dialects("graph" if holds == "mapping" else "mapping")
+            }
+            ours = {each.name for each in registry.dialects(holds)}
             if kind == holds or (not kind and (name in ours or name not in others)):
-                return name if name == "auto" else dialect_of(name, holds).name
+                return name if name == "auto" else registry.dialect_of(name, holds).name
         return "auto"
 
 

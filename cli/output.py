@@ -24,6 +24,7 @@ from . import recording
 from .options import option
 from .progress import bar_on_stderr, working
 from .recording import json_text
+from .slow import formats, mapping_formats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,9 +61,7 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
         return False
     suffixes: tuple[str, ...] = (".prof",)
     if holds_mappings:
-        from toruscast.mapping.formats.mapping import SUFFIXES
-
-        suffixes = SUFFIXES
+        suffixes = mapping_formats.SUFFIXES
     return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
@@ -248,9 +247,7 @@ def write_text(text: str, path: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    from toruscast.mapping.formats import atomic_path
-
-    with atomic_path(path) as temporary:
+    with formats.atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -268,9 +265,7 @@ def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = Fa
     InputError
         As `check_target`, or if the suffix is not one of these.
     """
-    from toruscast.mapping.formats import check_target
-
-    target = check_target(path, text=text)
+    target = formats.check_target(path, text=text)
     if suffixes and target.suffix.lower() not in suffixes:
         found, expected = target.suffix or "none", " or ".join(suffixes)
         raise InputError("unknown suffix", file=path, found=found, expected=expected)
@@ -306,17 +301,15 @@ def growing(
 
     Files appear whole, at the end, or not at all.
     """
-    from toruscast.mapping.formats import atomic_path
-
     with ExitStack() as files:
         writers: list[Callable[[pd.DataFrame], None]] = []
         if csv_path == STDOUT:
             writers.append(_csv(sys.stdout))
         elif csv_path is not None:
-            path = files.enter_context(atomic_path(csv_path))
+            path = files.enter_context(formats.atomic_path(csv_path))
             writers.append(_csv(files.enter_context(path.open("w", encoding="utf-8", newline=""))))
         if parquet_path is not None:
-            writers.append(_parquet(files, files.enter_context(atomic_path(parquet_path))))
+            writers.append(_parquet(files, files.enter_context(formats.atomic_path(parquet_path))))
 
         def add(rows: pd.DataFrame) -> None:
             for write in writers:

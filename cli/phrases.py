@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from toruscast.units import nbytes
 from toruscast.wording import counted, printable
 
+from .slow import np
+
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus
 
@@ -21,8 +23,6 @@ _NOTABLE = 0.001
 
 def application_line(application: LoadedTraffic) -> str:
     """Return what is sent, in words."""
-    import numpy as np
-
     workload = application.workload
     comm = workload.total
     line = f"{printable(workload.name)}: {counted(comm.n_tasks, 'task')}, "

@@ -13,6 +13,8 @@ import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.wording import closest
 
+from .slow import allocation, sources, validation
+
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus
 
@@ -145,9 +147,9 @@ def _bandwidth(key: str, text: str) -> object:
 
 def _bytes(key: str, text: str) -> object:
     """Bytes, or bytes per second, as a number or with their unit."""
-    from toruscast.validation import read_bytes
-
-    return _first(text, int, float, lambda word: read_bytes(word.strip().removesuffix("/s")))
+    return _first(
+        text, int, float, lambda word: validation.read_bytes(word.strip().removesuffix("/s"))
+    )
 
 
 def _seconds(key: str, text: str) -> object:
@@ -198,9 +200,7 @@ def only_nodes(torus: Torus, path: str) -> Torus:
     InputError
         If the file cannot be read, or a line holds no node of the torus.
     """
-    from toruscast.mapping.formats.source import read_text
-
-    text = read_text(path)
+    text = sources.read_text(path)
     if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
         ours = set(tc.read_hosts(path, torus).node.tolist())
         return torus.without(nodes=sorted(set(range(torus.n_nodes)) - ours))
@@ -254,11 +254,9 @@ def change_links(torus: Torus, path: str) -> Torus:
     InputError
         If the file cannot be read, or a line names no link, or no bandwidth that it can have.
     """
-    from toruscast.mapping.formats.source import read_text
-
     slow: dict[int, float] = {}
     missing: list[int] = []
-    for number, line in read_text(path).lines():
+    for number, line in sources.read_text(path).lines():
         try:
             row = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
         except csv.Error as error:
@@ -316,12 +314,12 @@ def put(
     mappings: Sequence[TaskMapping], torus: Torus, fixed: Mapping[int, int]
 ) -> list[TaskMapping]:
     """Return mappings of our own making with tasks put where they are bound, each once."""
-    from toruscast.mapping.allocation import Allocation
-
     if not fixed:
         return list(mappings)
     confined = [
-        Allocation(torus, tasks_per_node=mapping.tasks_per_node, fixed=fixed).confine(mapping)
+        allocation.Allocation(torus, tasks_per_node=mapping.tasks_per_node, fixed=fixed).confine(
+            mapping
+        )
         for mapping in mappings
     ]
     different = {mapping.node.tobytes(): mapping for mapping in reversed(confined)}

@@ -14,6 +14,7 @@ from toruscast.wording import one_line
 
 from .options import argument, option, sub_command
 from .output import check_folder
+from .slow import formats
 
 # CSS pixels of the units in which papers give sizes.
 _UNITS = {"in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72, "px": 1.0}
@@ -53,8 +54,6 @@ def command(drawn: Figures) -> None:
     toruscast plot answer.html
     toruscast plot answer.html --out figures --out-format pdf --size 3.3in --view torus
     """  # noqa: D301
-    from toruscast.mapping.formats import folder_to_fill
-
     found = answers.figures.Views(drawn.report)
     width = _pixels(drawn.size)
     unknown = [view for view in drawn.views if view not in found.names]
@@ -65,7 +64,7 @@ def command(drawn: Figures) -> None:
             click.echo(one_line(view))
         return
     check_folder(drawn.out)
-    with folder_to_fill(drawn.out) as folder:
+    with formats.folder_to_fill(drawn.out) as folder:
         for view in drawn.views or found.names:
             file = folder / f"{view}.{drawn.out_format}"
             found.write(

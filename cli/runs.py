@@ -12,6 +12,7 @@ import toruscast as tc
 from .inputs import load_application, load_mappings, load_torus
 from .options import Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output
+from .slow import measured_runs, metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,11 +78,8 @@ def scored(
     found: Measured, sets: Mapping[str, Sequence[str]], splits: int, work: Work, output: Output
 ) -> pd.DataFrame:
     """Score the line alone, and with each set of features, on the same splits."""
-    from toruscast.training.evaluate.metrics import METRICS_OF_RUNS
-    from toruscast.training.measured.measured import line_in
-
     reference = found.model.reference
-    models = {f"line in {reference}": line_in(reference)}
+    models = {f"line in {reference}": measured_runs.line_in(reference)}
     for name, features in sets.items():
         models[name] = tc.TimePredictor(features, "measured", reference=reference)
     table = found.table.assign(time=found.runs.times)
@@ -92,6 +90,6 @@ def scored(
             n_splits=splits,
             seed=work.seed,
             n_jobs=work.jobs,
-            metrics=METRICS_OF_RUNS,
+            metrics=metrics.METRICS_OF_RUNS,
             progress=progress,
         )

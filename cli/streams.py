@@ -15,6 +15,7 @@ from toruscast.wording import printable, shortened
 from .inputs import check_any, is_file, load_application, of_an_iteration, task_grid
 from .options import Traffic
 from .progress import working
+from .slow import build, parquet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,19 +83,16 @@ def load_sent(traffic: Traffic) -> Sent:
 
 
 def _stream(traffic: Traffic) -> GraphStream | None:
-    from toruscast.mapping.formats.graphs.build import GraphOptions
-    from toruscast.mapping.formats.graphs.parquet import HELD_BYTES, n_rows
-
     path = traffic.comms[0] if len(traffic.comms) == 1 else None
     # The reader of another format makes its own checks.
     if path is None or not is_file(path):
         return None
     if traffic.format_of("graph") not in ("auto", "parquet"):
         return None
-    edges = n_rows(path)
-    if edges <= MOST_HELD and edges * HELD_BYTES <= available():
+    edges = parquet.n_rows(path)
+    if edges <= MOST_HELD and edges * parquet.HELD_BYTES <= available():
         return None
-    GraphOptions(include=traffic.include).only(path)
+    build.GraphOptions(include=traffic.include).only(path)
     if traffic.duplicates == "sum":
         raise InputError(
             "a graph that is read in pieces does not add pairs up",

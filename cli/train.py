@@ -22,6 +22,7 @@ from .options import (
 )
 from .output import PageOutput
 from .runs import learn_from_runs
+from .slow import drawn_samples, metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +56,6 @@ def command(
     toruscast train --samples samples.parquet --out model.npz --features analytic
     toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv --out m.npz
     """  # noqa: D301
-    from toruscast.training.samples.application import train_on
-
     output.check({"--out": how.out}, {"--samples": source.samples})
     mine = load_plugin(how.plugin)
     if source.times is not None:
@@ -73,7 +72,7 @@ def command(
     model = tc.TimePredictor(features, aim)
     output.message(f"measuring quality on {how.splits} splits")
     with output.progress("Measuring quality") as progress:
-        found = train_on(
+        found = drawn_samples.train_on(
             table, model, n_splits=how.splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
     tc.save_predictor(model, how.out)
@@ -89,8 +88,6 @@ def _train_on_runs(
     output: PageOutput,
 ) -> None:
     """Learn from times of a machine, and save the model that held-out times prefer."""
-    from toruscast.training.evaluate.metrics import METRICS_OF_RUNS
-
     found = learn_from_runs(traffic, source, names, (), work, output)
     table = found.table.assign(time=found.runs.times)
     output.message(f"measuring quality on {how.splits} splits")
@@ -101,7 +98,7 @@ def _train_on_runs(
             n_splits=how.splits,
             seed=work.seed,
             n_jobs=work.jobs,
-            metrics=METRICS_OF_RUNS,
+            metrics=metrics.METRICS_OF_RUNS,
             progress=progress,
         )
     tc.save_predictor(found.model, how.out, found.model.provenance_)

@@ -42,7 +42,7 @@ WAYS = {
         ("training/plan/next_run.py", "training/measured/hypotheses.py"),
     ),
     "samples to model": (
-        ("cli/learning.py", "training/samples/application.py"),
+        ("cli/slow.py", "training/samples/application.py"),
         ("training/samples/application.py", "training/samples/samples.py"),
         ("training/samples/samples.py", "features/table.py"),
         ("training/samples/samples.py", "training/samples/store.py"),
@@ -66,6 +66,8 @@ def imported(path: Path) -> set[str]:
             base = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join([*base, *([node.module] if node.module else [])])
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Attribute):
             root, *names = ast.unparse(node).split(".")
             if root in ("tc", "toruscast"):

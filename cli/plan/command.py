@@ -17,6 +17,7 @@ from ..inputs import load_application, load_mappings, load_torus
 from ..options import Candidates, Traffic, Work, option, sub_command, top_option
 from ..output import PageOutput, check_writable
 from ..phrases import application_line, occupancy
+from ..slow import run_loop
 from .launch import Launch
 
 _SHARE = click.FloatRange(min=1e-4, max=1)
@@ -77,8 +78,6 @@ def command(
     toruscast plan --comm app.prof --torus 8x8x8 --mappings maps/ --times runs.csv \\
         --run './job.sh {map}' --runs 30
     """  # noqa: D301
-    from toruscast.training.plan.run_loop import only_one
-
     times = pace.times
     launch.check(times, candidates.hosts)
     output.check(also={"--out": launch.out, "--times": times})
@@ -88,7 +87,11 @@ def command(
     torus = load_torus(traffic)
     mappings = load_mappings(application.workload, torus, candidates, work.seed)
     launch.check_names(mappings, times)
-    alone = only_one(times) if launch.script is not None and times is not None else nullcontext()
+    alone = (
+        run_loop.only_one(times)
+        if launch.script is not None and times is not None
+        else nullcontext()
+    )
     with alone:
         with output.progress("Routing") as progress:
             made = tc.plan(

@@ -18,6 +18,7 @@ from toruscast.units import percent, seconds
 from ..mapping_files import OUT_FORMAT
 from ..options import ABOVE_0, check_format_of_hosts, option
 from ..output import Output, check_folder
+from ..slow import forecast_answer, formats, formats_of_times, registry, run_loop, run_script
 
 # Runs that a script makes at most unless another number is given.
 _RUNS = 30
@@ -58,19 +59,16 @@ class Launch:
         InputError
             If the folder cannot be written, or there is no such format.
         """
-        from toruscast.mapping.formats.registry import dialect_to_write
-        from toruscast.training.plan.script import PLACE, check_command
-
         if self.script is not None and times is None:
             raise click.UsageError("--run needs --times, the file that takes the runs")
-        if self.script is not None and PLACE not in self.script:
-            raise click.UsageError(f"--run needs {PLACE}, the file of the mapping")
+        if self.script is not None and run_script.PLACE not in self.script:
+            raise click.UsageError(f"--run needs {run_script.PLACE}, the file of the mapping")
         if self.script is not None:
-            check_command(self.script)
+            run_script.check_command(self.script)
         if self.out_format is not None:
             if self.script is None and self.out is None:
                 raise click.UsageError("--out-format needs --out or --run")
-            chosen = dialect_to_write("mapping", "", self.out_format)
+            chosen = registry.dialect_to_write("mapping", "", self.out_format)
             check_format_of_hosts(chosen.name, chosen.on_hosts, hosts)
         if self.out is not None:
             check_folder(self.out)
@@ -83,12 +81,9 @@ class Launch:
         InputError
             If it is so.
         """
-        from toruscast.mapping.formats.times import check_appendable
-        from toruscast.training.forecast.answer import names_of
-
-        names = names_of(mappings)
+        names = forecast_answer.names_of(mappings)
         if self.script is not None and times is not None:
-            check_appendable(times, names)
+            formats_of_times.check_appendable(times, names)
         if self.out is None:
             return
         for name in names:
@@ -109,19 +104,15 @@ class Launch:
         tuple of Path and str
             The file, and how it is used; empty where that needs no word.
         """
-        from toruscast.mapping.formats import folder_to_fill
-
-        with folder_to_fill(folder):
+        with formats.folder_to_fill(folder):
             file = folder / f"{name}{self._suffix}"
             return file, tc.write_mapping(mapping, file, self.out_format, hosts=hosts)
 
     @property
     def _suffix(self) -> str:
-        from toruscast.mapping.formats.registry import dialect_of
-
         if self.out_format is None:
             return ".map"
-        known = dialect_of(self.out_format, "mapping").suffixes
+        known = registry.dialect_of(self.out_format, "mapping").suffixes
         return next((each for each in known if each.startswith(".")), ".txt")
 
     def drive(
@@ -135,13 +126,10 @@ class Launch:
         output: Output,
     ) -> None:
         """Run the script until the runs are enough, and say how each of them went."""
-        from toruscast.training.plan.run_loop import drive, folder_of, take_left
-        from toruscast.training.plan.script import Script
-
-        script = Script(self.script or "", folder_of(times), self.timeout)
+        script = run_script.Script(self.script or "", run_loop.folder_of(times), self.timeout)
         if script.is_running():
             output.message("waiting for a run that was started before the stop")
-        taken = take_left(made, script, times)
+        taken = run_loop.take_left(made, script, times)
         if taken is not None:
             time = seconds(made.runs.seconds[-1]) if made.runs is not None else ""
             output.message(f"{taken}: run started before the stop: counted, {time}")
@@ -162,4 +150,4 @@ class Launch:
                 return self.write(mapping, name, folder, hosts)[0]
 
             progress(made.n_runs, limit)
-            drive(made, script, times, write, most=limit, batch=batch, observed=say)
+            run_loop.drive(made, script, times, write, most=limit, batch=batch, observed=say)

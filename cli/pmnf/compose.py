@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,8 @@ from toruscast import answers
 
 from ..options import argument, option, sub_command
 from ..output import Output, records
+from ..slow import pd, stage
 from .fitted import by_name
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,6 @@ def compose(asked: Composed, output: Output) -> None:
 
 
 def _compose(output: Output, asked: Composed) -> None:
-    import pandas as pd
-
-    from toruscast.scaling.composition.stage import check_names
-
     known = _tasks(asked.task)
     programs = [tc.scaling.composed(text, known) for text in asked.expressions]
     reference = None
@@ -93,7 +87,7 @@ def _compose(output: Output, asked: Composed) -> None:
     models = [*programs, reference] if reference else programs
     parameters = sorted({name for model in models for name in model.parameters})
     for text in asked.at:
-        check_names(parameters, by_name(text))
+        stage.check_names(parameters, by_name(text))
     if asked.span is not None:
         name, low, high = _span(asked.span)
         fixed = by_name(asked.at[0]) if asked.at else {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..options import LEVEL, option, sub_command
 from ..output import Output
+from ..slow import formula, model_notes, pd
 from .fitted import (
     MeasuredFile,
     ModelSearch,
@@ -32,17 +33,15 @@ def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Ou
     \b
     toruscast pmnf fit times.txt --csv models.csv
     """  # noqa: D301
-    import pandas as pd
-
-    from toruscast.scaling.formula import named
-
     output.check()
     fitted = measured.fit(search)
     table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
     notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
     content: dict[str, Any] = {}
     if output.json_path is not None:
-        terms = [named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep]
+        terms = [
+            formula.named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep
+        ]
         rows = zip(table.to_dict("records"), terms, notes, strict=True)
         content["models"] = [{**row, "terms": t, "notes": n} for row, t, n in rows]
     table["notes"] = ["; ".join(some) for some in notes]
@@ -81,13 +80,9 @@ def predict(
     \b
     toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
     """  # noqa: D301
-    import pandas as pd
-
-    from toruscast.scaling.pmnf.notes import Note
-
     output.check()
     rows: list[dict[str, Any]] = []
-    notes: list[list[Note]] = []
+    notes: list[list[model_notes.Note]] = []
     said: list[dict[str, Any]] = []
     interval = where.interval
     fitted = measured.fit(search)
@@ -101,7 +96,10 @@ def predict(
         by, found = models.predicts_by(), models.notes()
         bounds = bounds_at(models, X, search, interval, keep) if interval else None
         if interval and bounds is None:
-            here = [*here, Note("too few points for an interval", str(len(data.points)))]
+            here = [
+                *here,
+                model_notes.Note("too few points for an interval", str(len(data.points))),
+            ]
         notes += [found[k] + here for k in keep]
         for row_of, k in enumerate(keep):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}

@@ -17,6 +17,7 @@ from toruscast.wording import printable, shortened
 from ..options import argument, option, top_option
 from ..output import Output
 from ..progress import working
+from ..slow import intervals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,14 +177,16 @@ def place(text: str, parameters: tuple[str, ...]) -> list[float]:
 
 def check_points(tables: Sequence[tc.scaling.Models]) -> None:
     """Refuse intervals if no call path has the points that they take."""
-    from toruscast.scaling.pmnf.intervals import points_needed
-
-    short = [models for models in tables if len(models.measurements.points) < points_needed(models)]
+    short = [
+        models
+        for models in tables
+        if len(models.measurements.points) < intervals.points_needed(models)
+    ]
     if len(short) == len(tables):
         raise InputError(
             "too few points for an interval",
             found=len(short[0].measurements.points),
-            expected=f"at least {points_needed(short[0])}",
+            expected=f"at least {intervals.points_needed(short[0])}",
         )
 
 
@@ -195,11 +198,9 @@ def bounds_at(
     paths: list[int],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return the ends of the intervals, (paths, places) each; None where points are too few."""
-    from toruscast.scaling.pmnf.intervals import interval, points_needed
-
-    if len(models.measurements.points) < points_needed(models):
+    if len(models.measurements.points) < intervals.points_needed(models):
         return None
-    return interval(models, X, search.options, level, paths=paths)
+    return intervals.interval(models, X, search.options, level, paths=paths)
 
 
 def say(output: Output, notes: list[list[Note]], named: list[tuple[str, str]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,8 @@ import toruscast as tc
 
 from ..options import argument, option, sub_command
 from ..output import Output, records, write_text
+from ..slow import np, pd
 from .fitted import MeasuredFile, ModelSearch, RowsShown, deliver, place
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Upper ends of the classes of errors, in percent, as in figure 3 of [Calotoiu18].
 CLASSES = (5, 10, 15, 20)
@@ -31,8 +29,6 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
     \b
     toruscast pmnf variation times.txt
     """  # noqa: D301
-    import pandas as pd
-
     output.check()
     tables = [
         table[table["callpath"].str.contains(measured.callpath or "", regex=False)]
@@ -64,9 +60,6 @@ def errors(measured: MeasuredFile, search: ModelSearch, output: Output) -> None:
     \b
     toruscast pmnf errors times.txt
     """  # noqa: D301
-    import numpy as np
-    import pandas as pd
-
     output.check()
     fitted = measured.fit(search)
     rows: list[dict[str, Any]] = []
@@ -165,8 +158,6 @@ def plan(asked: Planned, output: Output) -> None:
 
 
 def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame]:
-    import pandas as pd
-
     levels, budget = asked.levels, asked.budget
     groups = [[part.strip() for part in text.split(",")] for text in asked.together]
     table, points = tc.scaling.run_plans(levels, asked.cost, groups)
@@ -179,8 +170,6 @@ def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _next(asked: Planned, file: str) -> pd.DataFrame:
-    import numpy as np
-
     fitted = MeasuredFile(file).fit(ModelSearch())
     if len(fitted) > 1:
         raise click.UsageError(

@@ -11,6 +11,7 @@ from ..inputs import load_application, load_mapping, load_mappings, load_torus
 from ..options import Traffic, Work, sub_command
 from ..output import write_text
 from ..phrases import Setting, occupancy
+from ..slow import reasons, simulation_trace
 from .files import check_result_folder, inside, write_folder
 from .many import OF_PACKETS, SimulationOptions, rank_flows, rank_packets
 from .options import (
@@ -77,13 +78,10 @@ def _simulate_one(
     output: SimulationOutput,
 ) -> None:
     """Simulate a mapping, and write all that is wanted of it."""
-    from toruscast.features.reasons import explain
-    from toruscast.simulation.trace import write_trace
-
     workload, torus = setting.application.workload, setting.torus
     watched = read_watch(details.watch, workload)
     if every is not None:
-        least = explain(workload, torus, mapping, routing=work.routing).lower_bound
+        least = reasons.explain(workload, torus, mapping, routing=work.routing).lower_bound
         check_interval(every, least, torus)
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         result = tc.simulate(
@@ -99,7 +97,7 @@ def _simulate_one(
             watch=watched,
             progress=progress,
         )
-    why = explain(workload, torus, mapping, routing=work.routing, simulation=result)
+    why = reasons.explain(workload, torus, mapping, routing=work.routing, simulation=result)
     in_words = f"{setting.in_words()}; mapping {printable(mapping.name)}, {occupancy([mapping])}"
     found = answers.simulation.answer(result, why, setting=f"{in_words}; {work.routing} routing.")
     more = {
@@ -110,7 +108,7 @@ def _simulate_one(
     }
     output.deliver(found, more)
     if details.trace is not None:
-        write_trace(result, details.trace)
+        simulation_trace.write_trace(result, details.trace)
     if output.links_path is not None or details.out is not None:
         named = answers.simulation.labelled(result.links(), torus)
         if output.links_path is not None:

@@ -16,6 +16,7 @@ from toruscast.errors import InputError
 from ..app import Ended
 from ..output import check_folder, write_text
 from ..recording import json_text
+from ..slow import formats, message_life, simulation_trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
 
 def labelled_life(result: Simulation) -> pd.DataFrame:
     """Return the stations of the watched message's packets, their places by name as in the log."""
-    from toruscast.simulation.message_life import FIFO, RECEPTION, message_life
-
-    table = message_life(result)
+    table = message_life.message_life(result)
     table["place"] = [
         f"FIFO {place}"
-        if station == FIFO
+        if station == message_life.FIFO
         else ""
-        if station == RECEPTION
+        if station == message_life.RECEPTION
         else result.torus.link_label(place)
         for station, place in zip(table["station"], table["place"], strict=True)
     ]
@@ -79,9 +78,6 @@ def write_folder(
     A folder that stands already keeps its other files; those of an earlier run are replaced once
     all new ones are written, and the time series and logs that this run has not are removed.
     """
-    from toruscast.mapping.formats import folder_beside
-    from toruscast.simulation.trace import write_trace
-
     logged = any(len(s.log) for s in result.stretches)
     made: tuple[Callable[[], pd.DataFrame] | None, ...] = (
         result.messages,
@@ -97,13 +93,13 @@ def write_folder(
     place = Path(os.path.realpath(folder))
     # In the place if it stands, else on the same disk.
     beside = place if place.exists() else place.parent
-    with _ended_by_signals(), folder_beside(place, beside) as stage:
+    with _ended_by_signals(), formats.folder_beside(place, beside) as stage:
         for name, table in tables.items():
             if table is not None:
                 found = table()
                 text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
                 write_text(text, str(stage / f"{name}.csv"))
-        write_trace(result, stage / "trace.json")
+        simulation_trace.write_trace(result, stage / "trace.json")
         text = json_text(summary)
         write_text(text, str(stage / "summary.json"))
         with _undisturbed():

@@ -13,6 +13,7 @@ from toruscast.units import part_of
 
 from ..output import Output, records
 from ..phrases import Setting
+from ..slow import pool, reasons, routes
 
 if TYPE_CHECKING:
     from toruscast.features.reasons import Reasons
@@ -77,9 +78,6 @@ def rank_packets(
     output: Output,
 ) -> None:
     """Simulate every mapping packet by packet, ``jobs`` at once, and write what came out."""
-    from toruscast.routing.routing import ways_are_open
-    from toruscast.workers import Task
-
     torus, workload = setting.torus, setting.application.workload
     # Packet-hops as if no packets were merged.
     hops = [
@@ -87,7 +85,7 @@ def rank_packets(
         for mapping in mappings
     ]
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
-        one = Task(_send_packets, workload, torus, how)
+        one = pool.Task(_send_packets, workload, torus, how)
         found = _time_all(mappings, hops, one, jobs, progress)
     table = answers.timed.ranked(found)
     in_order = [found[name] for name in table["mapping"]]
@@ -117,7 +115,7 @@ def rank_packets(
             content=_content(setting, about, ranking),
             error=how.error or 0.0,
             top=top,
-            estimated=ways_are_open(workload, torus, how.routing),
+            estimated=routes.ways_are_open(workload, torus, how.routing),
             dependent=workload.dependent,
             notes=[merged] if merged else [],
         )
@@ -134,12 +132,10 @@ def rank_flows(
     output: Output,
 ) -> None:
     """Simulate the messages of every mapping as flows, and write what came out."""
-    from toruscast.workers import Task
-
     torus, workload = setting.torus, setting.application.workload
     sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
     with output.progress("Simulating", count=part_of("messages")) as progress:
-        one = Task(_send_flows, workload, torus, error)
+        one = pool.Task(_send_flows, workload, torus, error)
         found = _time_all(mappings, [sent] * len(mappings), one, jobs, progress)
     table = answers.timed.ranked(found)
     ranking = [{**row, "phase_times": found[row["mapping"]].phase_times} for row in records(table)]
@@ -172,9 +168,6 @@ def _send_packets(
     how: SimulationOptions,
     item: tuple[tc.TaskMapping, Tell],
 ) -> Timed:
-    from toruscast.features.reasons import explain
-    from toruscast.simulation import StallError
-
     mapping, tell = item
     try:
         result = tc.simulate(
@@ -184,9 +177,9 @@ def _send_packets(
             **asdict(how),
             progress=lambda done, _: tell(done * how.coarsening),
         )
-    except StallError as error:
-        raise StallError(f"{mapping.name}: {error}") from None
-    why = explain(workload, torus, mapping, routing=how.routing, n=1, simulation=result)
+    except tc.simulation.StallError as error:
+        raise tc.simulation.StallError(f"{mapping.name}: {error}") from None
+    why = reasons.explain(workload, torus, mapping, routing=how.routing, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / how.iterations
     link = int(busy.argmax())
     return Timed(
@@ -203,15 +196,13 @@ def _send_packets(
 def _send_flows(
     workload: tc.Workload, torus: tc.Torus, error: float, item: tuple[tc.TaskMapping, Tell]
 ) -> Timed:
-    from toruscast.features.reasons import explain
-
     mapping, tell = item
     result = tc.simulate_flows(
         workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
     )
     # Flows have no clock: their bound is exact.
     least = tc.routing.time_bounds(workload, torus, mapping).total
-    why = replace(explain(workload, torus, mapping, n=1), lower_bound=least)
+    why = replace(reasons.explain(workload, torus, mapping, n=1), lower_bound=least)
     links = why.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
     # The error accepted may shorten a time, but not below what it takes at least.

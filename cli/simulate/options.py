@@ -25,6 +25,7 @@ from ..options import (
 )
 from ..output import PageOutput
 from ..places import read_time
+from ..slow import simulation_run
 
 _WATCH = re.compile(r"(?:([0-9]{1,9})\s*:\s*)?([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
 _FLOW_ERROR = 0.01
@@ -161,9 +162,7 @@ class SimulationOutput(PageOutput):
 
 def check_interval(interval: float, least_time: float, torus: tc.Torus) -> None:
     """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
-    from toruscast.simulation.run import most_snapshots
-
-    least = least_time / most_snapshots(torus)
+    least = least_time / simulation_run.most_snapshots(torus)
     if interval < least:
         raise InputError(
             "--interval too short for this run",
