@@ -8,6 +8,7 @@ from . import learned as learned
 from . import mesh as mesh
 from . import plan as plan
 from . import rank as rank
+from . import scaling as scaling
 from . import search as search
 from . import simulation as simulation
 from . import terminal as terminal

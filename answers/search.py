@@ -219,11 +219,7 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         f" takes {seconds(why.time)}, {less(why.time, why.against_time, other)} "
         f"({seconds(why.against_time)})",
     )
-    several = [
-        Candidate(name, why.mapping, why.time),
-        Candidate(other, why.against, why.against_time),
-    ]
-    view = View(why.workload, torus, several, why.routing, moved=False)
+    view = _explained(why)
     reasons = why.reasons
     least = reasons.bounds[reasons.binding]
     notes = [f"Why: {BINDING[reasons.binding]} needs {seconds(least)} of its {seconds(why.time)}."]
@@ -265,6 +261,18 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         rows=why.pairs,
         facts=view.facts(),
     )
+
+
+def limits_chart(why: Explanation) -> Chart:
+    """Return what each part of the network needs at least under both."""
+    return _explained(why).limits()
+
+
+def _explained(why: Explanation) -> View:
+    """Return the traffic under both mappings."""
+    pair = ((why.mapping, why.time), (why.against, why.against_time))
+    several = [Candidate(shown_name(each.name), each, time) for each, time in pair]
+    return View(why.workload, why.torus, several, why.routing, moved=False)
 
 
 def _advice(why: Explanation) -> str:

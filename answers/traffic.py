@@ -109,17 +109,8 @@ class View:
 
     def why(self) -> list[Section]:
         """Return what each part of the network needs at least under those compared."""
-        kinds = [part for part in PARTS if part in self.reasons[0].bounds]
-        values = [[why.bounds[part] for part in kinds] for why in self.reasons]
+        kinds, values, solid = self._bounds()
         scale, unit = time_unit([max(each) for each in values])
-        names = self.names
-        solid = [kinds.index(why.binding) for why in self.reasons]
-        series = [
-            (name, kind, each)
-            for name, kind, each in zip(names, ("best", "yours"), values, strict=False)
-        ]
-        groups = [PARTS[part] for part in kinds]
-        done = [one.time for one in self.compared]
         verb = "is estimated to need" if self.estimated else "needs at least"
         lead = (
             f"What each part of the network {verb}, {unit}. The longest one, solid, limits a "
@@ -127,26 +118,40 @@ class View:
         )
         table = TableBlock(
             [
-                {"part": part}
+                {"part": PARTS[part]}
                 | {
                     name: f"{number(each[i] / scale)}{' (the limit)' if i == at else ''}"
-                    for name, each, at in zip(names, values, solid, strict=True)
+                    for name, each, at in zip(self.names, values, solid, strict=True)
                 }
-                for i, part in enumerate(groups)
+                for i, part in enumerate(kinds)
             ],
             f"What each part of the network {verb}, {unit}",
         )
-        chart = Chart(
+        title = self._limit_title()
+        return [
+            Section(title, [self.limits()], lead, wide=False, only="page"),
+            Section(title, [table], only="terminal"),
+        ]
+
+    def limits(self) -> Chart:
+        """Return the same as a chart."""
+        kinds, values, solid = self._bounds()
+        scale, unit = time_unit([max(each) for each in values])
+        series = list(zip(self.names, ("best", "yours"), values, strict=False))
+        groups = [PARTS[part] for part in kinds]
+        done = [one.time for one in self.compared]
+        return Chart(
             "limits",
             "",
             "",
             lambda: svg.bars(groups, series, scale, unit, solid, done, "the limit"),
         )
-        title = self._limit_title()
-        return [
-            Section(title, [chart], lead, wide=False, only="page"),
-            Section(title, [table], only="terminal"),
-        ]
+
+    def _bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
+        """Return parts of the network, their bounds under each, and which is the longest."""
+        kinds = [part for part in PARTS if part in self.reasons[0].bounds]
+        values = [[why.bounds[part] for part in kinds] for why in self.reasons]
+        return kinds, values, [kinds.index(why.binding) for why in self.reasons]
 
     def _limit_title(self) -> str:
         first = BINDING[self.reasons[0].binding]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Workload, as_workload
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
 from toruscast.simulation import Simulation
@@ -22,6 +22,8 @@ from . import html, learned, mesh, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
 from .traffic import binned
 
+# Nodes up to which a torus is drawn: its picture stands in the notebook's file.
+_MOST_DRAWN = 4096
 _ANSWERS: tuple[tuple[Any, Callable[[Any], Answer]], ...] = (
     (Forecast, rank.answer),
     (Plan, plan.answer),
@@ -36,6 +38,7 @@ _CHARTS: tuple[tuple[type, Callable[[Any], Chart]], ...] = (
     (Plan, plan.times_chart),
     (MeshForecast, mesh.times_chart),
     (Found, search.progress_chart),
+    (Explanation, search.limits_chart),
     (Measured, learned.observed_chart),
     (MessageTimes, simulation.timeline_chart),
     (Runs, plan.runs_chart),
@@ -69,7 +72,12 @@ def picture_of(thing: object) -> str:
     if isinstance(thing, CommGraph | Workload):
         work = as_workload(thing)
         chart = partial(svg.matrix, *binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
-    elif isinstance(thing, TaskMapping) and thing.torus is not None:
+    elif isinstance(thing, Torus) and thing.n_nodes <= _MOST_DRAWN:
+        there = thing.link_exists.reshape(thing.n_nodes, -1).any(axis=1)
+        place = np.where(there, np.arange(thing.n_nodes), -1)
+        words = f"nodes 0 (light) to {thing.n_nodes - 1} (dark)"
+        chart = partial(svg.chips, thing.shape, thing.axes, place, thing.n_nodes, words)
+    elif isinstance(thing, TaskMapping) and thing.torus and thing.n_nodes <= _MOST_DRAWN:
         place = np.full(thing.n_nodes, -1)
         place[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
         words = f"tasks 0 (light) to {thing.n_tasks - 1} (dark)"

@@ -13,7 +13,7 @@ from toruscast import answers, datasets
 from toruscast.errors import InputError
 
 from .inputs import load_application, load_torus
-from .learning import load_plugin, names_of, obtain_samples
+from .learning import learn_from_runs, load_plugin, names_of, obtain_samples, on_splits, scored
 from .options import (
     MINE,
     SampleSource,
@@ -27,7 +27,6 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
-from .runs import learn_from_runs, scored
 from .slow import feature_registry, hold_out, metric_evaluation, pmnf_baseline, splits_of, stored
 
 if TYPE_CHECKING:
@@ -133,13 +132,15 @@ def command(
         found = _held_out(table, learners, how.hold_out, source.samples, work, output)
         output.deliver(answers.evaluation.of_held_out(found, how.hold_out, sets))
         return
-    scores, gain = _scored(table, learners, how.splits, work, output)
+    scores = on_splits(table, learners, how.splits, work, output)
     large = None
     if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
         large = _held_out(table, learners, "size", source.samples, work, output)
     single = tc.training.single_features(table)
     output.deliver(
-        answers.evaluation.answer(table, sets, scores, gain, single, mine=mine, large=large)
+        answers.evaluation.answer(
+            table, sets, scores, splits_of.gains(scores), single, mine=mine, large=large
+        )
     )
 
 
@@ -277,26 +278,6 @@ def _learners(
         target = how.target or tc.training.usual_target(features)
         learners[name] = tc.TimePredictor(features, target)
     return learners
-
-
-def _scored(
-    table: pd.DataFrame,
-    learners: dict[str, tc.TimePredictor | PMNFBaseline],
-    splits: int,
-    work: Work,
-    output: PageOutput,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Score every learner on the same splits."""
-    with output.progress("Scoring feature sets") as progress:
-        scores = tc.training.repeated_splits(
-            table,
-            learners,
-            n_splits=splits,
-            seed=work.seed,
-            n_jobs=work.jobs,
-            progress=progress,
-        )
-    return scores, splits_of.gains(scores)
 
 
 def _held_out(

@@ -142,9 +142,7 @@ def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
         limit = known[known["scenario"] == "speed-up limit"].set_index("job")["elapsed"]
         table["published"] = table["job"].map(limit).where(table["interconnect"] == "HF2")
     if drawn.figure is not None:
-        from toruscast.answers.scaling.speedup import save_speedup_figure
-
-        save_speedup_figure(table, drawn.figure)
+        answers.scaling.save_speedup_figure(table, drawn.figure)
     ratios = dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), "{:.2f}")
     _deliver(output, model, table, "runs", {**ratios, "published": "{:.0f}"})
 

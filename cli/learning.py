@@ -1,12 +1,12 @@
-"""Learning in the command line: which samples and models, and how good their forecasts are."""
+"""Learning in the command line: samples, measured runs and models, and how good forecasts are."""
 
 from __future__ import annotations
 
 import runpy
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,14 +14,15 @@ import toruscast as tc
 from toruscast.errors import InputError, MissingFileError
 from toruscast.wording import closest
 
-from .inputs import load_application, load_torus
-from .options import MINE, SampleSource, Traffic, Work, refuse
+from .inputs import load_application, load_mappings, load_torus
+from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output, check_writable
-from .slow import drawn_samples
+from .slow import drawn_samples, measured_runs, metrics
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toruscast.training import Measured
 
 COVERAGE = 0.9
 """Share of the times that the intervals shall hold."""
@@ -149,3 +150,85 @@ def obtain_samples(
             n_jobs=work.jobs,
             progress=progress,
         )[0]
+
+
+def learn_from_runs(
+    traffic: Traffic,
+    source: SampleSource,
+    names: Sequence[str],
+    more: Sequence[str],
+    work: Work,
+    output: Output,
+) -> Measured:
+    """Learn from the runs of mappings.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Features that may add to what simulated times tell; all of the usual ones if there are none.
+        Where none needs a simulation, nothing is simulated.
+    more : sequence of str
+        Further columns of the table of features.
+
+    Raises
+    ------
+    InputError
+        If the application, a mapping or a time is not valid, or there is nothing to learn.
+    """
+    if source.times is None or source.mappings is None:
+        raise click.UsageError("--times and --mappings go together")
+    if not traffic.is_given:
+        raise click.UsageError("--times needs --comm and --torus")
+    refuse("without --times", "number", "samples", "target")
+    runs = tc.Runs.of(source.times)
+    application = load_application(traffic)
+    torus = load_torus(traffic)
+    files = Candidates(source.form, source.tasks_per_node, source.hosts, mappings=source.mappings)
+    mappings = load_mappings(application.workload, torus, files, work.seed)
+    missing = len(mappings) - len(runs.names)
+    if missing > 0:
+        output.message(f"{missing} of {len(mappings)} mappings have no time")
+    with output.progress("Simulating what was measured") as progress:
+        found = tc.learn_runs(
+            application.workload,
+            torus,
+            mappings,
+            runs,
+            routing=work.routing,
+            simulate=not names or tc.training.needed_level(names) > 1,
+            features=names or None,
+            more=more,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            progress=progress,
+        )
+    found.model.provenance_ |= {"times": source.times}
+    return found
+
+
+def scored(
+    found: Measured, sets: Mapping[str, Sequence[str]], splits: int, work: Work, output: Output
+) -> pd.DataFrame:
+    """Score the line alone, and with each set of features, on the same splits."""
+    reference = found.model.reference
+    models = {f"line in {reference}": measured_runs.line_in(reference)}
+    for name, features in sets.items():
+        models[name] = tc.TimePredictor(features, "measured", reference=reference)
+    table = found.table.assign(time=found.runs.times)
+    return on_splits(table, models, splits, work, output, metrics=metrics.METRICS_OF_RUNS)
+
+
+def on_splits(
+    table: pd.DataFrame, learners: Any, splits: int, work: Work, output: Output, **how: Any
+) -> pd.DataFrame:
+    """Score every learner on the same splits; ``how`` is of `repeated_splits`."""
+    with output.progress("Measuring quality") as progress:
+        return tc.training.repeated_splits(
+            table,
+            learners,
+            n_splits=splits,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            progress=progress,
+            **how,
+        )

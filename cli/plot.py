@@ -10,7 +10,7 @@ import click
 
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.wording import one_line
+from toruscast.wording import closest, one_line
 
 from .options import argument, option, sub_command
 from .output import check_folder
@@ -58,7 +58,8 @@ def command(drawn: Figures) -> None:
     width = _pixels(drawn.size)
     unknown = [view for view in drawn.views if view not in found.names]
     if unknown:
-        raise InputError("no such view", found=unknown[0], expected=", ".join(found.names))
+        expected = closest(unknown[0], found.names, ", ".join(found.names))
+        raise InputError("no such view", found=unknown[0], expected=expected)
     if drawn.out is None:
         for view in drawn.views or found.names:
             click.echo(one_line(view))

@@ -9,7 +9,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.wording import counted, printable
 
-from .learning import check_use, load_plugin, names_of, obtain_samples
+from .learning import check_use, learn_from_runs, load_plugin, names_of, obtain_samples, on_splits
 from .options import (
     SampleSource,
     Traffic,
@@ -21,7 +21,6 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
-from .runs import learn_from_runs
 from .slow import drawn_samples, metrics
 
 if TYPE_CHECKING:
@@ -91,16 +90,9 @@ def _train_on_runs(
     found = learn_from_runs(traffic, source, names, (), work, output)
     table = found.table.assign(time=found.runs.times)
     output.message(f"measuring quality on {how.splits} splits")
-    with output.progress("Measuring quality") as progress:
-        scores = tc.training.repeated_splits(
-            table,
-            found.model,
-            n_splits=how.splits,
-            seed=work.seed,
-            n_jobs=work.jobs,
-            metrics=metrics.METRICS_OF_RUNS,
-            progress=progress,
-        )
+    scores = on_splits(
+        table, found.model, how.splits, work, output, metrics=metrics.METRICS_OF_RUNS
+    )
     tc.save_predictor(found.model, how.out, found.model.provenance_)
     output.deliver(
         answers.learned.answer(

@@ -38,7 +38,7 @@ WAYS = {
         ("features/traffic.py", "simulation/simulator.py"),
     ),
     "runs to plan": (
-        ("cli/plan/command.py", "training/plan/next_run.py"),
+        ("cli/plan.py", "training/plan/next_run.py"),
         ("training/plan/next_run.py", "training/measured/hypotheses.py"),
     ),
     "samples to model": (

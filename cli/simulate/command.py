@@ -2,26 +2,222 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import click
+
 import toruscast as tc
 from toruscast import answers
-from toruscast.units import part_of
+from toruscast.errors import InputError
+from toruscast.units import part_of, seconds
 from toruscast.wording import printable
 
 from ..inputs import load_application, load_mapping, load_mappings, load_torus
-from ..options import Traffic, Work, sub_command
-from ..output import write_text
+from ..options import (
+    MAPPING_HELP,
+    ORDERS,
+    Amount,
+    Candidates,
+    Traffic,
+    Work,
+    mapping_option,
+    option,
+    refuse,
+    sub_command,
+    top_option,
+)
+from ..output import PageOutput, write_text
 from ..phrases import Setting, occupancy
-from ..slow import reasons, simulation_trace
+from ..places import read_time
+from ..slow import reasons, simulation_run, simulation_trace
 from .files import check_result_folder, inside, write_folder
 from .many import OF_PACKETS, SimulationOptions, rank_flows, rank_packets
-from .options import (
-    Details,
-    OneOrMany,
-    Packets,
-    SimulationOutput,
-    check_interval,
-    read_watch,
-)
+
+_WATCH = re.compile(r"(?:([0-9]{1,9})\s*:\s*)?([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
+_FLOW_ERROR = 0.01
+
+
+@dataclass(frozen=True)
+class OneOrMany(Candidates):
+    """One mapping, or many."""
+
+    mapping: str | None = mapping_option(
+        f"One mapping, in detail: a file ({MAPPING_HELP}), or a strategy such as identity, "
+        "permute-ZYX or random@2."
+    )
+    mappings: str | None = option(
+        "Instead: many, ranked by time: a folder of such files; one; or lines of "
+        "name,node,node,...",
+        "FILE|FOLDER",
+    )
+    candidates: int | Literal["orders"] | None = option(
+        "Instead: N mappings from the strategies, of very different quality, or the orders of the "
+        "machine's launcher, ranked by time.",
+        f"N|{ORDERS}",
+        type=Amount(min=1),
+    )
+    top: int = top_option(10)
+
+    def check(self, packets: Packets) -> None:
+        """Raise unless one mapping or many are given, and only what means something there."""
+        values = {
+            "--mapping": self.mapping,
+            "--mappings": self.mappings,
+            "--candidates": self.candidates,
+        }
+        given = [name for name, value in values.items() if value is not None]
+        if not given and not packets.flows:
+            raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
+        details = ("interval", "watch", "out", "trace", "links_path", "report")
+        if packets.flows:
+            refuse("without --flows", *details, "coarsening", "repeat", "routing")
+        elif self.mapping is None:
+            refuse("with --mapping, which simulates one", *details)
+        else:
+            refuse("with --mappings or --candidates", "top", "jobs")
+
+
+@dataclass(frozen=True)
+class Packets:
+    """How messages are sent."""
+
+    GROUP: ClassVar = "Work"
+    flows: bool = option(
+        "Send flows that share links, in place of packets: gigabytes take no longer than "
+        "kilobytes. Routes are in dimension order, and no buffer is ever full.",
+        default=False,
+        group="Answer",
+    )
+    coarsening: int | None = option(
+        "Let a simulated packet represent up to N real ones: faster, less exact.  [default: 1]",
+        "N",
+    )
+    error: float | None = option(
+        "Instead: choose N for a relative error of the time of about E, such as 0.03; with "
+        "--flows accept it, 0.01 if not given.",
+        "E",
+    )
+    repeat: int = option(
+        "Send everything N times, without a barrier between: a task begins the next time "
+        "when what is sent to it has arrived. The time is then the mean of all but the first.",
+        "N",
+        default=1,
+        group="Answer",
+    )
+
+    def __post_init__(self) -> None:
+        error = self.error
+        if error is not None and not (0 < error < 1 or (self.flows and error == 0)):
+            raise click.UsageError(f"bad --error: found {error:g}, expected above 0 and below 1")
+        if self.coarsening is not None and error is not None and not self.flows:
+            raise click.UsageError("--coarsening and --error exclude each other")
+
+    @property
+    def flow_error(self) -> float:
+        """The relative error that flows may have."""
+        return _FLOW_ERROR if self.error is None else self.error
+
+
+@dataclass(frozen=True)
+class Details:
+    """What to record, and where it goes."""
+
+    GROUP: ClassVar = "Output"
+    interval: str | None = option(
+        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.", "TIME"
+    )
+    watch: tuple[str, ...] = option(
+        "Follow the packets of the message between two tasks, such as 3:7, or 1:3:7 in "
+        "the second phase.",
+        "[PHASE:]SRC:DST",
+        default=(),
+        group="Answer",
+    )
+    out: str | None = option(
+        "Write everything there: messages, tasks, phases, links, FIFOs, time series and "
+        "log as CSV, summary.json, trace.json.",
+        "FOLDER",
+    )
+    trace: str | None = option(
+        "Write a timeline to look at in ui.perfetto.dev or chrome://tracing.", "FILE.json"
+    )
+
+    def every(self) -> float | None:
+        """Return the seconds between two snapshots of the links; None for no snapshots."""
+        if self.interval is None:
+            return None
+        if self.out is None and self.trace is None:
+            raise click.UsageError("--interval needs --out or --trace")
+        every = read_time(self.interval, "--interval")
+        if not 0 < every < float("inf"):
+            expected = "a time such as 500ns or 5us"
+            raise InputError("bad --interval", found=self.interval, expected=expected)
+        return every
+
+
+@dataclass(frozen=True)
+class SimulationOutput(PageOutput):
+    """Output that may also be the counters of links."""
+
+    links_path: str | None = option(
+        "Write the counters of every link as CSV.", "FILE.csv|-", "--links"
+    )
+
+
+def check_interval(interval: float, least_time: float, torus: tc.Torus) -> None:
+    """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
+    least = least_time / simulation_run.most_snapshots(torus)
+    if interval < least:
+        raise InputError(
+            "--interval too short for this run",
+            found=seconds(interval),
+            expected=f"at least {seconds(least)}",
+        )
+
+
+def read_watch(texts: Sequence[str], workload: tc.Workload) -> tuple[int, int] | None:
+    """Return phase and edge of a message, given such as ``3:7`` or ``3->7``, or ``2:3:7``.
+
+    The first form means phase 0. None if nothing is to be watched.
+
+    Raises
+    ------
+    UsageError
+        If there are two of them.
+    InputError
+        If there is no such phase or pair, or it sends nothing.
+    """
+    if len(texts) > 1:
+        raise click.UsageError("--watch can be given once: one message is followed")
+    if not texts:
+        return None
+    text = texts[0]
+    match = _WATCH.fullmatch(text.strip())
+    if match is None:
+        expected = "two tasks such as 3:7, or phase and tasks such as 2:3:7"
+        raise InputError("bad --watch", found=text, expected=expected)
+    phase, src, dst = int(match[1] or 0), int(match[2]), int(match[3])
+    if phase >= len(workload):
+        expected = f"0 to {len(workload) - 1}"
+        raise InputError("--watch: no such phase", found=phase, expected=expected)
+    comm = workload.phases[phase]
+    sends = comm.whole_messages > 0
+    (edges,) = ((comm.src == src) & (comm.dst == dst) & sends).nonzero()
+    if not edges.size:
+        partners = comm.dst[(comm.src == src) & sends][:3].tolist()
+        before = "" if match[1] is None else f"{phase}:"
+        some = " or ".join(f"{before}{src}:{partner}" for partner in partners)
+        raise InputError(
+            "--watch: no message between these tasks",
+            found=text,
+            expected=some or "a task that sends something",
+        )
+    return phase, int(edges[0])
 
 
 @sub_command("simulate")

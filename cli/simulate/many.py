@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import toruscast as tc
 from toruscast import answers
@@ -87,38 +87,21 @@ def rank_packets(
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         one = pool.Task(_send_packets, workload, torus, how)
         found = _time_all(mappings, hops, one, jobs, progress)
-    table = answers.timed.ranked(found)
-    in_order = [found[name] for name in table["mapping"]]
-    about: dict[str, object] = {
-        "routing": how.routing,
-        "error": how.error,
-        "iterations": how.iterations,
-        "seed": how.seed,
-    }
-    ranking = [
-        {
-            **row,
-            "phase_times": sent.phase_times,
-            "coarsening": sent.coarsening,
-            "change": sent.change,
-        }
-        for row, sent in zip(records(table), in_order, strict=True)
-    ]
-    merged = _merged([sent.coarsening for sent in in_order], how.error)
-    output.deliver(
-        answers.timed.answer(
-            mappings,
-            torus,
-            table,
-            in_order[0].why,
-            setting=f"{setting.of(mappings)}; {how.routing} routing.",
-            content=_content(setting, about, ranking),
-            error=how.error or 0.0,
-            top=top,
-            estimated=routes.ways_are_open(workload, torus, how.routing),
-            dependent=workload.dependent,
-            notes=[merged] if merged else [],
-        )
+    about = asdict(how)
+    del about["coarsening"]
+    merged = _merged([sent.coarsening for sent in found.values()], how.error)
+    _deliver(
+        setting,
+        mappings,
+        found,
+        f"{how.routing} routing",
+        about,
+        ("phase_times", "coarsening", "change"),
+        output,
+        error=how.error or 0.0,
+        top=top,
+        estimated=routes.ways_are_open(workload, torus, how.routing),
+        notes=[merged] if merged else [],
     )
 
 
@@ -137,29 +120,51 @@ def rank_flows(
     with output.progress("Simulating", count=part_of("messages")) as progress:
         one = pool.Task(_send_flows, workload, torus, error)
         found = _time_all(mappings, [sent] * len(mappings), one, jobs, progress)
-    table = answers.timed.ranked(found)
-    ranking = [{**row, "phase_times": found[row["mapping"]].phase_times} for row in records(table)]
-    output.deliver(
-        answers.timed.answer(
-            mappings,
-            torus,
-            table,
-            found[table["mapping"].iloc[0]].why,
-            setting=f"{setting.of(mappings)}; messages flow, in dimension order.",
-            content=_content(setting, {"error": error, "seed": seed}, ranking),
-            error=error,
-            top=top,
-            dependent=workload.dependent,
-            notes=[_NO_BUFFERS],
-        )
+    about = {"error": error, "seed": seed}
+    how = "messages flow, in dimension order"
+    _deliver(
+        setting,
+        mappings,
+        found,
+        how,
+        about,
+        ("phase_times",),
+        output,
+        error=error,
+        top=top,
+        notes=[_NO_BUFFERS],
     )
 
 
-def _content(
-    setting: Setting, about: dict[str, object], ranking: list[dict[str, object]]
-) -> dict[str, object]:
+def _deliver(
+    setting: Setting,
+    mappings: Sequence[tc.TaskMapping],
+    found: dict[str, Timed],
+    routing: str,
+    about: Mapping[str, object],
+    more: Sequence[str],
+    output: Output,
+    **how: Any,
+) -> None:
+    """Write a ranking; JSON says ``about`` the simulations, and ``more`` of each of them."""
+    table = answers.timed.ranked(found)
+    ranking = [
+        row | {name: getattr(found[row["mapping"]], name) for name in more}
+        for row in records(table)
+    ]
     network = asdict(setting.torus.network)
-    return {**setting.describe(), "network": network, **about, "ranking": ranking}
+    output.deliver(
+        answers.timed.answer(
+            mappings,
+            setting.torus,
+            table,
+            found[table["mapping"].iloc[0]].why,
+            setting=f"{setting.of(mappings)}; {routing}.",
+            content={**setting.describe(), "network": network, **about, "ranking": ranking},
+            dependent=setting.application.workload.dependent,
+            **how,
+        )
+    )
 
 
 def _send_packets(

@@ -9,6 +9,7 @@ from pathlib import Path
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
 from toruscast.validation import read_sizes
+from toruscast.wording import closest
 
 from ..torus import Torus
 from ..twist import named_twist, split_twist
@@ -58,7 +59,9 @@ def named(name: str) -> Machine:
     if key in _SWITCHED:
         raise InputError("no torus", found=name, expected=_SWITCHED[key])
     if key not in names():
-        raise InputError("unknown machine", found=name, expected=" or ".join(names()))
+        raise InputError(
+            "unknown machine", found=name, expected=closest(name, names(), " or ".join(names()))
+        )
     return _packaged(key)
 
 

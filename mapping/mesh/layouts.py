@@ -268,7 +268,7 @@ def lines_along(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
 
 
 def mesh_of(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
-    """Return the node of each place of the mesh whose axes lie so, in mesh shape."""
+    """Return the node of each place of a mesh with this axis layout, in mesh shape."""
     nodes = np.zeros((), dtype=np.int64)
     for axis in laid:
         nodes = np.add.outer(nodes, axis.offsets(torus))

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from toruscast.answers.scaling.figure import save_model_figure
-from toruscast.answers.scaling.labels import ticks_at
-from toruscast.answers.scaling.slice import ModelSlice
+from toruscast.answers.scaling import ModelSlice, save_model_figure, ticks_at
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, fit_many

@@ -166,7 +166,7 @@ class Script:
         until = time.monotonic() + self.timeout
         while self.is_running():
             if time.monotonic() > until:
-                raise RunError("a run that was begun earlier still goes on")
+                raise RunError("a run that was started earlier still goes on")
             time.sleep(_POLL)
         # It may have ended between the two looks.
         with suppress(RunError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,9 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from ..options import argument, option, sub_command
-from ..output import Output, records
-from ..slow import pd, stage
-from .fitted import by_name
+from .options import argument, option, sub_command
+from .output import Output, records
+from .slow import pd, stage
 
 
 @dataclass(frozen=True)
@@ -176,3 +176,31 @@ def _deliver(output: Output, content: dict[str, Any], tables: dict[str, pd.DataF
     blocks = [answers.blocks.frame_block(frame, keep=4) for frame in tables.values()]
     last = list(tables.values())[-1]
     output.deliver(answers.blocks.of_table("", *blocks, rows=last, content=content))
+
+
+def by_name(text: str) -> dict[str, float]:
+    """Return the numbers by name, as in ``--at p=2,n=10``.
+
+    Raises
+    ------
+    UsageError
+        If a part is no NAME=NUMBER, the number is negative or not finite, or a name stands twice.
+
+    Examples
+    --------
+    >>> by_name("p=2,n=1e3")
+    {'p': 2.0, 'n': 1000.0}
+    """
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        name = name.strip()
+        if name in given:
+            raise click.UsageError(f"bad --at: found {name} twice, expected each name once")
+        try:
+            given[name] = float(value)
+        except ValueError:
+            given[name] = math.nan
+        if not 0 <= given[name] < math.inf:
+            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER, 0 or more")
+    return given
