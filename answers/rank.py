@@ -38,13 +38,6 @@ _NAMED, _FIRST = 4, 5
 # Candidates whose times a page keeps, for figures of more than it shows.
 _DRAWN, _LABEL = 200, 60
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
-SCORES = {
-    "rcc": "RCC, pairs in the right order",
-    "tau_b": "Kendall's tau-b",
-    "r2": "R^2",
-    "regret_1": "regret@1, time lost by the first",
-    "regret_5": "regret@5, by the best of five",
-}
 
 
 def default_order(
@@ -612,7 +605,7 @@ def _rivals(found: Forecast) -> str:
     rivals = found.verdict.rivals
     named = ", ".join(shown_name(name) for name in rivals[:_NAMED])
     more = len(rivals) - _NAMED
-    return f"{named}{f' and {more} others' if more > 0 else ''}"
+    return f"{named} and {counted(more, 'other')}" if more > 0 else named
 
 
 def _trust_machine(found: Forecast) -> str:

@@ -1,4 +1,4 @@
-"""Find how residuals of the default model are correlated, and how far times of longer packets are off.
+"""Find how residuals of the default model are correlated, and how far longer packets are off.
 
     python benchmarks/posterior.py SAMPLES.parquet --out FOLDER
 
