@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -17,27 +18,23 @@ from .rank import alike, default_order, headline, less, versus
 from .traffic import bound_line, link_note
 
 
-class TimedMapping(Protocol):
+@dataclass(frozen=True)
+class Timed:
     """What came out for a mapping."""
 
-    @property
-    def time(self) -> float:
-        """Seconds."""
-
-    @property
-    def why(self) -> Reasons:
-        """What bounds it."""
-
-    @property
-    def busiest_link(self) -> str | None:
-        """Its name; None where nothing leaves a node."""
-
-    @property
-    def busy(self) -> float:
-        """Seconds that it takes for its bytes."""
+    time: float
+    phase_times: tuple[float, ...]
+    why: Reasons
+    busiest_link: str | None
+    """Its name; None where nothing leaves a node."""
+    busy: float
+    """Seconds that it takes for its bytes."""
+    coarsening: int = 1
+    change: float = 0.0
+    """As in `Simulation`, both."""
 
 
-def ranked(found: Mapping[str, TimedMapping]) -> pd.DataFrame:
+def ranked(found: Mapping[str, Timed]) -> pd.DataFrame:
     """Return a row for each mapping, the fastest first.
 
     Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (the first over the

@@ -27,11 +27,17 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
-from .slow import feature_registry, hold_out, metric_evaluation, pmnf_baseline, splits_of, stored
+from .slow import (
+    feature_registry,
+    hold_out,
+    metric_evaluation,
+    pd,
+    pmnf_baseline,
+    splits_of,
+    stored,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toruscast.training.evaluate.hold_out import HoldOut
     from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
 

@@ -17,11 +17,9 @@ from toruscast.wording import closest
 from .inputs import load_application, load_mappings, load_torus
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output, check_writable
-from .slow import drawn_samples, measured_runs, metrics
+from .slow import drawn_samples, measured_runs, metrics, pd
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toruscast.training import Measured
 
 COVERAGE = 0.9

@@ -24,10 +24,9 @@ from . import recording
 from .options import option
 from .progress import bar_on_stderr, working
 from .recording import json_text
-from .slow import formats, mapping_formats
+from .slow import formats, mapping_formats, pd
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
 
 PLAIN_WIDTH = 120

@@ -23,8 +23,6 @@ from .progress import working
 from .slow import formula, intervals, model_notes, np, pd
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
     from toruscast.scaling.pmnf.notes import Note
@@ -34,6 +32,25 @@ if TYPE_CHECKING:
 
 # Applications have tens or hundreds of call paths: few tables are cut short.
 TOP = 100
+
+
+@click.group("pmnf", cls=SubCommands)
+def command() -> None:
+    """Fit scaling models to measured values, predict with them, compose them, and plan runs.
+
+    FILE is in Extra-P's text, JSON or JSON-lines format, an Extra-P project, in TaLPas's format, a
+    folder of Cube profiles, or a CSV table: a row a repetition, a column "value", one for each
+    parameter, and "callpath" and "metric" where there are several; "-" is stdin. All but
+    plot, which draws a figure, write their tables with --json and --csv.
+
+    \b
+    toruscast pmnf fit times.txt
+    toruscast pmnf predict times.txt --at p=1024,n=9000
+    toruscast pmnf plot times.txt model.svg --callpath main
+    """  # noqa: D301
+
+
+command.add_command(compose)
 
 
 @dataclass(frozen=True)
@@ -214,7 +231,7 @@ def deliver(
     output.deliver(answers.blocks.of_table("", block, rows=table, content=content))
 
 
-@sub_command("fit")
+@sub_command("fit", command)
 def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Output) -> None:
     """Fit a model to every call path and metric of FILE.
 
@@ -260,7 +277,7 @@ class Elsewhere:
     )
 
 
-@sub_command("predict")
+@sub_command("predict", command)
 def predict(
     measured: MeasuredFile, where: Elsewhere, search: ModelSearch, view: RowsShown, output: Output
 ) -> None:
@@ -324,7 +341,7 @@ class ModelFigure:
     )
 
 
-@sub_command("plot")
+@sub_command("plot", command)
 def plot(measured: MeasuredFile, drawn: ModelFigure, search: ModelSearch) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
 
@@ -366,7 +383,7 @@ CLASSES = (5, 10, 15, 20)
 _OTHERS = ("callpath", "metric", "repetitions", "mean", "variation")
 
 
-@sub_command("variation")
+@sub_command("variation", command)
 def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
     """Say how much the repetitions of each point of FILE differ.
 
@@ -397,7 +414,7 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
         )
 
 
-@sub_command("errors")
+@sub_command("errors", command)
 def errors(measured: MeasuredFile, search: ModelSearch, output: Output) -> None:
     """Fit FILE, and count the measured points by the error of their model.
 
@@ -471,7 +488,7 @@ class Planned:
         return levels
 
 
-@sub_command("plan")
+@sub_command("plan", command)
 def plan(asked: Planned, output: Output) -> None:
     """Say which runs to make.
 
@@ -540,23 +557,3 @@ def _next(asked: Planned, file: str) -> pd.DataFrame:
         asked.cost,
         asked.budget,
     )
-
-
-@click.group("pmnf", cls=SubCommands)
-def command() -> None:
-    """Fit scaling models to measured values, predict with them, compose them, and plan runs.
-
-    FILE is in Extra-P's text, JSON or JSON-lines format, an Extra-P project, in TaLPas's format, a
-    folder of Cube profiles, or a CSV table: a row a repetition, a column "value", one for each
-    parameter, and "callpath" and "metric" where there are several; "-" is stdin. All but
-    plot, which draws a figure, write their tables with --json and --csv.
-
-    \b
-    toruscast pmnf fit times.txt
-    toruscast pmnf predict times.txt --at p=1024,n=9000
-    toruscast pmnf plot times.txt model.svg --callpath main
-    """  # noqa: D301
-
-
-for _each in (fit, predict, plot, compose, variation, errors, plan):
-    command.add_command(_each)

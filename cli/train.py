@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import toruscast as tc
 from toruscast import answers
@@ -21,10 +21,7 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
-from .slow import drawn_samples, metrics
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .slow import drawn_samples, metrics, pd
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from ..phrases import Setting, occupancy
 from ..places import read_time
 from ..slow import reasons, simulation_run, simulation_trace
 from .files import check_result_folder, inside, write_folder
-from .many import OF_PACKETS, SimulationOptions, rank_flows, rank_packets
+from .many import OF_PACKETS, rank_flows, rank_packets
 
 _WATCH = re.compile(r"(?:([0-9]{1,9})\s*:\s*)?([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
 _FLOW_ERROR = 0.01
@@ -256,9 +256,13 @@ def command(
     if packets.flows:
         rank_flows(setting, several, packets.flow_error, work.seed, work.jobs, which.top, output)
     elif which.mapping is None:
-        how = SimulationOptions(
-            work.routing, packets.coarsening or 1, packets.error, packets.repeat, work.seed
-        )
+        how = {
+            "routing": work.routing,
+            "coarsening": packets.coarsening or 1,
+            "error": packets.error,
+            "iterations": packets.repeat,
+            "seed": work.seed,
+        }
         rank_packets(setting, several, how, work.jobs, which.top, output)
     else:
         _simulate_one(setting, several[0], packets, work, details, every, output)

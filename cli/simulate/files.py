@@ -16,11 +16,9 @@ from toruscast.errors import InputError
 from ..app import Ended
 from ..output import check_folder, write_text
 from ..recording import json_text
-from ..slow import formats, message_life, simulation_trace
+from ..slow import formats, message_life, pd, simulation_trace
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toruscast.simulation import Simulation
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.typing import Routing
 from toruscast.units import part_of
 
 from ..output import Output, records
@@ -16,7 +15,6 @@ from ..phrases import Setting
 from ..slow import pool, reasons, routes
 
 if TYPE_CHECKING:
-    from toruscast.features.reasons import Reasons
     from toruscast.workers import Task
 
 # Of the network and the torus; without packets they change nothing.
@@ -42,65 +40,40 @@ _NO_BUFFERS = (
 Tell = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class SimulationOptions:
-    """How each of the mappings is simulated as packets."""
-
-    routing: Routing
-    coarsening: int
-    error: float | None
-    iterations: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class Timed:
-    """What came out for a mapping."""
-
-    time: float
-    phase_times: tuple[float, ...]
-    why: Reasons
-    busiest_link: str | None
-    """Its name; None where nothing leaves a node."""
-    busy: float
-    """Seconds that it takes for its bytes."""
-    coarsening: int = 1
-    change: float = 0.0
-    """As in `Simulation`, both."""
-
-
 def rank_packets(
     setting: Setting,
     mappings: Sequence[tc.TaskMapping],
-    how: SimulationOptions,
+    how: Mapping[str, Any],
     jobs: int,
     top: int,
     output: Output,
 ) -> None:
-    """Simulate every mapping packet by packet, ``jobs`` at once, and write what came out."""
+    """Simulate every mapping packet by packet, ``jobs`` at once, and write what came out.
+
+    ``how`` goes to `simulate`.
+    """
     torus, workload = setting.torus, setting.application.workload
     # Packet-hops as if no packets were merged.
     hops = [
-        how.iterations * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
+        how["iterations"] * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
         for mapping in mappings
     ]
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         one = pool.Task(_send_packets, workload, torus, how)
         found = _time_all(mappings, hops, one, jobs, progress)
-    about = asdict(how)
-    del about["coarsening"]
-    merged = _merged([sent.coarsening for sent in found.values()], how.error)
+    about = {name: value for name, value in how.items() if name != "coarsening"}
+    merged = _merged([sent.coarsening for sent in found.values()], how["error"])
     _deliver(
         setting,
         mappings,
         found,
-        f"{how.routing} routing",
+        f"{how['routing']} routing",
         about,
         ("phase_times", "coarsening", "change"),
         output,
-        error=how.error or 0.0,
+        error=how["error"] or 0.0,
         top=top,
-        estimated=routes.ways_are_open(workload, torus, how.routing),
+        estimated=routes.ways_are_open(workload, torus, how["routing"]),
         notes=[merged] if merged else [],
     )
 
@@ -139,7 +112,7 @@ def rank_flows(
 def _deliver(
     setting: Setting,
     mappings: Sequence[tc.TaskMapping],
-    found: dict[str, Timed],
+    found: dict[str, answers.timed.Timed],
     routing: str,
     about: Mapping[str, object],
     more: Sequence[str],
@@ -170,24 +143,24 @@ def _deliver(
 def _send_packets(
     workload: tc.Workload,
     torus: tc.Torus,
-    how: SimulationOptions,
+    how: Mapping[str, Any],
     item: tuple[tc.TaskMapping, Tell],
-) -> Timed:
+) -> answers.timed.Timed:
     mapping, tell = item
     try:
         result = tc.simulate(
             workload,
             torus,
             mapping,
-            **asdict(how),
-            progress=lambda done, _: tell(done * how.coarsening),
+            **how,
+            progress=lambda done, _: tell(done * how["coarsening"]),
         )
     except tc.simulation.StallError as error:
         raise tc.simulation.StallError(f"{mapping.name}: {error}") from None
-    why = reasons.explain(workload, torus, mapping, routing=how.routing, n=1, simulation=result)
-    busy = result.wire_bytes / torus.link_bandwidth / how.iterations
+    why = reasons.explain(workload, torus, mapping, routing=how["routing"], n=1, simulation=result)
+    busy = result.wire_bytes / torus.link_bandwidth / how["iterations"]
     link = int(busy.argmax())
-    return Timed(
+    return answers.timed.Timed(
         result.time,
         result.phase_times,
         why,
@@ -200,7 +173,7 @@ def _send_packets(
 
 def _send_flows(
     workload: tc.Workload, torus: tc.Torus, error: float, item: tuple[tc.TaskMapping, Tell]
-) -> Timed:
+) -> answers.timed.Timed:
     mapping, tell = item
     result = tc.simulate_flows(
         workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
@@ -212,7 +185,7 @@ def _send_flows(
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
     # The error accepted may shorten a time, but not below what it takes at least.
     time = max(result.time, why.lower_bound)
-    return Timed(time, result.phase_times, why, link, busy)
+    return answers.timed.Timed(time, result.phase_times, why, link, busy)
 
 
 def _merged(coarsening: Sequence[int], error: float | None) -> str:
@@ -233,17 +206,17 @@ def _merged(coarsening: Sequence[int], error: float | None) -> str:
 def _time_all(
     mappings: Sequence[tc.TaskMapping],
     sizes: Sequence[int],
-    time_one: Task[Timed],
+    time_one: Task[answers.timed.Timed],
     jobs: int,
     progress: Callable[[int, int], None],
-) -> dict[str, Timed]:
+) -> dict[str, answers.timed.Timed]:
     """Time each mapping, ``jobs`` at once; return them by name.
 
     ``sizes`` is the work that each of them is. ``time_one`` takes a mapping and a function that is
     called with how much of it is done.
     """
     total = _Total(sizes, progress)
-    found: dict[int, Timed] = {}
+    found: dict[int, answers.timed.Timed] = {}
     items = ((mapping, _Part(total, i)) for i, mapping in enumerate(mappings))
     for i, timed in time_one.each(items, jobs):
         found[i] = timed
