@@ -24,8 +24,8 @@ from .slow import (
     np,
     placements,
     printed_devices,
-    registry,
     programs,
+    registry,
 )
 
 if TYPE_CHECKING:
