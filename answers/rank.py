@@ -488,9 +488,11 @@ def trust(found: Forecast) -> str:
         text = _sure(found)
     else:
         chance = percent(found.table["p_best"].iloc[0])
-        text = f"Nothing was simulated: its probability of being the fastest is {chance}."
+        what = "Nothing was simulated" if cost.coarsening is None else "Only longer packets were"
+        text = f"{what}: its probability of being the fastest is {chance}."
         likeliest = found.table.iloc[int(found.table["p_best"].argmax())]
-        if likeliest["p_best"] > found.table["p_best"].iloc[0]:
+        first = found.table["p_best"].iloc[0]
+        if cost.coarsening is None and likeliest["p_best"] > first:
             name, more = shown_name(likeliest["mapping"]), percent(likeliest["p_best"])
             text = (
                 "Nothing was simulated, and the forecasts tie: the probability of being the "
@@ -506,9 +508,8 @@ def trust(found: Forecast) -> str:
         why = "were quick to simulate and sort the rest" if cost.coarsening == 1 else "followed"
         text += f"; {rest} more {why}." if rest else "."
     if cost.coarsening is not None and cost.coarsening > 1:
-        text += (
-            f" The others are ordered by a simulation with packets {cost.coarsening} times as long."
-        )
+        who = "The others" if cost.to_answer else "They"
+        text += f" {who} are ordered by a simulation with packets {cost.coarsening} times as long."
     if cost.sketched:
         text += " The model also read a coarser simulation of every candidate."
     if found.unlearned and (found.table["how"] == "forecast").any():

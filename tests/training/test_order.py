@@ -121,6 +121,21 @@ def test_the_order_costs_what_its_rcc_needs(goal):
     assert found.cost.simulated < len(CANDIDATES)
 
 
+def test_longer_packets_alone_order_the_table():
+    long = patterns.halo_3d((4, 4, 2), 512 * 256, corner_nbytes=0)
+    several = CANDIDATES[:20]
+    found = forecast(long, TORUS, several, goal="order", budget=Budget(rcc=0.9), n_jobs=1)
+    merged = found.cost.coarsening
+    assert found.cost.simulated == 0
+    assert merged > 1
+    assert set(found.table["how"]) == {"sketched"}
+    times = {m.name: simulate(long, TORUS, m, coarsening=merged).time for m in several}
+    rough = [times[name] for name in found.table["mapping"]]
+    # Of messages that keep few packets the bound has a small share.
+    np.testing.assert_allclose(found.table["time"], rough, rtol=0.03)
+    assert found.table["p_best"].sum() == pytest.approx(1)
+
+
 def test_an_order_that_is_asked_in_full_is_simulated_in_full():
     found = forecast(COMM, TORUS, CANDIDATES[:8], goal="order", budget=Budget(rcc=1.0), n_jobs=1)
     assert found.cost.simulated == 8

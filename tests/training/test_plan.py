@@ -11,7 +11,7 @@ from toruscast.simulation import simulate
 from toruscast.training import plan
 from toruscast.training.forecast.posterior import Posterior
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
-from toruscast.training.plan.knowledge_gradient import best_batch, knowledge_gradient
+from toruscast.training.plan.next_run import best_batch, knowledge_gradient
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, periodic=True)
@@ -291,3 +291,14 @@ def test_a_run_that_costs_more_than_it_gains_ends_the_plan():
         assert priced.standing.kind == kind
     with pytest.raises(InputError, match="price of a run"):
         plan(COMM, TORUS, CANDIDATES, run_cost=-1.0)
+
+
+def test_a_run_that_gains_nothing_goes_to_a_rival_not_to_the_leader_again():
+    # The leader ran often; the others never did and may hardly be faster.
+    mean = np.array([0.0, 0.06, 0.07, 0.5])
+    covariance = np.diag([1e-5, 1e-3, 1e-3, 1e-3])
+    assert knowledge_gradient(mean, covariance, 1e-4).max() < 1e-3
+    assert best_batch(mean, covariance, 1e-4, 2, 0.01).tolist() == [1, 2]
+    # Of those that are known as well as noise allows, the one that still decides.
+    known = np.diag([1e-5, 1e-9, 1e-3, 1e-3])
+    assert best_batch(mean, known, 1e-4, 1, 0.01).tolist() == [2]

@@ -40,7 +40,7 @@ from .answer import (
     ranked,
 )
 from .networks import forecast_networks
-from .posterior import Kernel, Posterior, expected_rcc
+from .posterior import Kernel, Outcomes, Posterior, expected_rcc
 from .race import Budget, Goal, Race, run, run_all
 from .simulate_rest import Simulate, affordable, sketched
 
@@ -344,9 +344,12 @@ def _answer(
 ) -> tuple[pd.DataFrame, Verdict]:
     """Return the candidates' times, best first and indexed by number, and the verdict."""
     seconds, low, high = interval(race, prior, coverage)
+    leads = None
     if race.order:
         p_best = race.outcomes().p_best(seconds.size)
         leads = race.times == race.best_time
+    elif race.is_informed:
+        p_best = Outcomes.of(race.posterior, race.seed).p_best(seconds.size)
     else:
         p_best = prior.probability_of_best(4000, 0)
         # Of those that people read as equal, the one that loads the network least leads.
@@ -370,7 +373,7 @@ def interval(race: Race, prior: PriorPrediction, coverage: float) -> tuple[Float
     """
     if race.is_simulated.all():
         return race.times, race.times, race.times
-    if race.order:
+    if race.is_informed:
         centre, scale = race.posterior.marginal()
         reach = scipy.special.stdtrit(race.posterior.freedom, (1 + coverage) / 2)
         ends = [np.exp(centre + way * reach * scale) for way in (0.0, -1.0, 1.0)]

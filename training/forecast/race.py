@@ -91,6 +91,8 @@ class Race:
     order: list[int] = field(init=False, default_factory=list)
     """Candidates in the order in which they were simulated."""
     posterior: Posterior = field(init=False)
+    is_informed: bool = field(init=False, default=False)
+    """Whether a simulation, of whatever packets, stands behind the posterior."""
 
     def __post_init__(self) -> None:
         self.times = np.full(self.bounds.size, np.nan)
@@ -119,7 +121,7 @@ class Race:
 
     def set_prior(self, prior: Posterior) -> None:
         """Take another forecast of all candidates; what was simulated corrects it as well."""
-        self.prior = prior
+        self.prior, self.is_informed = prior, True
         seen = np.array(self.order, dtype=np.int64)
         self.posterior = prior.given(seen, np.log(self.times[seen]))
 
