@@ -7,15 +7,18 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from toruscast._lazy import Slow
+from toruscast._lazy import Slow, joblib
 from toruscast.errors import InputError, WorkersError
+from toruscast.files import parse_toml, read_limited
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
@@ -51,9 +54,7 @@ def on_workers(work: W) -> Iterator[W]:
     if (work.workers or work.cluster) and source is ParameterSource.COMMANDLINE:
         raise click.UsageError("--jobs is of threads: leave it out with --workers or --cluster")
     if work.workers is not None:
-        from joblib import parallel_config
-
-        with parallel_config("loky", n_jobs=work.workers):
+        with joblib.parallel_config("loky", n_jobs=work.workers):
             yield replace(work, jobs=work.workers)
     elif work.cluster is not None:
         with _cluster(work.cluster) as jobs:
@@ -71,8 +72,6 @@ def _cluster(where: str) -> Iterator[int]:
         raise InputError(
             "--cluster needs dask.distributed", expected="pip install 'toruscast[dask]'"
         ) from None
-    from joblib import parallel_config
-
     for name in ("distributed", "distributed.client", "distributed.core"):
         # What it would say is said in one line.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -82,7 +81,7 @@ def _cluster(where: str) -> Iterator[int]:
     client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
     try:
         _check(client, where, WorkersError)
-        with parallel_config("dask", client=client):
+        with joblib.parallel_config("dask", client=client):
             yield max(sum(client.nthreads().values()), 1)
     finally:
         client.close(timeout=1)
@@ -123,13 +122,10 @@ def _greet(address: str) -> None:
 
 def _check(client: Any, where: str, error_type: type[Exception]) -> None:
     """Wait for a first worker; see that toruscast is there, in the same version."""
-    from concurrent.futures import TimeoutError as Late
-    from importlib.metadata import version
-
-    ours = version("toruscast")
+    ours = metadata.version("toruscast")
     try:
         client.wait_for_workers(1, timeout=None if client.cluster is not None else _PATIENCE)
-    except (TimeoutError, Late):
+    except (TimeoutError, futures.TimeoutError):
         raise error_type(
             f"the scheduler at {where} has no worker: start some with dask worker {where}"
         ) from None
@@ -141,18 +137,14 @@ def _check(client: Any, where: str, error_type: type[Exception]) -> None:
 
 
 def _version() -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
-        return version("toruscast")
-    except PackageNotFoundError:
+        return metadata.version("toruscast")
+    except metadata.PackageNotFoundError:
         return None
 
 
 def _started(path: str) -> Any:
     """Ask a batch system for the workers that a file describes."""
-    from toruscast.files import parse_toml, read_limited
-
     content = parse_toml(read_limited(path, _MOST_BYTES), path)
     known = ", ".join(_SYSTEMS)
     if len(content) != 1 or not isinstance(next(iter(content.values())), dict):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from llvmlite import ir
 from numba import types
 from numba.core import event
 from numba.extending import intrinsic, register_jitable
@@ -142,8 +143,6 @@ def _trailing_zeros(_typing: Any, bits: Any) -> Any:
     """Number of zero bits below the lowest one of an unsigned 64-bit number; 64 for zero."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        from llvmlite import ir
-
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), build
@@ -153,8 +152,6 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
     """Ask for an element of an array, counted through all rows, to be brought into the cache."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        from llvmlite import ir
-
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         byte = ir.IntType(8).as_pointer()
         place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
@@ -177,8 +174,6 @@ def _which(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
 
     def which(_typing: Any, array: Any, index: Any, number: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            from llvmlite import ir
-
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             element = ir.IntType(array.dtype.bitwidth)
             row = ir.VectorType(element, lanes)
@@ -197,8 +192,6 @@ def _which(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
 
 
 def _share_a_bit(builder: Any, numbers: Any, every: Any) -> Any:
-    from llvmlite import ir
-
     shared = builder.and_(numbers, every)
     return builder.icmp_unsigned("!=", shared, ir.Constant(shared.type, None))
 

@@ -266,7 +266,7 @@ def wrong_pairs(process: Process) -> tuple[Indices, Floats]:
     apart = diagonal[:, None] + diagonal[None] - 2 * covariance
     score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(apart, _KNOWN))
     nu = process.freedom if isinstance(process, Posterior) else np.inf
-    wrong = scipy.special.ndtr(score) if np.isinf(nu) else scipy.special.stdtr(nu, score)
+    wrong = scipy.special.stdtr(nu, score)
     return which, np.where(apart > _KNOWN, wrong, 0.0)
 
 
