@@ -27,10 +27,10 @@ from toruscast.features import extract
 # each; the other columns have 8, but for the nodes of crossing messages.
 PARTS = {
     "add_up": ("loads, hops, FIFOs and bounds in one pass", 12 + 5 * 8),
-    "add_to_runs": ("bytes of the links", 12 + 8),
     "sum_over_routes": ("loads along the routes", 12),
     "release_from_fifos": ("when messages leave their FIFOs", 24 + 24),
-    "choose": ("messages that meet a busy link", 24 + 8),
+    "add_early": ("bytes of links in the first quarter of the releases", 8),
+    "choose": ("messages that meet a link that may be latest", 8),
     "latest_link": ("until when some link is busy", 0),
 }
 RUNS = {"16,384 tasks": 15, "1,048,576 tasks": 3}
