@@ -175,7 +175,9 @@ def _modules_behind(name: str) -> list[tuple[str, object]]:
             if not is_part and module.partition(".")[0] != room:
                 continue
             if module not in seen:
-                seen[module] = zlib.crc32(Path(str(sys.modules[module].__file__)).read_bytes())
+                # A packed program has no files.
+                with suppress(OSError):
+                    seen[module] = zlib.crc32(Path(str(sys.modules[module].__file__)).read_bytes())
             if is_part and module not in walked:
                 walked.add(module)
                 to_walk.append(module)
