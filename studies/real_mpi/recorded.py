@@ -173,8 +173,8 @@ def score(programs: Sequence[Program], n_jobs: int) -> Findings:
         "that a machine of unknown rules may have (`--network unknown`).\n\nWith rounds and "
         f"averaged networks the RCC is {mean[AVERAGED]:.3f} in the mean, with one network "
         f"{mean['rounds, simulated']:.3f}; from the sum {mean['sum, averaged networks']:.3f} and "
-        f"{mean['sum, simulated']:.3f}. The table of excesses says by how much the mapping that "
-        "each names as fastest takes longer than the fastest measured one.",
+        f"{mean['sum, simulated']:.3f}. The excess says by how much the mapping that each "
+        "names as fastest takes longer than the fastest measured one.",
         {"order": rcc, "named": regrets, "errors": pd.DataFrame(errors)},
         {
             "RCC of pairs more than 5 % apart": rcc,
