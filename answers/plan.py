@@ -17,7 +17,7 @@ from toruscast.wording import counted, shown_name
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
-from .rank import DEFAULT_ORDER, default_order, less, versus
+from .rank import DEFAULT_ORDER, certain, default_order, less, versus
 from .traffic import View, setting_of
 
 # Mappings that are named in a sentence, rows of the picture of times, and next runs of a page.
@@ -41,7 +41,7 @@ def answer(
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
-    sure = f"{_certainty(standing)} sure"
+    sure = f"{certain(standing.certainty)} sure"
     badge = {"sure": sure, "open": f"open: {sure}"}.get(standing.kind, standing.kind)
     if len(made.names) == 1:
         badge = ""
@@ -94,10 +94,6 @@ def answer(
     )
 
 
-def _certainty(standing: Standing) -> str:
-    return "over 99 %" if standing.certainty > 0.995 else percent(standing.certainty)
-
-
 def _headline(made: Plan) -> Headline:
     """Return which mapping to use or to run first, and how much that gains."""
     best, yours = shown_name(made.standing.best), _yours(made)
@@ -126,7 +122,7 @@ def _how_sure(made: Plan) -> str:
     if standing.kind == "tied":
         below = f" without {counted(standing.more_runs, 'more run')}" if standing.more_runs else ""
         return f"It cannot be told apart {_from(standing)}{below}; {gain}."
-    sure = f"{_certainty(standing).capitalize()} sure that no other takes less by more than "
+    sure = f"{certain(standing.certainty).capitalize()} sure that no other takes less by more than "
     sure += f"{100 * standing.goal:.3g} %"
     if standing.kind == "priced":
         gain = f"another run is expected to gain {seconds(standing.next_gain)}, less than its price"

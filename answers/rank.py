@@ -468,7 +468,7 @@ def badge(found: Forecast) -> str:
     if verdict.kind == "proved":
         return "proved for this graph" if found.workload.summed else "proved"
     likely = max(verdict.certainty, float(found.table["p_best"].iloc[0]))
-    sure = f"{percent(min(likely, 0.99))} sure"
+    sure = f"{certain(likely)} sure"
     return sure if verdict.kind == "sure" else f"open: {sure}"
 
 
@@ -593,10 +593,15 @@ def _trust_networks(found: Forecast, networks: Networks) -> str:
     return text if cost.measured else text + _of_a_sum(found)
 
 
+def certain(probability: float) -> str:
+    """Return a probability in words; none of a forecast is told as certainty."""
+    return "over 99 %" if probability > 0.99 else percent(probability)
+
+
 def _sure(found: Forecast) -> str:
     sure = "Sure" if found.verdict.kind == "sure" else "Not sure"
     return (
-        f"{sure}: with a probability of {percent(found.verdict.certainty)} no other candidate "
+        f"{sure}: with a probability of {certain(found.verdict.certainty)} no other candidate "
         "takes less by more than 1 %."
     )
 

@@ -15,7 +15,7 @@ from toruscast.wording import counted, shown_name
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
-from .rank import DEFAULT_ORDER, less, versus
+from .rank import DEFAULT_ORDER, certain, less, versus
 from .traffic import BINDING, View, node_label, setting_of
 
 # A mapping so near to the bound that there is nothing left to gain.
@@ -84,7 +84,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
             left, badge = "the best is there, so nothing is left to gain", "proved"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not badge:
-        sure = percent(min(found.verdict.certainty, 0.99))
+        sure = certain(found.verdict.certainty)
         badge = f"{sure} sure"
         notes.append(
             f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
