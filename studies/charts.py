@@ -1,7 +1,8 @@
-"""Charts of the studies: bars, and forecasts over observed times."""
+"""Charts of the studies: dots, and forecasts over observed times."""
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
@@ -17,8 +18,9 @@ _MARKERS = "osD^vPX*"
 def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
     """Draw a chart into an SVG, PNG or PDF file; equal values give equal bytes.
 
-    Bars are means of the rows alike in x and group. A scatter has both axes alike, logarithmic,
-    with the diagonal.
+    Dots are means of the rows alike in x and group, a line for each x; those of groups that were
+    published are hollow, and RCC begins at the .5 of chance. A scatter has both axes alike,
+    logarithmic, with the diagonal.
 
     Parameters
     ----------
@@ -37,33 +39,38 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
     >>> from pathlib import Path
     >>> table = pd.DataFrame({"size": ["8 B", "4 MB"], "rcc": [0.91, 0.99], "features": "H5"})
     >>> path = tempfile.mkdtemp() + "/rcc.svg"
-    >>> draw_chart(Chart("bars", table, "size", "rcc", "features", "RCC by size"), path)
+    >>> draw_chart(Chart("dots", table, "size", "rcc", "features", "RCC by size"), path)
     >>> Path(path).read_text().startswith("<?xml")
     True
     """
     groups = list(chart.table[chart.group].unique())
-    with figure(*((5.2, 4.4) if chart.kind == "scatter" else (6.4, 3.2))) as drawn:
+    names = list(chart.table[chart.x].unique())
+    size = (5.2, 4.4) if chart.kind == "scatter" else (6.4, 1.2 + 0.22 * len(names))
+    with figure(*size) as drawn:
         axes = drawn.subplots()
-        for number, group in enumerate(groups):
+        for mark, group in zip(itertools.cycle(_MARKERS), groups):
             rows = chart.table[chart.table[chart.group] == group]
             if chart.kind == "scatter":
-                mark = _MARKERS[number % len(_MARKERS)]
                 axes.plot(rows[chart.x], rows[chart.y], mark, ms=3, alpha=0.6, label=str(group))
                 continue
-            names = list(chart.table[chart.x].unique())
-            heights = rows.groupby(chart.x)[chart.y].mean().reindex(names)
-            width = 0.8 / len(groups)
-            places = np.arange(len(names)) + (number - (len(groups) - 1) / 2) * width
-            axes.bar(places, heights, width, label=str(group))
-            axes.set_xticks(np.arange(len(names)), [str(name) for name in names], fontsize=7)
+            means = rows.groupby(chart.x)[chart.y].mean().reindex(names)
+            is_theirs = str(group).startswith("published")
+            how = {"fillstyle": "none", "color": "black"} if is_theirs else {}
+            axes.plot(means, np.arange(len(names)), mark, ms=6, label=str(group), **how)
         if chart.kind == "scatter":
             _alike(axes, pd.concat([chart.table[chart.x], chart.table[chart.y]]))
-        axes.set_xlabel(chart.x)
-        axes.set_ylabel(chart.y)
+            axes.set(xlabel=chart.x, ylabel=chart.y)
+        else:
+            axes.set_yticks(np.arange(len(names)), [str(name) for name in names], fontsize=8)
+            axes.invert_yaxis()
+            axes.grid(axis="y", linewidth=0.4)
+            axes.set_xlabel(chart.y)
+            if "RCC" in chart.y and chart.table[chart.y].min() >= 0.5:
+                axes.set_xlim(0.5, 1.005)
         axes.set_title(chart.title, fontsize=10)
         if len(groups) > 1:
-            # Bars fill the axes, and points lie along the diagonal.
-            if chart.kind == "bars":
+            # Dots fill the axes, and points of a scatter lie along the diagonal.
+            if chart.kind == "dots":
                 drawn.legend(loc="outside right upper", fontsize=7)
             else:
                 axes.legend(loc="upper left", fontsize=7)

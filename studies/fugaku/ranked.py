@@ -98,7 +98,7 @@ def run(inputs: Inputs) -> Findings:
         tuple(targets),
         {
             "rcc": Chart(
-                "bars",
+                "dots",
                 by_collective,
                 "collective",
                 "mean RCC",

@@ -147,12 +147,12 @@ def measure(name: str, setup: Setup, work: Path) -> list[str]:
         compile_c(HERE / "kinds.c", binary)
         runs: list[tuple[Path, Callable[[str], float], str]] = []
         for program in setup.programs:
-            words = _words(program, binary)
+            words = command_of(program, binary)
             if words is None:
                 notes.append(f"{program} is not installed here and was left out.")
                 continue
             folder = work / "real-mpi" / (program if name == "short" else f"{program}@{name}")
-            _prepare(folder, setup)
+            prepare(folder, setup)
             started = _Launch(network, setup, words, folder)
             started.trace()
             mappings = started.candidates()
@@ -301,7 +301,7 @@ class _Launch:
         return float(match[1])
 
 
-def _words(program: str, binary: Path) -> list[str] | None:
+def command_of(program: str, binary: Path) -> list[str] | None:
     """The command of a program; None where it is not installed."""
     words = WORDS[program].split()
     if words[0] == "kinds":
@@ -311,7 +311,7 @@ def _words(program: str, binary: Path) -> list[str] | None:
     return [found, *words[1:]] if found else None
 
 
-def _prepare(folder: Path, setup: Setup) -> None:
+def prepare(folder: Path, setup: Setup) -> None:
     """Make the folder of a program, with its inputs and the machine file of the torus."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

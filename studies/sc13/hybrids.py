@@ -148,10 +148,7 @@ def hybrid_sets(inputs: Inputs, tasks: int, kind: Kind = "structured") -> Findin
             f".955 to .99 for the best hybrid. {said} *new* is the best of the new metrics alone. "
             "The best is chosen by the scores shown."
         )
-        columns = ["prior", "new", "hybrid"]
-        bars = shown.melt(["benchmark", "size"], columns, "features", "RCC")
-        title = f"RCC by size of message, mean of the benchmarks, {tasks:,} tasks"
-        charts[f"hybrids-{tasks}"] = Chart("bars", bars, "size", "RCC", "features", title)
+        charts[f"hybrids-{tasks}"] = _beside_published(shown, tasks)
     else:
         mean = shown.drop(columns="size").groupby("benchmark", sort=False).mean()
         rows = (f"{name} " + ", ".join(f"{x:.3f}" for x in row) for name, *row in mean.itertuples())
@@ -234,6 +231,15 @@ def _best_hybrid(scored: pd.DataFrame) -> pd.Series:
     """The row of the hybrid with the highest RCC."""
     among = scored[scored["features"].isin(HYBRIDS)]
     return among.loc[among["rcc"].idxmax()]
+
+
+def _beside_published(shown: pd.DataFrame, tasks: int) -> Chart:
+    """Return our sets of features and the published ones, a line for each block."""
+    blocks = shown.assign(block=shown["benchmark"] + ", " + shown["size"])
+    columns = ["prior", "new", "hybrid", "published hybrid"]
+    dots = blocks.melt(["block"], columns, "features", "RCC")
+    title = f"RCC of feature sets beside published ones, {tasks:,} tasks"
+    return Chart("dots", dots, "block", "RCC", "features", title)
 
 
 def _range(values: pd.Series) -> str:

@@ -34,7 +34,7 @@ def found(inputs):
             Target("regret", 0.1, 0.2, "at most"),
             Target("seconds", 3.0),
         ),
-        {"rcc": Chart("bars", TABLE, "size", "rcc", "set", "RCC by size")},
+        {"rcc": Chart("dots", TABLE, "size", "rcc", "set", "RCC by size")},
     )
 
 
