@@ -18,7 +18,6 @@ from click.core import ParameterSource
 
 from toruscast._lazy import Slow, joblib
 from toruscast.errors import InputError, WorkersError
-from toruscast.files import parse_toml, read_limited
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from .output import Output
 
 asyncio = Slow("asyncio")
+files = Slow("toruscast.files")
 W = TypeVar("W", bound="Workers")
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
@@ -145,7 +145,7 @@ def _version() -> str | None:
 
 def _started(path: str) -> Any:
     """Ask a batch system for the workers that a file describes."""
-    content = parse_toml(read_limited(path, _MOST_BYTES), path)
+    content = files.parse_toml(files.read_limited(path, _MOST_BYTES), path)
     known = ", ".join(_SYSTEMS)
     if len(content) != 1 or not isinstance(next(iter(content.values())), dict):
         raise InputError(
