@@ -85,7 +85,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not badge:
         sure = certain(found.verdict.certainty)
-        badge = f"{sure} sure"
+        badge = f"{sure} sure" if found.verdict.kind == "sure" else f"open: {sure} sure"
         notes.append(
             f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
         )

@@ -18,6 +18,8 @@ from toruscast.wording import printable, shortened, shown_name
 WIDTH, NARROW = 440, 220
 _LEFT = 138
 _ROW = 24
+# Width of a bold letter of a label.
+_LETTER = 7.2
 # Idle to busiest: the darker, the more; the same in both themes.
 RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
 # Of a figure that stands alone, on white: what a page says in its style sheet.
@@ -163,13 +165,13 @@ def bars(
                 f'class="{shade}"><title>{_text(name)}, {_text(group)}: '
                 f"{number(values[g] / scale)} {_text(unit)}</title></rect>"
             )
-            text = number(values[g] / scale)
-            if solid and is_solid and limit and width > 80:
-                parts.append(
-                    _label(_LEFT + width - 5, y + 10.5, f"{limit}: {text}", "inside bold", "end")
-                )
+            text, how = number(values[g] / scale), "quiet"
+            if solid and is_solid and limit:
+                text, how = f"{limit}: {text}", "bold"
+            if how == "bold" and width > _LETTER * len(text):
+                parts.append(_label(_LEFT + width - 5, y + 10.5, text, "inside bold", "end"))
             else:
-                parts.append(_label(_LEFT + width + 5, y + 10.5, text, "quiet"))
+                parts.append(_label(_LEFT + width + 5, y + 10.5, text, how))
             y += high + 2
         y += 10
     # Below the bars, so that their words can be read.
