@@ -46,8 +46,8 @@ _OWN, _COMMON = 0.1, 0.1
 _KERNEL = Kernel(common=0.5, smooth=0.05, own=0.45, freedom=float("inf"))
 # How many times as much as one network all of them together may cost.
 _WORTH = 3.0
-# Error of the flows' shares: it moves times by .02, order and measured RCC not at all, and halves
-# the work (`studies/real_mpi`).
+# Error of the flows' shares: the measured RCC moves by .001, and the work halves
+# (`studies/real_mpi`).
 _OF_FLOWS = 0.2
 # Packets that are one where simulating all candidates would take too long.
 _COARSEST = 16
