@@ -10,7 +10,6 @@ import numpy as np
 
 from toruscast.mapping import TaskMapping
 from toruscast.training import Plan, Runs
-from toruscast.training.plan.next_run import Standing
 from toruscast.units import number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
@@ -37,12 +36,12 @@ def answer(
 
     ``times`` is the file of the runs.
     """
-    standing = made.standing
+    verdict = made.verdict
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
-    sure = f"{certain(standing.certainty)} sure"
-    badge = {"sure": sure, "open": f"open: {sure}"}.get(standing.kind, standing.kind)
+    sure = f"{certain(verdict.certainty)} sure"
+    badge = {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
     if len(made.names) == 1:
         badge = ""
     notes = [] if made.runs is None else [_how_sure(made)]
@@ -84,7 +83,16 @@ def answer(
             "runs": made.n_runs,
             "next": [made.name_of(mapping) for mapping in chosen],
             "written": [str(path) for path in written or {}],
-            "standing": asdict(standing),
+            "verdict": {
+                **asdict(verdict),
+                "best": made.name_of(made.best),
+                "gain": made.gain,
+                "noise": made.noise_share,
+                "noise_from": made.noise_from,
+                "constant": made.constant_share,
+                "more_runs": made.more_runs,
+                "next_gain": made.next_gain,
+            },
             "enough": made.is_enough,
             "mappings": made.table.to_dict("records"),
         },
@@ -96,19 +104,20 @@ def answer(
 
 def _headline(made: Plan) -> Headline:
     """Return which mapping to use or to run first, and how much that gains."""
-    best, yours = shown_name(made.standing.best), _yours(made)
+    name, yours = made.name_of(made.best), _yours(made)
+    best = shown_name(name)
     rows = {row["mapping"]: row for row in made.table.to_dict("records")}
-    row, gain = rows[made.standing.best], ""
-    if yours is not None and yours != made.standing.best:
+    row, gain = rows[name], ""
+    if yours is not None and yours != name:
         gain = f", {less(row['time'], rows[yours]['time'], DEFAULT_ORDER)}"
     if made.runs is None:
         if len(made.names) == 1:
             return Headline("", best, " is the only mapping: there is nothing to choose.")
         return Headline("Nothing was run yet; ", best, f" is forecast to be the fastest{gain}.")
     before, after = "Use ", ": "
-    if made.standing.kind == "open":
+    if made.verdict.kind == "open":
         before, after = "", " leads: "
-    elif yours == made.standing.best:
+    elif yours == name:
         before = f"Keep {DEFAULT_ORDER}, "
     time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
     return Headline(before, best, f"{after}{time}{gain}")
@@ -116,16 +125,16 @@ def _headline(made: Plan) -> Headline:
 
 def _how_sure(made: Plan) -> str:
     """Return how sure the choice is, and what more runs would gain."""
-    standing = made.standing
-    most = _share(standing.gain)
+    verdict = made.verdict
+    most = _share(made.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
-    if standing.kind == "tied":
-        below = f" without {counted(standing.more_runs, 'more run')}" if standing.more_runs else ""
-        return f"It cannot be told apart {_from(standing)}{below}; {gain}."
-    sure = f"{certain(standing.certainty).capitalize()} sure that no other takes less by more than "
-    sure += f"{100 * standing.goal:.3g} %"
-    if standing.kind == "priced":
-        gain = f"another run is expected to gain {seconds(standing.next_gain)}, less than its price"
+    if verdict.kind == "tied":
+        below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
+        return f"It cannot be told apart {_from(verdict.rivals)}{below}; {gain}."
+    sure = f"{certain(verdict.certainty).capitalize()} sure that no other takes less by more than "
+    sure += f"{100 * verdict.goal:.3g} %"
+    if verdict.kind == "priced":
+        gain = f"another run is expected to gain {seconds(made.next_gain)}, less than its price"
     return f"{sure}; {gain}."
 
 
@@ -139,8 +148,7 @@ def runs_made(made: Plan, times: str | None = None) -> str:
 
 def besides(made: Plan) -> str:
     """Return the sentences about noise and computation."""
-    standing, runs = made.standing, made.runs
-    noise = _share(standing.noise)
+    runs, noise = made.runs, _share(made.noise_share)
     if runs is None:
         return "Times are those of the network alone, as the default model forecasts them."
     text = {
@@ -148,9 +156,9 @@ def besides(made: Plan) -> str:
         "repetitions": f"Noise of a run: {noise}, from mappings that ran more than once.",
         "nothing": f"Noise of a run: about {noise}, a guess, as no mapping ran twice; --noise "
         "sets it.",
-    }[standing.noise_from]
-    if len(runs.names) > 2 and standing.constant >= 0.01:
-        text += f" About {percent(standing.constant)} of a run do not depend on the mapping."
+    }[made.noise_from]
+    if len(runs.names) > 2 and made.constant_share >= 0.01:
+        text += f" About {percent(made.constant_share)} of a run do not depend on the mapping."
     if made.disturbed.any():
         names = dict.fromkeys(shown_name(runs.names[i]) for i in runs.which[made.disturbed])
         text += f" Left out, as something likely slowed them down: {', '.join(names)}."
@@ -159,10 +167,10 @@ def besides(made: Plan) -> str:
     return text
 
 
-def _from(standing: Standing) -> str:
+def _from(rivals: Sequence[str]) -> str:
     """Return from which mappings the best cannot be told apart."""
-    named = [shown_name(name) for name in standing.rivals[:_NAMED]]
-    more = len(standing.rivals) - _NAMED
+    named = [shown_name(name) for name in rivals[:_NAMED]]
+    more = len(rivals) - _NAMED
     if more > 0:
         return f"from {', '.join(named)} and {counted(more, 'other')}"
     return f"from {' and '.join([', '.join(named[:-1]), named[-1]] if named[1:] else named)}"
@@ -179,7 +187,7 @@ def _yours(made: Plan) -> str | None:
 
 
 def _mark(made: Plan, name: str, yours: str | None) -> Mark:
-    return "best" if name == made.standing.best else "yours" if name == yours else ""
+    return "best" if name == made.name_of(made.best) else "yours" if name == yours else ""
 
 
 def _view(made: Plan) -> View | None:
@@ -189,8 +197,8 @@ def _view(made: Plan) -> View | None:
         return None
     by_name = dict(zip(made.names, made.mappings, strict=True))
     rows = made.table.to_dict("records")
-    yours = _yours(made)
-    rows.sort(key=lambda row: (row["mapping"] != made.standing.best, row["mapping"] != yours))
+    best, yours = made.name_of(made.best), _yours(made)
+    rows.sort(key=lambda row: (row["mapping"] != best, row["mapping"] != yours))
     several = [Candidate(row["mapping"], by_name[row["mapping"]], row["time"]) for row in rows]
     return View(made.workload, torus, several, made.routing)
 
@@ -201,7 +209,7 @@ def times_chart(made: Plan) -> Chart:
     names = [str(name) for name in table["mapping"]]
     scale, unit = time_unit(table["time"])
     order = sorted(range(len(names)), key=lambda i: table["time"].iloc[i])
-    best = names.index(made.standing.best)
+    best = names.index(made.name_of(made.best))
     last = order[-1]
     own = [names.index(yours)] if yours else []
     chosen = sorted({best, *order[:_FIRST], *own, last}, key=lambda i: table["time"].iloc[i])
@@ -260,7 +268,7 @@ def _runs(made: Plan) -> list[Section]:
     names = [runs.names[i] for i in runs.which]
     scale, unit = time_unit(runs.seconds)
     at = np.arange(1, len(names) + 1)
-    is_best = np.array([name == made.standing.best for name in names])
+    is_best = np.array([name == made.name_of(made.best) for name in names])
     kinds = (
         ("the best", "best", is_best & ~runs.is_outlier),
         ("another", "other", ~is_best & ~runs.is_outlier),

@@ -159,16 +159,16 @@ def answer(machine: Machine, seed: int) -> dict[str, Any]:
         runs.observe(runs.names[i], machine.draw(int(i), rng))
     rights: list[bool] = [False] * (BEGUN - 1)
     while True:
-        rights.append(bool(machine.is_right[place[runs.standing.best]]))
+        rights.append(bool(machine.is_right[place[runs.name_of(runs.best)]]))
         if runs.is_enough or runs.n_runs >= quarter:
             break
         i = place[runs.name_of(runs.ask()[0])]
         runs.observe(runs.names[i], machine.draw(i, rng))
-    standing = runs.standing
-    chosen = place[standing.best]
+    chosen = place[runs.name_of(runs.best)]
     seen = np.array([machine.draw(int(i), rng) for i in order[:quarter]])
     other = int(order[:quarter][seen.argmin()])
     least = machine.true.min()
+    enough = least * (1 + runs.verdict.goal)
     return {
         "quarter": quarter,
         "right": bool(machine.is_right[chosen]),
@@ -177,10 +177,9 @@ def answer(machine: Machine, seed: int) -> dict[str, Any]:
         "regret_random": machine.true[other] / least - 1,
         "runs": runs.n_runs,
         "first_right": next((i + 1 for i, right in enumerate(rights) if right is True), np.nan),
-        "enough": standing.is_enough,
-        "kept": standing.is_enough
-        and bool(machine.is_right[chosen] or machine.true[chosen] <= least * (1 + standing.goal)),
-        "noise": standing.noise,
+        "enough": runs.is_enough,
+        "kept": runs.is_enough and bool(machine.is_right[chosen] or machine.true[chosen] <= enough),
+        "noise": runs.noise_share,
     }
 
 

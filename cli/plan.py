@@ -151,10 +151,10 @@ class Launch:
         with output.progress("Running") as progress:
 
             def say(name: str, time: float) -> None:
-                standing = made.standing
+                best = made.name_of(made.best)
                 output.message(
-                    f"run {made.n_runs}: {name} took {seconds(time)}; {standing.best} leads, "
-                    f"{percent(standing.certainty)} sure"
+                    f"run {made.n_runs}: {name} took {seconds(time)}; {best} leads, "
+                    f"{percent(made.verdict.certainty)} sure"
                 )
                 progress(made.n_runs, limit)
 

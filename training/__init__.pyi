@@ -20,7 +20,6 @@ from .measured.measured import Measured as Measured
 from .measured.runs import NothingToLearnError as NothingToLearnError
 from .measured.runs import Runs as Runs
 from .plan.next_run import Plan as Plan
-from .plan.next_run import Standing as Standing
 from .plan.next_run import plan as plan
 from .predictor.default_model import build_default_samples as build_default_samples
 from .predictor.default_model import train_default as train_default

@@ -79,7 +79,7 @@ def test_asked_again_after_each_run_it_ends_with_the_fastest(run):
             break
         with Path("runs.csv").open("a") as file:
             file.write(f"{content['next'][0]},{TIMES[content['next'][0]]!r}\n")
-    assert content["standing"]["best"] == BEST
+    assert content["verdict"]["best"] == BEST
     result = run("--noise", "0.001", "--out", "best/")
     assert f"{BEST}: " in result.stdout
     assert "sure that no other takes less by more than 1 %; more" in words(result)

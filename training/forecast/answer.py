@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from toruscast.training.predictor.fitted import FittedModel
 from toruscast.units import seconds
 from toruscast.wording import counted, shown_name
 
-from .race import SURE, Goal, Kind
+from .race import REGRET, SURE, Goal
 
 if TYPE_CHECKING:
     from toruscast.training.measured.measured import Measured
@@ -36,29 +36,38 @@ TOLD_APART = 0.01
 """Candidates less likely to be the fastest are told apart from it."""
 
 
+Kind = Literal["proved", "sure", "tied", "priced", "open"]
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """How far the answer can be trusted.
+    """How far the answer of a forecast, a search or a plan of runs can be trusted.
 
     Attributes
     ----------
-    kind : {"proved", "sure", "open"}
+    kind : {"proved", "sure", "tied", "priced", "open"}
         *proved*: the best simulated time is no longer than what every other candidate takes at
-        least. *sure*: no other takes less by more than 1 %, with the probability of ``certainty``,
-        95 % or more. *open*: neither, when the budget was spent.
+        least. *sure*: no other takes less by more than ``goal``, with the probability of
+        ``certainty``, 95 % or more. *open*: neither; the budget was spent, or more runs are worth
+        while. Of runs also *tied*: so much is sure only of a gain that noise blurs, so that the
+        rivals cannot be told apart without more runs; and *priced*: another run costs more than it
+        gains.
     certainty : float
-        Probability that no candidate takes less than the best by more than 1 %.
+        Probability that no candidate takes less than the best by more than ``goal``.
     rivals : tuple of str
         Candidates that may still be the fastest, likeliest first.
     rcc : float or None
         Share of all pairs of candidates that are expected in the right order; None of times of a
         machine alone.
+    goal : float
+        Share of the time that is not worth more simulations or runs.
     """
 
     kind: Kind
     certainty: float
     rivals: tuple[str, ...]
     rcc: float | None = None
+    goal: float = REGRET
 
     @classmethod
     def of(

@@ -24,7 +24,7 @@ from toruscast.training.evaluate.metrics import score_answer
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import BOUND, HELD_OUT, SKETCHED
-from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, p_best
 from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.validation import job_count
@@ -40,7 +40,7 @@ from .answer import (
     ranked,
 )
 from .networks import forecast_networks
-from .posterior import Kernel, Outcomes, Posterior, expected_rcc
+from .posterior import DRAWS, Kernel, Outcomes, Posterior, expected_rcc
 from .race import Budget, Goal, Race, run, run_all
 from .simulate_rest import Simulate, affordable, sketched
 
@@ -346,12 +346,12 @@ def _answer(
     seconds, low, high = interval(race, prior, coverage)
     leads = None
     if race.order:
-        p_best = race.outcomes().p_best(seconds.size)
+        chances = race.outcomes().p_best(seconds.size)
         leads = race.times == race.best_time
     elif race.is_informed:
-        p_best = Outcomes.of(race.posterior, race.seed).p_best(seconds.size)
+        chances = Outcomes.of(race.posterior, race.seed).p_best(seconds.size)
     else:
-        p_best = prior.probability_of_best(4000, 0)
+        chances = p_best(prior.draws(DRAWS, 0))
         # Of those that people read as equal, the one that loads the network least leads.
         loads = features["hop_bytes"].to_numpy(dtype=np.float64)
         shown = np.array([f"{each:.3g}" for each in seconds])
@@ -359,7 +359,7 @@ def _answer(
         leads &= loads == loads[leads].min()
     rest = "forecast" if coarsening is None else "sketched"
     how = np.where(race.is_simulated, "simulated", rest)
-    columns = {"time": seconds, "low": low, "high": high, "p_best": p_best, "how": how}
+    columns = {"time": seconds, "low": low, "high": high, "p_best": chances, "how": how}
     table = ranked(names_of(mappings), features, columns, leads)
     kind, certainty = race.verdict()
     return table, Verdict.of(table, certainty, expected_rcc(race.posterior), kind)

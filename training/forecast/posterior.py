@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from toruscast.training.predictor.fitted import wins_of
+from toruscast.training.predictor.fitted import p_best
 from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]
@@ -241,7 +241,7 @@ class Outcomes(NamedTuple):
     def p_best(self, n: int) -> Floats:
         """Probability that each of ``n`` candidates is the fastest; those that tie share it."""
         shares = np.zeros(n)
-        shares[self.which] = wins_of(self.logs) / len(self.logs)
+        shares[self.which] = p_best([self.logs])
         return shares
 
     def lost(self, candidate: int) -> Floats:

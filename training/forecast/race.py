@@ -20,7 +20,6 @@ from .posterior import DRAWS, TOGETHER, Outcomes, Posterior, expected_rcc, wrong
 Floats = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 Indices = NDArray[np.int64]
-Kind = Literal["proved", "sure", "open"]
 Goal = Literal["fastest", "order"]
 
 REGRET = 0.01
@@ -170,7 +169,7 @@ class Race:
             rank = np.lexsort((self.bounds[rivals], -chance))
         return rivals[rank[:n]]
 
-    def verdict(self) -> tuple[Kind, float]:
+    def verdict(self) -> tuple[Literal["proved", "sure", "open"], float]:
         """Return whether the best simulated is proved or sure to be fastest, and how sure."""
         if self.order and not self.rivals().size:
             return "proved", 1.0

@@ -16,7 +16,7 @@ from toruscast.routing import Routing
 from toruscast.training.forecast.answer import SHOWN_FEATURES, Cost, Forecast, Verdict, ranked
 from toruscast.training.forecast.race import REGRET
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
-from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, wins_of
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, p_best
 from toruscast.training.predictor.unlearned import prior_of
 
 from .measured import Measured, learn
@@ -196,14 +196,14 @@ def join(
         if prior.scale is not None and prior.is_bounded:
             low[which] = np.maximum(low[which], np.minimum(prior.scale.least[which], time[which]))
     leads = np.flatnonzero(time == time.min())
-    wins, regretted = np.zeros(len(names)), np.zeros(leads.size)
-    for block in _draws(prior, time, error, is_measured, seed):
-        least = block.min(axis=1)
-        wins += wins_of(block)
-        regretted += (block[:, leads] > (1 + REGRET) * least[:, None]).sum(axis=0)
-    first = int(np.argmax(wins[leads]))
-    certainty = float(1 - regretted[first] / _DRAWS)
-    return Joined(time, low, high, wins / _DRAWS, is_measured, int(leads[first]), certainty)
+    chances = p_best(_draws(prior, time, error, is_measured, seed))
+    best = int(leads[np.argmax(chances[leads])])
+    regretted = sum(
+        int((block[:, best] > (1 + REGRET) * block.min(axis=1)).sum())
+        for block in _draws(prior, time, error, is_measured, seed)
+    )
+    certainty = 1 - regretted / _DRAWS
+    return Joined(time, low, high, chances, is_measured, best, certainty)
 
 
 def _miss(prior: PriorPrediction) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
 
@@ -21,14 +20,14 @@ from toruscast.mapping.formats.times import holds_runs
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
-from toruscast.training.forecast.answer import names_of
+from toruscast.training.forecast.answer import Kind, Verdict, names_of
 from toruscast.training.forecast.forecast import process_of
 from toruscast.training.forecast.posterior import DRAWS, Outcomes
 from toruscast.training.forecast.race import REGRET, SURE
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
-from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, p_best
 from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.validation import job_count, real_number, repeated, whole_number
@@ -36,7 +35,6 @@ from toruscast.wording import counted, shown_name
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Kind = Literal["sure", "tied", "priced", "open"]
 
 COVERAGE = 0.9
 """Share of the cases in which a mapping's time lies between ``low`` and ``high``."""
@@ -52,58 +50,6 @@ _BEFORE_AGAIN = 4
 _NOTHING = 1e-4
 # Chance of being faster than the best from which on a mapping counts as its rival.
 _RIVAL = 0.05
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What the runs made so far say.
-
-    Attributes
-    ----------
-    kind : {"sure", "tied", "priced", "open"}
-        *sure*: no other mapping takes less by more than ``goal``, with a probability of 95 % or
-        more. *tied*: so much is sure only of a gain that noise blurs, so that the rivals cannot be
-        told apart without ``more_runs``. *priced*: another run costs more than it gains. *open*:
-        more runs are worth while.
-    best : str
-        The mapping that likely takes least of those that were run; of all before the first run.
-    certainty : float
-        Probability that no other takes less by more than ``goal``.
-    goal : float
-        Share of the time that is not worth further runs.
-    gain : float
-        Share of the time that more runs would gain at most, with a probability of 95 %.
-    noise : float
-        Standard deviation of a run's time as a share of it.
-    noise_from : {"user", "repetitions", "nothing"}
-        Who knows: the caller, mappings that were run more than once, or nobody yet.
-    constant : float
-        Share of the median time that likely does not depend on the mapping.
-    rivals : tuple of str
-        Mappings that may be faster than the best, likeliest first.
-    more_runs : int
-        Runs after which the best and its rivals would be told apart as far as the user's ``goal``,
-        or 1 %.
-    next_gain : float
-        Seconds by which the next run is expected to shorten the time of the mapping that is chosen.
-    """
-
-    kind: Kind
-    best: str
-    certainty: float
-    goal: float
-    gain: float
-    noise: float
-    noise_from: Literal["user", "repetitions", "nothing"]
-    constant: float
-    rivals: tuple[str, ...]
-    more_runs: int
-    next_gain: float
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether further runs are not worth their cost."""
-        return self.kind != "open"
 
 
 class Plan:
@@ -130,10 +76,9 @@ class Plan:
     """
 
     def __repr__(self) -> str:
-        standing = self.standing
         return (
             f"Plan({counted(self.n_runs, 'run')}, {counted(len(self.names), 'mapping')}: "
-            f"{shown_name(standing.best)} leads, {standing.kind})"
+            f"{shown_name(self.names[self._best])} leads, {self.verdict.kind})"
         )
 
     def _repr_html_(self) -> str:
@@ -174,13 +119,13 @@ class Plan:
 
     @property
     def best(self) -> TaskMapping:
-        """The mapping of `Standing.best`."""
-        return self.mappings[self._place[self.standing.best]]
+        """The mapping that likely takes least of those that were run; of all before any run."""
+        return self.mappings[self._best]
 
     @property
     def is_enough(self) -> bool:
         """Whether further runs are not worth their cost."""
-        return self.standing.is_enough
+        return self.verdict.kind != "open"
 
     def forecast_times(self) -> Floats:
         """Return what the network alone takes, as the model forecasts it before any run.
@@ -230,8 +175,9 @@ class Plan:
         old = [] if self.runs is None else _pairs(self.runs)
         self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
-        for concluded in ("standing", "table", "disturbed", "_posterior", "_drawn"):
-            self.__dict__.pop(concluded, None)
+        for name, value in vars(Plan).items():
+            if isinstance(value, lazy):
+                self.__dict__.pop(name, None)
 
     def ask(self, n: int = 1) -> list[TaskMapping]:
         """Return the ``n`` mappings to run next, together; each stands there once.
@@ -245,65 +191,91 @@ class Plan:
             order = np.argsort(self._prediction.times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         mean, covariance = self._posterior.joint(self._likely)
-        noise, goal = self._posterior.noise_share(), self._goal
-        chosen = self._likely[best_batch(mean, covariance, noise**2, n, goal)]
-        if self._noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
+        chosen = self._likely[best_batch(mean, covariance, self.noise_share**2, n, self._goal)]
+        if self.noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
             # A second run of the one that leads tells the noise, and whether it was lucky.
-            again = self._place[self.standing.best]
-            chosen = np.array([again, *chosen[chosen != again]])[:n]
+            chosen = np.array([self._best, *chosen[chosen != self._best]])[:n]
         return [self.mappings[i] for i in chosen]
 
     @lazy
-    def standing(self) -> Standing:
-        """What the runs made so far say."""
-        posterior, likely = self._posterior, self._likely
-        mean = posterior.marginal()[0][likely]
-        ran = np.isin(likely, self._which) | (self.runs is None)
-        best = int(np.where(ran, mean, np.inf).argmin())
-        logs, lost = self._drawn.logs, self._drawn.lost(int(likely[best]))
-        noise = posterior.noise_share()
-        goal = self._goal
-        rest = self._chance_of_rest(float(mean[best]))
+    def verdict(self) -> Verdict:
+        """How far the runs made so far decide which mapping is the fastest."""
+        lost, blur, goal = self._lost, _BLURRED * self.noise_share, self._goal
+        rest = self._chance_of_rest()
         certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "open"
-        faster = (logs < logs[:, [best]]).mean(axis=0)
-        order = np.argsort(-faster, kind="stable")
-        rivals = [i for i in order if faster[i] >= _RIVAL]
-        more_runs = self._more_runs(likely[[best, *rivals]], goal)
-        next_gain = float(
-            np.exp(mean[best]) * knowledge_gradient(*posterior.joint(likely), noise**2).max()
-        )
-        blur = _BLURRED * noise
-        if kind == "open" and self.goal is None and self._noise_from != "nothing" and blur > goal:
+        rivals = self._rivals()
+        if kind == "open" and self.goal is None and self.noise_from != "nothing" and blur > goal:
             blurred = max(0.0, float((lost <= np.log1p(blur)).mean()) - rest)
             if blurred >= SURE:
                 kind, goal, certainty = "tied", blur, blurred
-        if kind == "open" and self.run_cost is not None and next_gain < self.run_cost:
+        if kind == "open" and self.run_cost is not None and self.next_gain < self.run_cost:
             kind = "priced"
         if self.runs is None and len(self.mappings) > 1:
             kind = "open"
-        if kind == "tied" and not rivals:
+        if kind == "tied" and not rivals.size:
             # Noise blurs the likeliest other, however small its chance.
-            rivals = [i for i in order if i != best][:1]
-        return Standing(
-            kind=kind,
-            best=self.names[likely[best]],
-            certainty=certainty,
-            goal=goal,
-            gain=float(-np.expm1(-np.quantile(lost, SURE))),
-            noise=noise,
-            noise_from=self._noise_from,
-            constant=posterior.constant_share(),
-            rivals=tuple(self.names[likely[i]] for i in rivals),
-            more_runs=more_runs,
-            next_gain=next_gain,
-        )
+            rivals = self._rivals(0.0)[:1]
+        return Verdict(kind, certainty, tuple(self.names[i] for i in rivals), goal=goal)
 
-    def _more_runs(self, which: Indices, goal: float) -> int:
-        """Return how many more runs of these mappings tell differences of ``goal`` with 95 %."""
-        each = 2 * (scipy.special.ndtri(SURE) * self._posterior.noise_share() / np.log1p(goal)) ** 2
-        made = np.bincount(self._which, minlength=len(self.names))[which]
+    @property
+    def gain(self) -> float:
+        """Share of the time that more runs would gain at most, with a probability of 95 %."""
+        return float(-np.expm1(-np.quantile(self._lost, SURE)))
+
+    @lazy
+    def next_gain(self) -> float:
+        """Seconds by which the next run is expected to shorten the time of the chosen mapping."""
+        mean, covariance = self._posterior.joint(self._likely)
+        gains = knowledge_gradient(mean, covariance, self.noise_share**2)
+        return float(np.exp(self._mean[self._best]) * gains.max())
+
+    @property
+    def more_runs(self) -> int:
+        """Runs after which the best and its rivals are told apart as far as ``goal``, or 1 %."""
+        each = 2 * (scipy.special.ndtri(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
+        made = np.bincount(self._which, minlength=len(self.names))[[self._best, *self._rivals()]]
         return int(np.maximum(np.ceil(each) - made, 0).sum())
+
+    @property
+    def noise_share(self) -> float:
+        """Standard deviation of a run's time as a share of it, as given or as likely."""
+        return self._posterior.noise_share()
+
+    @property
+    def noise_from(self) -> Literal["user", "repetitions", "nothing"]:
+        """Source of the noise: the caller, mappings that ran more than once, or a guess."""
+        if self.noise is not None:
+            return "user"
+        repeated = self.runs is not None and bool((self.runs.counts > 1).any())
+        return "repetitions" if repeated else "nothing"
+
+    @property
+    def constant_share(self) -> float:
+        """Share of the median time that likely does not depend on the mapping."""
+        return self._posterior.constant_share()
+
+    @lazy
+    def _mean(self) -> Floats:
+        return self._posterior.marginal()[0]
+
+    @lazy
+    def _best(self) -> int:
+        """The mapping that likely takes least of those that were run; of all before any run."""
+        ran = np.isin(self._likely, self._which) | (self.runs is None)
+        return int(self._likely[np.where(ran, self._mean[self._likely], np.inf).argmin()])
+
+    @lazy
+    def _lost(self) -> Floats:
+        return self._drawn.lost(self._best)
+
+    def _rivals(self, chance: float = _RIVAL) -> Indices:
+        """Return which mappings are as likely as this to be faster than the best."""
+        logs, which = self._drawn.logs, self._likely
+        faster = (logs < logs[:, which == self._best]).mean(axis=0)
+        order = np.argsort(-faster, kind="stable")
+        kept: Indices = which[order[(faster[order] >= chance) & (which[order] != self._best)]]
+        return kept
 
     @lazy
     def table(self) -> pd.DataFrame:
@@ -318,10 +290,10 @@ class Plan:
             mean, scale = self._posterior.marginal()
             reach = scipy.special.ndtri((1 + COVERAGE) / 2)
             time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
-            p_best = self._drawn.p_best(mean.size)
+            chances = self._drawn.p_best(mean.size)
         else:
             time, (low, high) = self._prediction.times(), self._prediction.interval(COVERAGE).T
-            p_best = self._prediction.probability_of_best(DRAWS, self.seed)
+            chances = p_best(self._prediction.draws(DRAWS, self.seed))
         counts = np.bincount(self._which, minlength=time.size)
         seconds = np.empty(0) if self.runs is None else self.runs.seconds
         sums = np.bincount(self._which, seconds, minlength=time.size)
@@ -331,14 +303,13 @@ class Plan:
                 "time": time,
                 "low": low,
                 "high": high,
-                "p_best": p_best,
+                "p_best": chances,
                 "runs": counts,
                 "measured": np.where(counts > 0, sums / np.maximum(counts, 1), np.nan),
                 "how": np.where(counts > 0, "measured", "forecast"),
             }
         )
-        is_best = table["mapping"] == self.standing.best
-        order = np.lexsort((table["time"], ~is_best))
+        order = np.lexsort((table["time"], np.arange(time.size) != self._best))
         return table.iloc[order].reset_index(drop=True)
 
     @lazy
@@ -376,24 +347,18 @@ class Plan:
         """Candidates that may be the fastest."""
         return self._drawn.which
 
-    def _chance_of_rest(self, log: float) -> float:
-        """Chance, at most, that one of the less likely candidates takes less than this."""
+    def _chance_of_rest(self) -> float:
+        """Chance, at most, that one of the less likely candidates takes less than the best."""
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
         mean, scale = self._posterior.marginal()
-        chance = scipy.special.ndtr((log - mean) / np.maximum(scale, 1e-12))
+        score = (mean[self._best] - mean) / np.maximum(scale, 1e-12)
+        chance = scipy.special.ndtr(score)
         return float(np.delete(chance, self._likely).sum())
 
     @property
     def _goal(self) -> float:
         return REGRET if self.goal is None else self.goal
-
-    @property
-    def _noise_from(self) -> Literal["user", "repetitions", "nothing"]:
-        if self.noise is not None:
-            return "user"
-        repeated = self.runs is not None and bool((self.runs.counts > 1).any())
-        return "repetitions" if repeated else "nothing"
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
@@ -523,7 +488,7 @@ def plan(
     Returns
     -------
     Plan
-        `Plan.ask` names the next mappings, `Plan.observe` takes in a time, `Plan.standing` says
+        `Plan.ask` names the next mappings, `Plan.observe` takes in a time, `Plan.verdict` says
         how far the runs decide.
 
     Raises
@@ -549,7 +514,7 @@ def plan(
     >>> while not runs.is_enough and runs.n_runs < 20:
     ...     for mapping in runs.ask():
     ...         runs.observe(mapping, machine(mapping))
-    >>> runs.best.name, runs.standing.kind, runs.n_runs < 10
+    >>> runs.best.name, runs.verdict.kind, runs.n_runs < 10
     ('identity', 'sure', True)
     """
     several = as_mappings(mappings)

@@ -5,7 +5,7 @@ Nothing here needs scikit-learn, so that a forecast starts without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,16 +27,23 @@ Floats = NDArray[np.float64]
 _BLOCK = 2_000_000
 
 
-def wins_of(times: Floats) -> Floats:
-    """Return in how many rows of ``(n_draws, n)`` each column is least; those that tie share one.
+def p_best(draws: Iterable[Floats]) -> Floats:
+    """Return the probability that each candidate is the fastest; those that tie share the win.
+
+    The draws of possible times, or of their logarithms, come in blocks ``(n_draws, n)``.
 
     Examples
     --------
-    >>> wins_of(np.array([[1.0, 2.0, 1.0], [3.0, 2.0, 4.0]])).tolist()
-    [0.5, 1.0, 0.5]
+    >>> p_best([np.array([[1.0, 2.0, 1.0], [3.0, 2.0, 4.0]])]).tolist()
+    [0.25, 0.5, 0.25]
     """
-    is_least = times == times.min(axis=1, keepdims=True)
-    return np.asarray((is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0))
+    wins: Floats | float = 0.0
+    n_draws = 0
+    for times in draws:
+        is_least = times == times.min(axis=1, keepdims=True)
+        wins = wins + (is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0)
+        n_draws += len(times)
+    return np.asarray(wins / n_draws)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +109,6 @@ class PriorPrediction:
         block = max(1, _BLOCK // self.centre.size)
         for residuals in self.calibrated.draws(rng, n_draws, self.centre.size, block):
             yield self.times(self.centre + residuals * self.width)
-
-    def probability_of_best(self, n_draws: int, seed: int) -> Floats:
-        """Return the probability that each mapping is the fastest; those that tie share the win."""
-        wins = (wins_of(block) for block in self.draws(n_draws, seed))
-        return np.asarray(sum(wins, np.zeros(self.centre.size)) / n_draws)
 
     @property
     def calibrated(self) -> ResidualCalibration:
@@ -225,7 +227,7 @@ class FittedModel:
         InputError
             If a value is not finite or a column missing.
         """
-        return self.prior_prediction(X).probability_of_best(n_draws, seed)
+        return p_best(self.prior_prediction(X).draws(n_draws, seed))
 
     def prior_prediction(self, X: pd.DataFrame | ArrayLike) -> PriorPrediction:
         """Return all that the model says of mappings, from one pass through the trees.
