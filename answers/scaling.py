@@ -175,12 +175,12 @@ class ModelSlice:
 
     def predict(self, places: Array) -> Array:
         """Prediction at places of the free parameters; shape (m,)."""
-        value: Array = self._models.predict(self._whole(places))[self._path]
+        value: Array = self._models.predict(self._with_held(places))[self._path]
         return value
 
     def evaluate(self, places: Array) -> Array:
         """Value of the formula at places of the free parameters; shape (m,)."""
-        value: Array = self._models.evaluate(self._whole(places))[self._path]
+        value: Array = self._models.evaluate(self._with_held(places))[self._path]
         return value
 
     @property
@@ -197,11 +197,11 @@ class ModelSlice:
     def interval(self, places: Array, level: float) -> tuple[Array, Array]:
         """Prediction interval by bootstrap; two arrays of shape (m,)."""
         low, high = interval(
-            self._models, self._whole(places), self._options, level, paths=[self._path]
+            self._models, self._with_held(places), self._options, level, paths=[self._path]
         )
         return low[0], high[0]
 
-    def _whole(self, places: Array) -> Array:
+    def _with_held(self, places: Array) -> Array:
         result = np.empty((len(places), len(self._models.measurements.parameters)))
         result[:, self._free] = places
         for q, value in self._held.items():

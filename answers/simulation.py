@@ -24,7 +24,7 @@ from .blocks import Answer, Chart, Headline, Section, Sentence, TableBlock
 from .links import Candidate
 from .traffic import View, bound_line, node_label, setting_of
 
-BUSIEST, _FEW = 5, 3
+BUSIEST, _FIRST, _FEW = 5, 5, 3
 # Points of the timeline.
 _MOMENTS = 120
 
@@ -191,10 +191,11 @@ class _Simulated:
                     "messages": row["messages"],
                     "bytes": nbytes(row["nbytes"]),
                 }
-                for row in phases.head(BUSIEST).reset_index().to_dict("records")
+                for row in phases.head(_FIRST).reset_index().to_dict("records")
             ]
         )
-        return [Section(f"The {'first of ' if n > BUSIEST else ''}{n} {kind}s", [table])]
+        title = f"The first {_FIRST} of {n} {kind}s" if n > _FIRST else f"The {n} {kind}s"
+        return [Section(title, [table])]
 
     def _busiest(self) -> TableBlock:
         return TableBlock(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 import toruscast.jax
-from toruscast.mapping.mesh import MeshAxes, MeshTraffic, along
+from toruscast.mapping.mesh import MeshAxes, MeshTraffic, groups_along
 from toruscast.mapping.mesh.devices import usual_devices
 from toruscast.training.mesh import rounds
 from toruscast.training.mesh.closed_form import score
@@ -49,7 +49,7 @@ def times(
     """Return the seconds of a step by packets and by flows; nan where it has too many messages."""
     found = {"packets": 0.0, "flows": 0.0}
     for traffic in sends:
-        lines = along(nodes, axes, traffic.axes)
+        lines = groups_along(nodes, axes, traffic.axes)
         if lines.shape[1] == 1:
             continue
         plan = score(traffic, lines, torus)

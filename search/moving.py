@@ -126,7 +126,7 @@ class MovingLoads:
         return float(self.units_of_hops * self.unit)
 
     @property
-    def loads(self) -> NDArray[np.float64]:
+    def bytes_by_resource(self) -> NDArray[np.float64]:
         """Bytes over every resource in each phase, ``(n_phases, n_resources)``.
 
         Links as in `Torus`, then injection FIFOs ``node * fifos + fifo``, then receivers.
@@ -137,7 +137,7 @@ class MovingLoads:
     @property
     def link_loads(self) -> NDArray[np.float64]:
         """Bytes over every link in all phases, ``(n_links,)``."""
-        return np.asarray(self.loads[:, : self.torus.n_links].sum(axis=0))
+        return np.asarray(self.bytes_by_resource[:, : self.torus.n_links].sum(axis=0))
 
 
 def usable(workload: Workload, torus: Torus, routing: Routing) -> tuple[Uses, int]:

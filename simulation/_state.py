@@ -19,7 +19,7 @@ ADAPTIVE_CHANNEL = 2
 # A tick has 2**PARTS parts, in which links, FIFOs and reception ports count the time of packets. A
 # short packet takes no whole number of ticks, and the rounding of many would add up.
 PARTS = 10
-# A place is (link * virtual channels + virtual channel) << 2 | channel.
+# A place is a buffer's number: (link * virtual channels + virtual channel) << 2 | channel.
 CHANNEL_BITS = 2
 # Kinds of lanes at a link. With the bubble rule, packets in the first kind stay on their ring and
 # those in the second enter it. With datelines they wait for the first and the second channel.

@@ -55,7 +55,7 @@ def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces,
             if all(size == 1 for size in left):
                 yield tuple(tuple(pieces) for pieces in taken)
             return
-        for parts in _parts(shape[dimension], left):
+        for parts in _factorisations(shape[dimension], left):
             stride, rest = 1, list(left)
             for axis, size in parts:
                 taken[axis].append(DimensionPart(dimension, stride, size))
@@ -69,8 +69,8 @@ def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces,
 
 
 @lru_cache(10_000)
-def _parts(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
-    """Ordered cuts of a dimension among axes, inner first: (axis, size), each axis once."""
+def _factorisations(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
+    """Cuts of a dimension among axes, the fewest first: (axis, size), each axis once at most."""
     if size == 1:
         return [()]
     found: list[tuple[tuple[int, int], ...]] = []
@@ -78,7 +78,7 @@ def _parts(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]
         for part in divisors(math.gcd(size, most)):
             if part > 1:
                 others = tuple(1 if a == axis else n for a, n in enumerate(left))
-                found += [((axis, part), *rest) for rest in _parts(size // part, others)]
+                found += [((axis, part), *rest) for rest in _factorisations(size // part, others)]
     return sorted(found, key=len)
 
 

@@ -218,10 +218,12 @@ class MeshTraffic:
             return self.groups
         if self.pairs is not None:
             return self.pairs
-        return along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
+        return groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
 
 
-def along(mesh: NDArray[np.int64], axes: MeshAxes, names: tuple[str, ...]) -> NDArray[np.int64]:
+def groups_along(
+    mesh: NDArray[np.int64], axes: MeshAxes, names: tuple[str, ...]
+) -> NDArray[np.int64]:
     """Return the entries of a mesh by groups along some axes, the last one fastest."""
     last = [axes.number(name) for name in names]
     others = [d for d in range(len(axes.sizes)) if d not in last]
@@ -306,7 +308,7 @@ def _sent(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
     wanted = _key(one.groups)
     for n in range(1, len(axes.names) + 1):
         for names in combinations(axes.names, n):
-            groups = along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, names)
+            groups = groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, names)
             if groups.shape == one.groups.shape and _key(groups) == wanted:
                 name = f"{one.name} ({'+'.join(names)})"
                 return MeshTraffic(one.kind, one.nbytes, names, times=one.times, name=name)
@@ -317,7 +319,7 @@ def _sent(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 def _permute(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
     wanted = _pairs(one.groups)
     for name in axes.names:
-        lines = along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, (name,))
+        lines = groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, (name,))
         onward = np.column_stack([lines[:, :-1].ravel(), lines[:, 1:].ravel()])
         closing = np.column_stack([lines[:, -1], lines[:, 0]])
         label = f"{one.name} ({name})"

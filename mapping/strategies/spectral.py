@@ -22,9 +22,9 @@ _MOST_WAYS = 24
 
 @register("spectral", lambda _: [])
 def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
-    """Lay the tasks out by the slowest vibrations of their graph, and cut the layout into nodes.
+    """Lay the tasks out by the slowest eigenvectors of their graph, and cut the layout into nodes.
 
-    The vibrations of a grid or torus of tasks are waves along its dimensions, mixed where several
+    The eigenvectors of a grid or torus of tasks are waves along its dimensions, mixed where several
     are equally slow. Independent component analysis takes the mixture apart; a cosine and its sine
     give the angle round a ring, a wave alone the place on a line. One or more dimensions of the
     torus go along each of the layout, folded so that neighbours are a hop apart, in the way with
@@ -100,15 +100,15 @@ def _folded(sizes: Sequence[int]) -> NDArray[np.int64]:
 
 # Graphs up to this size are decomposed whole, which is surer than iterating.
 _DENSE = 1500
-# Degree of the polynomials that leave slow vibrations only, their most, and the accepted error.
+# Degree of the polynomials that leave slow eigenvectors only, their most, and the accepted error.
 _DEGREE, _ROUNDS, _SETTLED = 24, 12, 0.01
 # Squares of a cosine and its sine add up to a constant: noise leaves less of their correlation.
 _PAIRED = -0.6
 # Of the most that a task sends to one other.
 _MUCH = 0.1
-# Vibrations that are looked at; how much faster the next group is than one of equally slow ones.
+# Eigenvectors that are looked at; how much faster the next group is than one of equally slow ones.
 _WAVES, _FASTER = 16, 1.1
-# Share of a vibration that other coordinates do not explain, harmonics that they do, and functions.
+# Share of an eigenvector that the found coordinates leave unexplained, harmonics and functions.
 _NEW, _HARMONICS, _MOST_KNOWN = 0.7, 2, 200
 # Tasks that are enough to take a mixture apart.
 _ENOUGH = 2000
@@ -137,7 +137,7 @@ def layouts(
 ) -> Iterator[list[Coordinate]]:
     """Yield what may be the coordinates of the tasks.
 
-    How many vibrations belong to the grid nobody knows: rings have two each, lines one. A long
+    How many eigenvectors belong to the grid nobody knows: rings have two each, lines one. A long
     dimension has overtones that are as slow as the waves of a short one: what functions of the
     coordinates found so far do not explain gives further ones.
     """
@@ -147,17 +147,19 @@ def layouts(
     for even in (True, False):
         if placement.is_late():
             return
-        pace, slow = _slowest(placement, max(most, min(_WAVES, placement.n_tasks - 2)), even)
+        eigenvalues, slow = _slowest(placement, max(most, min(_WAVES, placement.n_tasks - 2)), even)
         found: list[Coordinate] = []
-        while len(found) < n_dimensions and (more := _unexplained(found, slow, rng, pace)):
+        while len(found) < n_dimensions and (
+            more := _next_coordinates(found, slow, rng, eigenvalues)
+        ):
             found = [*found, *more]
             yield found
         for n in range(min(n_dimensions, most), most + 1):
-            yield _coordinates(_independent(slow[:, :n], rng), slow, pace)
+            yield _coordinates(_independent(slow[:, :n], rng), slow, eigenvalues)
 
 
 def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Slowest vibrations but the constant: their squared frequencies, and ``(n_tasks, n)``.
+    """Smallest eigenvalues of the Laplacian but 0, and their eigenvectors, ``(n_tasks, n)``.
 
     Of unit variance. With springs all alike (``even``) between tasks that exchange much, or as
     strong as the traffic.
@@ -214,7 +216,7 @@ def _filtered(
 def _independent(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Turn columns so that they are as independent as can be: symmetric FastICA, by kurtosis."""
     n = mixed.shape[1]
-    # Whiten first; vibrations that hardly differ from others are left out.
+    # Whiten first; eigenvectors that hardly differ from others are left out.
     values, vectors = np.linalg.eigh(np.cov(mixed.T).reshape(n, n))
     kept = values > 1e-9
     white = mixed @ (vectors[:, kept] / np.sqrt(values[kept]))
@@ -234,14 +236,16 @@ def _independent(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     return np.asarray(white @ turn.T)
 
 
-def _coordinates(waves: NDArray[Any], slow: NDArray[Any], pace: NDArray[Any]) -> list[Coordinate]:
+def _coordinates(
+    waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
+) -> list[Coordinate]:
     """Angles of waves that are a cosine and its sine, places of the others."""
     likeness = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
     np.fill_diagonal(likeness, 0)
     alone = set(range(waves.shape[1]))
-    # Squared frequency of a mixture of vibrations; a line is half as long as a ring of its wave.
+    # Eigenvalue of a mixture of eigenvectors; a line is half as long as a ring of its wave.
     share = (waves.T @ slow / len(slow)) ** 2
-    lengths = 1 / np.sqrt(np.maximum(share @ pace / share.sum(axis=1), 1e-30))
+    lengths = 1 / np.sqrt(np.maximum(share @ eigenvalues / share.sum(axis=1), 1e-30))
     found = []
     for i, j in zip(
         *np.unravel_index(np.argsort(likeness, axis=None), likeness.shape), strict=True
@@ -260,10 +264,10 @@ def _coordinates(waves: NDArray[Any], slow: NDArray[Any], pace: NDArray[Any]) ->
     return found + [Coordinate(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(alone)]
 
 
-def _unexplained(
-    found: list[Coordinate], slow: NDArray[Any], rng: np.random.Generator, pace: NDArray[Any]
+def _next_coordinates(
+    found: list[Coordinate], slow: NDArray[Any], rng: np.random.Generator, eigenvalues: NDArray[Any]
 ) -> list[Coordinate]:
-    """Return further coordinates: of the slowest vibrations that others do not explain."""
+    """Return the next coordinates, from the slowest eigenvectors less what those found explain."""
     known = np.ones((len(slow), 1))
     for each in found:
         angle = each.value if each.is_ring else np.pi * _share_of(each.value)
@@ -274,12 +278,12 @@ def _unexplained(
             return []
     basis, _ = np.linalg.qr(known)
     rest = slow - basis @ (basis.T @ slow)
-    # Vibrations that are equally slow belong together: the group ends where a faster one follows.
-    for n in np.flatnonzero(pace[1:] > _FASTER * pace[:-1]) + 1:
+    # Eigenvectors that are equally slow belong together: the group ends where a faster one follows.
+    for n in np.flatnonzero(eigenvalues[1:] > _FASTER * eigenvalues[:-1]) + 1:
         left, sizes, _ = np.linalg.svd(rest[:, :n], full_matrices=False)
         new = left[:, sizes > _NEW * np.sqrt(len(slow))] * np.sqrt(len(slow))
         if new.size:
-            return _coordinates(_independent(new, rng), slow, pace)
+            return _coordinates(_independent(new, rng), slow, eigenvalues)
     return []
 
 

@@ -22,7 +22,7 @@ from .._state import (
 from .buffer import channel_of, room
 from .claim import claims, words
 from .network import arbitration, inputs, is_adaptive, is_usual, lane_of, second_channel
-from .random import drawn
+from .random import random_bits
 
 
 @bare_kernel
@@ -65,10 +65,10 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
         return SECOND
     if hops > np.int64(rest.to_middle):
         return FIRST
-    of_link = drawn(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
+    of_link = random_bits(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
     # The time of its tail does not change while the packet waits.
     tail = np.uint64(np.uint32(packet.tail))
-    return SECOND if drawn(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
+    return SECOND if random_bits(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
 
 
 @bare_kernel

@@ -26,13 +26,13 @@ def size_of(state: State, wire: float) -> int:
 
 @bare_kernel
 def channel_of(place: int) -> int:
-    """Return the channel of a place."""
+    """Return the channel that a buffer's number ends in, see `CHANNEL_BITS`."""
     return place & ((1 << CHANNEL_BITS) - 1)
 
 
 @bare_kernel
 def link_of(state: State, place: int) -> int:
-    """Return the link of a place."""
+    """Return the link before a buffer, from its number, see `CHANNEL_BITS`."""
     behind = place >> CHANNEL_BITS
     return behind // state.rules.virtual if has_queues(state) else behind
 

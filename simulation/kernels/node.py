@@ -9,7 +9,7 @@ from toruscast._jit import bare_kernel
 from .._state import HANDED_OVER, INJECTED, NONE, PARTS, SLOTS, TAKEN_IN, State
 from .event import schedule
 from .network import first_fifo
-from .random import drawn
+from .random import random_bits
 from .task_event import put
 from .tick import free_tick, nearest_tick
 from .trace import note
@@ -211,7 +211,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
     message = state.packets.message[m]
     coin = np.uint64(message.to_send ^ message.coin)
     if state.rules.draws_ties:
-        coin = drawn(np.uint64(state.rules.seed), np.uint64(m), coin)
+        coin = random_bits(np.uint64(state.rules.seed), np.uint64(m), coin)
     route = message.route
     for i in range(state.fields.width.size):
         if (message.ties >> i) & 1:

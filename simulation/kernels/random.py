@@ -8,7 +8,7 @@ from toruscast._jit import bare_kernel
 
 
 @bare_kernel
-def drawn(seed: int, high: int, low: int) -> np.uint64:
+def random_bits(seed: int, high: int, low: int) -> np.uint64:
     """Return 64 random bits from a 64-bit seed and two numbers below 2**32, all unsigned.
 
     A counter is mixed as in SplitMix64 (Steele et al., OOPSLA'14).

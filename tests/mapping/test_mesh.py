@@ -14,8 +14,8 @@ from toruscast.mapping.mesh import (
     AxisLayout,
     MeshAxes,
     MeshTraffic,
-    along,
     cut_curves,
+    groups_along,
     lines_along,
     mesh_of,
     parse_axes,
@@ -71,7 +71,7 @@ def test_layouts_are_permutations_and_their_lines_are_those_of_the_mesh(torus, s
         assert sorted(mesh.ravel()) == list(range(torus.n_nodes))
         for number, name in enumerate(axes.names):
             ours = lines_along(torus, [laid[number]])
-            assert {*map(tuple, ours)} == {*map(tuple, along(mesh, axes, (name,)))}
+            assert {*map(tuple, ours)} == {*map(tuple, groups_along(mesh, axes, (name,)))}
 
 
 @given(SIZES)

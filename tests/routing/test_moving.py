@@ -62,7 +62,7 @@ def test_fifos_and_receivers_are_those_of_the_routing(case):
         place[remote], comm.nbytes[remote], minlength=torus.n_nodes * network.fifos
     )
     received = np.bincount(now.node[comm.dst][remote], comm.nbytes[remote], torus.n_nodes)
-    assert loads.loads[0, torus.n_links :].tolist() == [*injected, *received]
+    assert loads.bytes_by_resource[0, torus.n_links :].tolist() == [*injected, *received]
 
 
 @given(walks(amounts=WHOLE))
@@ -93,9 +93,9 @@ def test_phases_are_counted_apart_and_rounds_together():
     there, back = CommGraph(2, [0], [1], [100]), CommGraph(2, [0], [1], [30])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
     apart = MovingLoads(Workload([there, back]), torus, mapping)
-    assert apart.loads[:, 0].tolist() == [100, 30]
+    assert apart.bytes_by_resource[:, 0].tolist() == [100, 30]
     rounds = MovingLoads(Workload([there, back], dependent=True), torus, mapping)
-    assert rounds.loads[:, 0].tolist() == [130]
+    assert rounds.bytes_by_resource[:, 0].tolist() == [130]
     assert apart.link_loads.tolist() == rounds.link_loads.tolist()
 
 

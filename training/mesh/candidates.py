@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
-from toruscast.mapping.mesh import AxisLayout, MeshAxes, MeshTraffic, along, cut_curves, lines_along
+from toruscast.mapping.mesh import (
+    AxisLayout,
+    MeshAxes,
+    MeshTraffic,
+    cut_curves,
+    groups_along,
+    lines_along,
+)
 from toruscast.mapping.mesh.devices import Devices
 from toruscast.mapping.mesh.layouts import (
     Pieces,
@@ -83,7 +90,7 @@ class Scored:
     def lines(self, traffic: MeshTraffic, mesh: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the nodes of each group."""
         if traffic.axes:
-            return along(mesh, self.axes, traffic.axes)
+            return groups_along(mesh, self.axes, traffic.axes)
         return mesh.ravel()[traffic.group_table(self.axes)]
 
     def of_pieces(self, cut: Sequence[Pieces]) -> LaidMesh:

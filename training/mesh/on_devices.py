@@ -252,7 +252,7 @@ def _slice(
     if isinstance(torus, str) and re.search(r"[\s:]", torus.strip()):
         torus = parse_torus(torus)
     if not isinstance(torus, Torus):
-        torus = _torus_of(torus or _machine(devices[own[0]]), every)
+        torus = _torus_of(torus or _machine_name(devices[own[0]]), every)
         low = np.min(every, axis=0)
         rows = (np.array(rows) - low).tolist()
     if not counts_devices(torus):
@@ -272,7 +272,7 @@ def _slice(
     return Slice(torus, Devices(np.array(own, dtype=np.int64), nodes), hosts)
 
 
-def _machine(device: Any) -> str:
+def _machine_name(device: Any) -> str:
     kind = str(_of(device, "device_kind", "") or _of(device, "kind", ""))
     if kind not in KINDS:
         expected = f"{' or '.join(KINDS)}; or torus=, such as torus='tpu_v4'"

@@ -74,7 +74,7 @@ def torus_at(source: Source, line: int | None, sizes: Sequence[int], **options: 
         return torus if hop_latency is None else torus.with_network(hop_latency=hop_latency)
 
 
-def check_writable(torus: Torus, tool: str, expected: str, good: bool = True) -> None:
+def check_supported(torus: Torus, tool: str, expected: str, good: bool = True) -> None:
     """Raise `InputError` if a torus is twisted or not as a tool's tori are."""
     if torus.twist or not good:
         raise InputError(f"{tool} has no such torus", found=str(torus), expected=expected)

@@ -16,7 +16,7 @@ from ...ties import TieRule
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import NUMBER, Source, Text, label, warn_of, whole, write_text
-from .build import bytes_a_second, check_writable, seconds, torus_at, whole_words, with_unit
+from .build import bytes_a_second, check_supported, seconds, torus_at, whole_words, with_unit
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
@@ -92,7 +92,7 @@ def write_simgrid(torus: Torus, path: Path) -> None:
     """Write a platform with one cluster; all dimensions wrap and are as fast."""
     good = all(torus.wrap) and len({*torus.bandwidth}) == 1
     expected = "all dimensions wrap and have one bandwidth, and there is no twist"
-    check_writable(torus, "SimGrid", expected, good)
+    check_supported(torus, "SimGrid", expected, good)
     name = re.sub(r"[^\w-]", "_", torus.name) or "torus"
     sizes = ",".join(map(str, torus.shape))
     if not math.isfinite(torus.bandwidth[0]):
@@ -194,7 +194,7 @@ def _astra_numbers(
 
 def write_astra(torus: Torus, path: Path) -> None:
     """Write rings and lines."""
-    check_writable(torus, "ASTRA-sim", "no twist")
+    check_supported(torus, "ASTRA-sim", "no twist")
     columns = {
         "topology": ["Ring" if wrap else "Line" for wrap in torus.wrap],
         "npus_count": [str(size) for size in torus.shape],
@@ -310,7 +310,7 @@ def read_scotch(source: Source) -> Torus:
 def write_scotch(torus: Torus, path: Path) -> None:
     """Write the sizes; all dimensions must wrap, or none."""
     wraps = {wrap for wrap, size in zip(torus.wrap, torus.shape, strict=True) if size > 1}
-    check_writable(torus, "Scotch", "all dimensions wrap, or none", len(wraps) < 2)
+    check_supported(torus, "Scotch", "all dimensions wrap, or none", len(wraps) < 2)
     kind = "mesh" if wraps == {False} else "torus"
     sizes = " ".join(map(str, torus.shape))
     counted = f"{torus.ndim}D" if torus.ndim in (2, 3) else f"XD {torus.ndim}"

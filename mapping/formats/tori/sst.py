@@ -17,7 +17,7 @@ from toruscast.validation import read_sizes
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import Source, Text, warn_of, write_text
-from .build import bytes_a_second, check_writable, seconds, torus_at, with_unit
+from .build import bytes_a_second, check_supported, seconds, torus_at, with_unit
 
 # Of links beside each other in the slowest dimension.
 _MOST_LINKS = 17
@@ -257,7 +257,7 @@ def write_torus_settings(torus: Torus, path: Path) -> None:
     """Write the lines of a configuration of merlin."""
     parts = [part for part in range(1, _MOST_LINKS) if _are_whole(torus, part)]
     expected = "all dimensions wrap, and bandwidths are whole multiples of one"
-    check_writable(torus, "SST", expected, all(torus.wrap) and bool(parts))
+    check_supported(torus, "SST", expected, all(torus.wrap) and bool(parts))
     link = min(torus.bandwidth) / parts[0]
     widths = [str(round(speed / link)) for speed in torus.bandwidth]
     write_text(

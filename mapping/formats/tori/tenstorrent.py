@@ -13,7 +13,7 @@ from ...machines import named
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import Source, Text, write_text
-from .build import check_writable, torus_at, whole_words
+from .build import check_supported, torus_at, whole_words
 
 # Bytes per second of an Ethernet channel, each way.
 CHANNEL = 12.5e9
@@ -127,7 +127,7 @@ def _of_graph(block: str) -> list[tuple[str, str]]:
 
 def write_mesh(torus: Torus, path: Path) -> None:
     """Write one mesh; its channels are as many as its bandwidth has."""
-    check_writable(torus, "Tenstorrent", "no twist")
+    check_supported(torus, "Tenstorrent", "no twist")
     dims = ", ".join(map(str, torus.shape))
     kinds = ", ".join("RING" if wrap else "LINE" for wrap in torus.wrap)
     hosts = ", ".join(["1"] * torus.ndim)
