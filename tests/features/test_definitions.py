@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_cases import cases
 
@@ -81,6 +81,7 @@ def test_every_feature_is_finite_on_random_input(case, routing):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0, 1e6).map(lambda v: round(v, 3)), max_size=30))
+@example([100.0, 95.0, 94.0])
 def test_outliers_equal_their_twins(values):
     array = np.array(values)
     if len(set(values)) != 1:
