@@ -4,11 +4,11 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from random_cases import cases, rounding
 
-from toruscast.mapping import Workload
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
 from toruscast.routing.bounds import _seconds, bounds_of
 from toruscast.routing.edges import order_of
@@ -17,9 +17,13 @@ from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
 from toruscast.typing import Routing
 
+RING = Torus((5,), network=Network(fifos=3, fifo_rule="round_robin"))
+IN_TURN = CommGraph(5, [0, 0, 0, 0], [1, 2, 3, 4], [9, 9, 9, 9], [1, 2, 3, 4])
+
 
 @settings(deadline=None)
 @given(cases(), st.sampled_from(get_args(Routing)))
+@example((IN_TURN, RING, TaskMapping(range(5), RING)), "deterministic")
 def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     comm, torus, mapping = case
     found = tally(comm, torus, mapping, routing=routing)
