@@ -1,8 +1,10 @@
 """Search for better mappings beside Scotch and Mt-KaHyPar; writes search.csv.
 
-python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--only NAME ...]
+python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--busy 2]
+    [--only NAME ...]
 
-Each case is searched for 2, 10 and 30 s, and for ``--mark`` seconds as what can be reached.
+Each case is searched for 2, 10 and 30 s, and for ``--mark`` seconds as what can be reached. With
+``--busy`` so many other processes keep the processors busy while the searches run.
 
 One run, the same graphs on the same torus, tasks renumbered at random. A row per case and method:
 its best value, the processor seconds of all its runs, and their number. Scotch runs 20 times, each
@@ -17,15 +19,20 @@ behind Scotch or equal.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+from scipy.spatial import Delaunay
 
 from toruscast import datasets
 from toruscast.answers.machine import describe_machine
@@ -100,6 +107,37 @@ def few_with_many() -> CommGraph:
     return CommGraph(1024, src, dst, nbytes)
 
 
+def unstructured() -> CommGraph:
+    """A finite-element mesh of 512 parts: neighbours in a triangulation of random points."""
+    points = np.random.default_rng(1).random((512, 3))
+    corners = Delaunay(points).simplices
+    pairs = np.concatenate([corners[:, [i, j]] for i in range(4) for j in range(4) if i != j])
+    src, dst = np.unique(pairs, axis=0).T
+    apart = np.linalg.norm(points[src] - points[dst], axis=1)
+    return CommGraph(512, src, dst, np.rint(400 / apart))
+
+
+def transposes() -> CommGraph:
+    """An FFT of 16 x 16 tasks: all-to-all within rows and, with as many bytes, within columns."""
+    place = np.arange(256).reshape(16, 16)
+    pairs = [(a, b) for line in (*place, *place.T) for a in line for b in line if a != b]
+    src, dst = np.transpose(pairs)
+    return CommGraph(256, src, dst, np.full(src.size, 4096.0))
+
+
+def with_diagonals() -> CommGraph:
+    """A 27-point stencil on 8 x 8 x 8 tasks: 64 bytes over corners, 1 KB over edges, 16 KB."""
+    place = np.arange(512).reshape(8, 8, 8)
+    columns = []
+    for step in itertools.product((-1, 0, 1), repeat=3):
+        apart = sum(map(abs, step))
+        if apart:
+            there = np.roll(place, step, (0, 1, 2))
+            nbytes = 2.0 ** (18 - 4 * apart)
+            columns.append((place.ravel(), there.ravel(), np.full(512, nbytes)))
+    return CommGraph(512, *(np.concatenate([c[k] for c in columns]) for k in range(3)))
+
+
 def cases(spd_file: Path | None) -> Iterator[tuple[str, CommGraph, Torus, str, tuple[float, ...]]]:
     """Name, graph, torus, objective and the seconds of each search of each case."""
     for name, shape in CAPTURED.items():
@@ -111,6 +149,10 @@ def cases(spd_file: Path | None) -> Iterator[tuple[str, CommGraph, Torus, str, t
     yield "sp.D hops", comm, torus, "hop_bytes", (10.0,)
     yield "sharded model", renumbered(sharded_model()), Torus((16, 16)), "time", SECONDS
     yield "few with many", few_with_many(), torus, "time", SECONDS
+    yield "unstructured", unstructured(), Torus((8, 8, 8)), "time", SECONDS
+    yield "transposes", renumbered(transposes()), Torus((4, 8, 8)), "time", SECONDS
+    yield "27 points", renumbered(with_diagonals()), Torus((4, 8, 16)), "time", SECONDS
+    yield "random pairs", patterns.random_pairs(256, 8, 4096), Torus((4, 8, 8)), "time", SECONDS
     rack = Torus(RACK)
     plane = patterns.halo_2d((128, 128), PAYLOAD, periodic=True)
     yield "halo 2-D", renumbered(plane), rack, "time", SECONDS
@@ -126,13 +168,30 @@ def value_of(comm: CommGraph, torus: Torus, mapping: TaskMapping, objective: str
     return float(FEATURES[objective].function(routed))
 
 
+@contextmanager
+def busy(number: int) -> Iterator[None]:
+    """Keep so many processors busy."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
 def processor_seconds() -> float:
     """Of this process and of those that it ran."""
     return sum(os.times()[:4])
 
 
 def rows_of(
-    name: str, comm: CommGraph, torus: Torus, objective: str, seconds: tuple[float, ...]
+    name: str,
+    comm: CommGraph,
+    torus: Torus,
+    objective: str,
+    seconds: tuple[float, ...],
+    n_busy: int,
 ) -> Iterator[dict[str, Any]]:
     """What each method finds."""
     capacity = -(-comm.n_tasks // torus.n_nodes)
@@ -170,17 +229,18 @@ def rows_of(
     made = [strategies.make(each, comm, torus, tasks_per_node=capacity) for each in names]
     yield row("best strategy", made, processor_seconds() - began)
     for most in seconds:
-        began, clock = processor_seconds(), time.monotonic()
-        best = search(
-            comm,
-            torus,
-            seconds=most,
-            objective=objective,
-            tasks_per_node=capacity,
-            n_jobs=JOBS,
-        )
-        spent, clock = processor_seconds() - began, time.monotonic() - clock
-        more = {"seconds": clock, "bound": best.bound, "from": best.mapping.name}
+        with busy(n_busy):
+            began, clock = processor_seconds(), time.monotonic()
+            best = search(
+                comm,
+                torus,
+                seconds=most,
+                objective=objective,
+                tasks_per_node=capacity,
+                n_jobs=JOBS,
+            )
+            spent, clock = processor_seconds() - began, time.monotonic() - clock
+        more = {"seconds": clock, "bound": best.bound, "from": best.mapping.name, "busy": n_busy}
         yield row(f"search in {most:g} s", [best.mapping], spent, **more)
 
 
@@ -217,6 +277,7 @@ def main() -> None:
     parser.add_argument(
         "--mark", type=float, nargs="*", default=[], help="seconds of a longer run of each case"
     )
+    parser.add_argument("--busy", type=int, default=0, help="other processes that keep it busy")
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
     words = parser.parse_args()
     words.out.mkdir(parents=True, exist_ok=True)
@@ -225,10 +286,9 @@ def main() -> None:
     search(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), turns=24)
     rows = [rate()]
     for name, comm, torus, objective, seconds in cases(words.spd):
-        case = name, comm, torus, objective, (*seconds, *words.mark)
-        if words.only and not case[0].startswith(tuple(words.only)):
+        if words.only and not name.startswith(tuple(words.only)):
             continue
-        for row in rows_of(*case):
+        for row in rows_of(name, comm, torus, objective, (*seconds, *words.mark), words.busy):
             print({key: row[key] for key in ("case", "method", "value", "processor_seconds")})
             rows.append(row)
             table = pd.DataFrame([{**row, **machine} for row in rows])

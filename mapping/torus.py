@@ -401,9 +401,11 @@ class Torus(PickledByFields):
             first, hops = self.minimal_hops
             length = np.abs(hops[first[:-1]]).sum(axis=1, dtype=np.int32)
             return np.asarray(length[self._difference(a, b)], dtype=np.int32)
-        gap = np.abs(self.coords[a] - self.coords[b])
-        around = np.where(np.array(self.wrap), np.array(self.shape, dtype=np.int32) - gap, gap)
-        return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)
+        hops = np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.int32)
+        for along, size, wraps in zip(self.coords.T, self.shape, self.wrap, strict=True):
+            gap = np.abs(along[a] - along[b])
+            hops += np.minimum(gap, size - gap) if wraps else gap
+        return hops
 
     def twisted_hops(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the hops along each dimension that messages of a twisted torus take.

@@ -278,9 +278,9 @@ def _compare_starts(
 ) -> bool:
     """Compare mappings until one reaches the goal, or it is late; return whether one has."""
     for mapping in several:
-        contest.value(mapping, "strategy")
-        if contest.least <= goal or clock.is_over():
+        if contest.least <= goal or clock.left < contest.seconds:
             break
+        contest.value(mapping, "strategy")
     return contest.least <= goal
 
 

@@ -1,5 +1,7 @@
 """Racing: the answer is that of simulating everything, at a fraction of the cost."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -219,6 +221,22 @@ def test_a_budget_ends_the_race():
     late = race_of(times, np.zeros(20))
     run(late, lambda which: times[which], Budget(3, seconds=0.0))
     assert late.order == []
+
+
+def test_with_too_little_time_for_all_longer_packets_come_first(monkeypatch):
+    module = import_module("toruscast.training.forecast.forecast")
+    monkeypatch.setattr(module, "affordable", lambda *_, **__: [4])
+    calls, real = [], module.Simulate.__call__
+
+    def noted(self, which, coarsening=None):
+        calls.append((coarsening, len(which)))
+        return real(self, which, coarsening)
+
+    monkeypatch.setattr(module.Simulate, "__call__", noted)
+    answer = forecast(COMM, TORUS, CANDIDATES, budget=Budget(2, seconds=600.0), n_jobs=1)
+    assert calls[:3] == [(4, 1), (4, 29), (None, 1)]
+    assert set(answer.table["how"]) == {"simulated", "sketched"}
+    assert answer.cost.coarsening == 4
 
 
 def test_forecasts_that_are_surely_right_are_not_refused():

@@ -66,6 +66,24 @@ def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
     assert found.gain == 1 - found.value / found.given
 
 
+def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeypatch):
+    calls = []
+    for module in map(import_module, ("toruscast.features.traffic", "toruscast.search.contest")):
+
+        def noted(traffic, torus, mapping, module=module, real=module.simulate, **how):
+            calls.append((module.__name__, mapping.node.tobytes()))
+            return real(traffic, torus, mapping, **how)
+
+        monkeypatch.setattr(module, "simulate", noted)
+    dst = [(7 * t + 3) % 64 for t in range(64)] + [(11 * t + 5) % 64 for t in range(64)]
+    tangled = CommGraph(64, [*range(64)] * 2, dst, [10_000] * 128)
+    found = search(tangled, Torus((4, 4, 4)), turns=24, n_jobs=1)
+    raced = {key for module, key in calls if module.endswith("traffic")}
+    last = max(i for i, (module, _) in enumerate(calls) if module.endswith("traffic"))
+    assert found.mapping.node.tobytes() in raced
+    assert not raced & {key for _, key in calls[last + 1 :]}
+
+
 def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
     # All-to-all in rows, then in columns: 40 KB to each.
     rows = np.arange(16).reshape(4, 4)

@@ -281,12 +281,14 @@ def test_a_clock_counts_the_processors_and_at_most_so_much_of_the_wall(monkeypat
     # Others have most of the processors: half of the wall's time counts.
     now.update(thread_time=0.5, monotonic=3.0)
     assert clock.spent == 3.0 / BUSY
+    assert clock.delay == BUSY
     assert not clock.is_over()
     now.update(monotonic=2.1 * BUSY)
     assert clock.is_over()
     # A thread that has its processor to itself.
     now.update(thread_time=5.0, monotonic=5.0)
     assert clock.left == -3.0
+    assert clock.delay == 1.0
     assert not Clock().is_over()
 
 

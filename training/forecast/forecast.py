@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -52,6 +53,8 @@ else:
 
 Floats = NDArray[np.float64]
 SURE_BOUND = "sure_bound"
+# Share of the seconds given for a race that longer packets may take before it.
+_SKETCHING = 0.4
 Stage = Literal["features", "simulations"]
 Progress = Callable[[Stage, int, int], None]
 
@@ -225,12 +228,15 @@ class _Contest:
     def answer(self, check: bool, coverage: float) -> Forecast:
         """Simulate, and return the answer; what all take is simulated to check it."""
         race, model = self.race, self.model
+        merged = None
         if self.goal == "fastest":
+            merged = self._sketch_all()
             self._run()
-        to_answer, coarsening = len(race.order), None
+        to_answer, coarsening = len(race.order), merged
         if self.most and not (check and self.goal == "fastest") and not self._is_ordered():
-            coarsening = self._coarsening()
-            to_answer = self._order(coarsening)
+            finer = self._coarsening()
+            to_answer = self._order(finer)
+            coarsening = finer or merged
         table, verdict = _answer(
             race, self.prior, self.features, self.mappings, coverage, coarsening
         )
@@ -280,6 +286,28 @@ class _Contest:
 
     def _is_ordered(self) -> bool:
         return self.goal == "order" and self.race.is_decided()
+
+    def _sketch_all(self) -> int | None:
+        """Simulate all with longer packets first, where too little time is given for real ones.
+
+        Return how many packets were one.
+        """
+        if not math.isfinite(self.seconds) or not self.most:
+            return None
+        simulate, everyone = self.simulate, np.arange(len(self.mappings))
+        seconds = _SKETCHING * self._left
+        each = (self.workload, self.torus, self.mappings, simulate.n_jobs * seconds)
+        for merged in affordable(*each):
+            if merged == 1:
+                return None
+            # Other programs may have the processors, so the first are timed.
+            began = time.monotonic()
+            first = simulate(everyone[: simulate.n_jobs], merged)
+            if (time.monotonic() - began) * everyone.size <= seconds * first.size:
+                rest = simulate(everyone[first.size :], merged)
+                self.race.set_prior(self._sketched(np.concatenate([first, rest]), merged))
+                return merged
+        return None
 
     def _run(self) -> None:
         """Simulate with real packets until it is decided."""
