@@ -26,9 +26,10 @@ from toruscast.features import extract
 # Bytes of a message in order: destinations and their codes, which are written and read again, are 4
 # each; the other columns have 8, but for the nodes of crossing messages.
 PARTS = {
-    "add_up": ("loads, hops, FIFOs and bounds in one pass", 12 + 5 * 8),
+    "find_ways": ("hops and FIFOs", 8 + 2 * 8),
+    "add_up": ("loads, FIFOs and bounds in one pass", 12 + 8 + 5 * 8),
     "sum_over_routes": ("loads along the routes", 12),
-    "release_from_fifos": ("when messages leave their FIFOs", 24 + 24),
+    "release_from_fifos": ("when messages leave their FIFOs", 32 + 24),
     "add_early": ("bytes of links in the first quarter of the releases", 8),
     "choose": ("messages that meet a link that may be latest", 8),
     "latest_link": ("until when some link is busy", 0),
@@ -49,7 +50,7 @@ def rows(size: str) -> Iterator[dict[str, Any]]:
         found = pstats.Stats(profile).stats  # type: ignore[attr-defined]
         taken = {name: cumulated for (_, _, name), (*_, cumulated, _) in found.items()}
         for name in PARTS:
-            spent[name].append(taken[name])
+            spent[name].append(taken.get(name, 0.0))
     seconds = {name: min(values) for name, values in spent.items()}
     described = {name: (name, *PARTS[name]) for name in PARTS} | {
         "rest": ("", "the rest", 0),
@@ -68,7 +69,7 @@ def rows(size: str) -> Iterator[dict[str, Any]]:
             "ns_a_message": seconds[name] / comm.n_edges * 1e9,
             "bytes_a_message": nbytes,
             "stream_gb_per_second": 1e-9 / a_byte,
-            "share_of_limit": limit / seconds[name] if limit else None,
+            "share_of_limit": limit / seconds[name] if limit and seconds[name] else None,
         }
 
 

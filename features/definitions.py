@@ -7,17 +7,21 @@ supervised learning on communication features", SC'13, equations 1-6 and table 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from toruscast._lazy import lazy
 
 from .outliers import above_mean, average_outliers, near_top, top_outliers
 from .registry import FEATURES, register
 from .traffic import RoutedTraffic
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Counted:
     """Values of an indicator, and how many entities have each; one, if not given."""
 
     values: NDArray[Any]
@@ -27,17 +31,17 @@ class Counted(NamedTuple):
         """Return those that are chosen."""
         return Counted(self.values[chosen], None if self.n is None else self.n[chosen])
 
-    @property
+    @lazy
     def size(self) -> int:
         """Entities."""
         return self.values.size if self.n is None else int(self.n.sum())
 
-    @property
+    @lazy
     def sum(self) -> float:
         """Sum over the entities."""
         return float(self.values.sum() if self.n is None else self.values @ self.n)
 
-    @property
+    @lazy
     def mean(self) -> float:
         """Mean of the entities; 0 of none."""
         return self.sum / self.size if self.size else 0.0
@@ -53,8 +57,12 @@ class Counted(NamedTuple):
             return 0.0
         place = max(int(np.ceil(share * self.size)) - 1, 0)
         if self.n is None:
-            return float(np.partition(self.values, place)[place])
+            return float(self._in_order[place])
         return float(self.values[np.searchsorted(self.n.cumsum(), place, side="right")])
+
+    @lazy
+    def _in_order(self) -> NDArray[Any]:
+        return np.sort(self.values)
 
 
 def _hops(traffic: RoutedTraffic) -> Counted:
@@ -88,9 +96,18 @@ _AGGREGATES: dict[str, tuple[Callable[[Counted], float], str]] = {
 }
 
 
+def _selected(traffic: RoutedTraffic, family: str, suffix: str) -> Counted:
+    """Return a selection of an indicator, once for all aggregates of it."""
+    known: dict[str, Counted] = vars(traffic).setdefault("selections", {})
+    if family + suffix not in known:
+        whole = _selected(traffic, family, "") if suffix else _FAMILIES[family][0](traffic)
+        known[family + suffix] = _SELECTIONS[suffix][0](whole)
+    return known[family + suffix]
+
+
 def _register_families() -> None:
-    for family, (indicator, level, unit, entities) in _FAMILIES.items():
-        for suffix, (choose, which) in _SELECTIONS.items():
+    for family, (_, level, unit, entities) in _FAMILIES.items():
+        for suffix, (_, which) in _SELECTIONS.items():
             for aggregate, (reduce, word) in _AGGREGATES.items():
                 name = f"{aggregate}_{family}{suffix}"
                 # The mean over the network's messages is avg_hops; avg_dilation divides by all
@@ -102,11 +119,11 @@ def _register_families() -> None:
 
                 def compute(
                     traffic: RoutedTraffic,
-                    indicator: Callable[[RoutedTraffic], Counted] = indicator,
-                    choose: Callable[[Counted], Counted] = choose,
+                    family: str = family,
+                    suffix: str = suffix,
                     reduce: Callable[[Counted], float] = reduce,
                 ) -> float:
-                    return reduce(choose(indicator(traffic)))
+                    return reduce(_selected(traffic, family, suffix))
 
                 register(
                     name,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -86,12 +89,15 @@ class StreamedTraffic(RoutedTraffic):
         found = None
         for piece in self._stream.pieces():
             own = tally(piece, self.torus, self.mapping, routing=self.routing)
-            if own is None:
-                _refuse(self._stream.name, "its features on this network")
             found = own if found is None else added(found, own)
         if found is None:
             raise InputError("communication graph without an edge", found=self._stream.name)
         return found
+
+    @property
+    def all_link_bytes(self) -> NDArray[np.float64]:
+        """Bytes routed over every place of a link, shape ``(n_links,)``."""
+        return self.tally.link_bytes
 
     @lazy
     def along_routes(self) -> Along:

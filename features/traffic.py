@@ -20,10 +20,11 @@ from toruscast.routing.cuts import cut_bound
 from toruscast.routing.loads import Along, check_ways, link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
 from toruscast.routing.release import release_bound
+from toruscast.routing.route_kernels import Ways
 from toruscast.routing.routing import (
     check_routing,
     dilations,
-    injection_fifos,
+    edge_ways,
     phase_routings,
 )
 from toruscast.routing.tally import Tally, tally
@@ -102,14 +103,14 @@ class RoutedTraffic:
         return float(self.comm.nbytes.sum())
 
     @lazy
-    def edge_dilation(self) -> NDArray[np.int32]:
-        """Hops of every edge, 0 within a node, shape ``(n_edges,)``."""
-        return dilations(self.comm, self.torus, self.mapping)
+    def ways(self) -> Ways:
+        """Hops and injection FIFO of every edge."""
+        return edge_ways(self.comm, self.torus, self.mapping)
 
     @lazy
     def dilation(self) -> NDArray[np.int32]:
         """Hops of the edges that use the network, shape ``(n_network_edges,)``."""
-        return self.edge_dilation[self.edge_dilation > 0]
+        return self.ways.hops[self.ways.hops > 0]
 
     @property
     def packet_hops(self) -> int:
@@ -119,48 +120,44 @@ class RoutedTraffic:
         return int(packet_counts(phases.comm, self.torus)[0] @ hops)
 
     @lazy
-    def tally(self) -> Tally | None:
-        """What one pass over the messages of all phases finds; None where that is not enough."""
-        one_way = len(set(phase_routings(self.routing, self.workload, self.torus))) == 1
-        if not one_way or (self.routing == "by_size" and len(self.workload) > 1):
-            return None
-        return tally(self.comm, self.torus, self.mapping, routing=self.routing)
+    def tally(self) -> Tally:
+        """What one pass over the messages of all phases finds."""
+        alike = self.routing != "by_size" or len(self.workload) == 1
+        way = self.routing if alike else "deterministic"
+        found = tally(self.comm, self.torus, self.mapping, routing=way, ways=self.ways)
+        if alike:
+            return found
+        return found._replace(link_bytes=self._loads(self.workload.unrolled.comm.nbytes))
 
-    @lazy
+    @property
     def edges_by_hops(self) -> NDArray[np.int64]:
         """Edges of 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
-        if self.tally is not None:
-            return self.tally.edges_by_hops
-        return np.bincount(self.edge_dilation, minlength=self.torus.diameter + 1)
+        return self.tally.edges_by_hops
 
     @property
     def hop_bytes(self) -> float:
         """Sum over the edges of hops times bytes."""
-        if self.tally is not None:
-            return self.tally.hop_bytes
-        return float((self.edge_dilation * self.comm.nbytes).sum())
+        return self.tally.hop_bytes
 
     @property
     def off_node_bytes(self) -> float:
         """Bytes that leave their node."""
-        if self.tally is not None:
-            return self.tally.off_node_bytes
-        return float(self.comm.nbytes[self.edge_dilation > 0].sum())
+        return self.tally.off_node_bytes
 
     @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
-        """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
-        if self.tally is not None:
+        """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``.
+
+        Alone they take half of the time of the pass that finds them with all else.
+        """
+        if "tally" in vars(self) or self.routing == "by_size":
             return self.tally.link_bytes
-        if self.routing != "by_size":
-            loads = link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
-            return np.asarray(loads, dtype=np.float64)
-        return self._loads(self.workload.unrolled.comm.nbytes)
+        return link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
 
     @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
         """The same with the headers of the packets, shape ``(n_links,)``."""
-        if self.tally is not None and len(self.workload) == 1:
+        if len(self.workload) == 1:
             return self.tally.wire_bytes
         packets, wire = packet_counts(self.workload.unrolled.comm, self.torus)
         return self._loads(packets * wire)
@@ -184,19 +181,10 @@ class RoutedTraffic:
         """Bytes routed over the links that exist, shape ``(n_existing_links,)``."""
         return self.all_link_bytes[self.torus.link_exists]
 
-    @lazy
+    @property
     def fifo_length(self) -> NDArray[np.float64]:
         """Messages put into each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
-        if self.tally is not None:
-            return self.tally.fifo_length
-        fifo = injection_fifos(self.comm, self.torus, self.mapping)
-        fifos = self.torus.network.fifos
-        place = self.mapping.node[self.comm.src] * np.int64(fifos) + fifo
-        remote = fifo >= 0
-        length = np.bincount(
-            place[remote], self.comm.n_messages[remote], minlength=self.torus.n_nodes * fifos
-        )
-        return length.astype(np.float64, copy=False)
+        return self.tally.fifo_length
 
     @lazy
     def along_routes(self) -> Along:
@@ -211,7 +199,7 @@ class RoutedTraffic:
     @lazy
     def bounds(self) -> Bounds:
         """Lower bounds of the time."""
-        if self.tally is not None and len(self.workload) == 1:
+        if len(self.workload) == 1:
             return bounds_of(self.tally, self.torus)
         return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
 
@@ -248,9 +236,13 @@ class RoutedTraffic:
         bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
         if way == "adaptive":
             return bounds.total
-        known = self.all_wire_bytes if alone else None
-        own = release_bound(phase, self.torus, self.mapping, wire_bytes=known)
+        own = release_bound(phase, self.torus, self.mapping, **self._known(phase))
         return max(bounds.total, self.torus.network.start + own if own else 0.0)
+
+    def _known(self, phase: CommGraph) -> dict[str, Any]:
+        """Return what the release bound of a phase need not find anew."""
+        alone = len(self.workload) == 1 and phase is self.comm
+        return {"ways": self.ways, "wire_bytes": self.all_wire_bytes} if alone else {}
 
     @lazy
     def sure(self) -> Bounds:
@@ -342,8 +334,7 @@ class RoutedTraffic:
             packets, wire = packet_counts(phase, self.torus)
             cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
             return self._in_ticks(Workload([phase]), bounds, cut, merges)
-        known = self.all_wire_bytes if alone else None
-        released = release_bound(phase, self.torus, self.mapping, wire_bytes=known)
+        released = release_bound(phase, self.torus, self.mapping, **self._known(phase))
         return self._in_ticks(Workload([phase]), bounds, bounds.link, merges, released)
 
     def _of_rounds(self, rounds: Workload, merges: Sequence[int]) -> Bounds:

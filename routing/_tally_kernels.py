@@ -12,34 +12,29 @@ from numpy.typing import NDArray
 
 from toruscast._jit import kernel, prefetch
 
-from ._run_kernels import TASKS_AHEAD, begin_runs, by_block, fifo_of, note_codes, run_to
-from .edges import Edges
-from .route_kernels import ROUND_ROBIN, Grid
-from .runs import TIED, UNWRAPPED, RunTable
+from ._run_kernels import TASKS_AHEAD, by_block, note_codes, run_from, run_to
+from .edges import HALF, Edges
+from .route_kernels import Ways
+from .runs import RunTable
 
 
 class Constants(NamedTuple):
     """Numbers of the network."""
 
-    fifo_rule: int
     fifos: int
     takes_any: int  # whether a node's FIFOs take from one queue
     injection: float  # seconds a byte at the fastest link
     memory: float  # seconds a byte at the memory bandwidth
     latency: float  # seconds a hop
-    ties_open: int  # whether packets of an edge may leave side by side at a tie
     wire_unit: float
-    a_byte: float  # steps of the fixed point of bytes in one byte
-    halves: int  # units of bytes in one such step
 
 
 class Sums(NamedTuple):
     """The sums of the pass."""
 
-    run: NDArray[np.int64]  # (R * 2,) units of bytes, without and with headers; or (0,)
+    run: NDArray[np.int64]  # (R * columns of `Edges.units`,), or (0,)
     edges: NDArray[np.int64]  # (farthest + 1,) by hops
-    fifo_length: NDArray[np.float64]  # (N * F,) messages
-    injected: NDArray[np.float64]  # (N * F,) seconds
+    fifo: NDArray[np.float64]  # (N * F, 2) messages, seconds
     received: NDArray[np.float64]  # (codes without parities,) bytes
     one: NDArray[np.float64]  # (4,) by the places below
 
@@ -50,21 +45,23 @@ HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST = 0, 1, 2, 3
 
 @kernel
 def add_up(
-    grid: Grid,
     table: RunTable,
     edges: Edges,
+    ways: Ways,
+    side_by_side: NDArray[np.bool_],
     constants: Constants,
     node: NDArray[np.int32],
     sums: Sums,
     there: NDArray[np.int32],
 ) -> None:
-    """Add up every edge once."""
-    ndim = grid.shape.size
+    """Add up every edge once.
+
+    ``side_by_side`` tells which edges' packets may leave from several FIFOs, (E,), or none, (0,).
+    """
     note_codes(table.code, node, edges.dst, there)
-    start, centre = np.empty((2, ndim), dtype=np.int64)
-    turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
     task = by_block(table, node, edges.first)
-    has_runs = sums.run.size > 0
+    ndim = table.base.size * np.int64(sums.run.size > 0)
+    columns = edges.units.shape[1]
     hop_bytes = off_node = packet_hops = slowest = 0.0
     for n in range(task.shape[0]):
         soon = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
@@ -72,54 +69,45 @@ def add_up(
             prefetch(there, e)
             prefetch(edges.n_messages, e)
             prefetch(edges.nbytes, e)
-            prefetch(edges.wire_units, e)
+            prefetch(edges.units, e * columns)
             prefetch(edges.packets, e)
             prefetch(edges.ready, e)
-        a = int(task[n, 0])
-        here = np.int64(table.code[a])
-        begin_runs(table, here, start)
+            prefetch(ways.hops, e)
+            prefetch(ways.fifo, e)
+        a, begin, end = task[n]
+        here = np.int64(table.code[a]) & (table.plane - 1)
         for i in range(ndim):
-            centre[i] = table.step_base[i] - ((here >> table.shift[i]) & table.mask[i])
-        for e in range(task[n, 1], task[n, 2]):
-            code = np.int64(there[e])
-            step = np.int64(0)
-            for i in range(ndim):
-                t = (code >> table.shift[i]) & table.mask[i]
-                step += table.step[np.uint64(centre[i] + t)]
-            nbytes, units = edges.nbytes[e], edges.wire_units[e]
-            if has_runs:
-                plain = np.int64(np.rint(nbytes * constants.a_byte)) * constants.halves
-                for i in range(ndim):
-                    place = np.uint64(2) * run_to(table, i, start[i], code)
-                    sums.run[place] += plain
-                    sums.run[place + np.uint64(1)] += units
-            hops = step & (2**UNWRAPPED - 1)
+            start = run_from(table, i, here)
+            for e in range(begin, end):
+                place = np.uint64(columns) * run_to(table, i, start, np.int64(there[e]))
+                sums.run[place] += edges.units[e, 0]
+                if columns == 2:
+                    sums.run[place + np.uint64(1)] += edges.units[e, 1]
+        for e in range(begin, end):
+            nbytes = edges.nbytes[e]
+            hops = np.uint64(ways.hops[e])
             sums.edges[hops] += 1
-            hop_bytes += hops * nbytes
             if hops == 0:
                 if edges.packets[e] > 0:
                     slowest = max(slowest, edges.ready[e] + nbytes * constants.memory)
                 continue
+            hop_bytes += hops * nbytes
             off_node += nbytes
             packet_hops += hops * edges.packets[e]
-            if constants.fifo_rule == ROUND_ROBIN:
-                fifo = int(turn[a])
-                turn[a] = (turn[a] + 1) % constants.fifos
-            else:
-                fifo = fifo_of(grid, table, constants.fifo_rule, constants.fifos, step, here, code)
-            queue = a * constants.fifos + fifo
-            sums.fifo_length[queue] += edges.n_messages[e]
+            queue = np.uint64(a * constants.fifos + ways.fifo[e])
+            sums.fifo[queue, 0] += edges.n_messages[e]
             if edges.packets[e] == 0:
                 continue
+            units = edges.units[e, 1] if columns == 2 else edges.units[e, 0] >> HALF
             wire = units * constants.wire_unit
             seconds = wire * constants.injection
             if constants.takes_any:
-                sums.injected[a * constants.fifos] += seconds / constants.fifos
-                if constants.ties_open and step >> TIED != 0:
+                sums.fifo[a * constants.fifos, 1] += seconds / constants.fifos
+                if side_by_side.size > 0 and side_by_side[e]:
                     seconds /= edges.packets[e]
             else:
-                sums.injected[queue] += seconds
-            sums.received[code & (table.plane - 1)] += wire
+                sums.fifo[queue, 1] += seconds
+            sums.received[np.int64(there[e]) & (table.plane - 1)] += wire
             alone = edges.ready[e] + (hops * constants.latency + seconds)
             slowest = max(slowest, alone)
     sums.one[HOP_BYTES], sums.one[OFF_NODE] = hop_bytes, off_node

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.mapping.ties import TIE_RULES
 from toruscast.typing import Routing
 
 from .loads import check_ways, link_loads
 from .packets import hand_over_times, packet_counts, software_times
 from .route_kernels import last_arrival
 from .routing import check_routing, dilations, fifos_of, phase_routings
-from .tally import Tally, tally
+from .tally import Tally, have_two_ways, tally
 
 
 class Bounds(NamedTuple):
@@ -70,13 +69,11 @@ def time_bounds(
         most = [float(part.max(initial=0.0)) for part in shared]
         parts = (most[0], most[1], most[2], longest_chain(workload, torus.network, alone))
         return Bounds(*parts, _started(max(parts), torus))
-    maxima = [
-        _maxima(tally(phase, torus, mapping, routing=way), phase, torus, mapping, way)
+    each = [
+        bounds_of(tally(phase, torus, mapping, routing=way), torus)
         for phase, way in zip(workload, ways, strict=True)
     ]
-    link, injection, reception, latency = (sum(column) for column in zip(*maxima, strict=True))
-    total = sum(_started(max(parts), torus) for parts in maxima)
-    return Bounds(link, injection, reception, latency, total)
+    return Bounds(*(sum(column) for column in zip(*each, strict=True)))
 
 
 def bounds_of(found: Tally, torus: Torus) -> Bounds:
@@ -93,16 +90,6 @@ def bounds_of(found: Tally, torus: Torus) -> Bounds:
 def _started(seconds: float, torus: Torus) -> float:
     """Add the start of a phase that sends something."""
     return torus.network.start + seconds if seconds else 0.0
-
-
-def _maxima(
-    found: Tally | None, comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> tuple[float, ...]:
-    """Seconds of the busiest link, FIFO and receiver and of the slowest message."""
-    if found is not None:
-        return tuple(bounds_of(found, torus)[:4])
-    phase = _seconds(Workload([comm]), torus, mapping, routing)
-    return tuple(float(part.max(initial=0.0)) for part in phase)
 
 
 def longest_chain(workload: Workload, network: Network, latency: NDArray[np.float64]) -> float:
@@ -156,7 +143,7 @@ def _seconds(
     if network.fifo_rule == "first_free":
         # Packets with two ways may leave side by side from several FIFOs.
         one_packet = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
-        alone = np.where(_have_two_ways(comm, torus, mapping, routing), one_packet, alone)
+        alone = np.where(have_two_ways(comm, torus, mapping, routing), one_packet, alone)
     copying = comm.nbytes / network.memory_bandwidth
     on_its_way = dilations(comm, torus, mapping) * network.hop_latency + alone
     latency = np.where(packets > 0, ready + np.where(remote, on_its_way, copying), 0.0)
@@ -166,22 +153,3 @@ def _seconds(
         np.asarray(reception / network.memory_bandwidth, dtype=np.float64),
         latency,
     )
-
-
-def _have_two_ways(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> NDArray[np.bool_]:
-    """Return whether packets of each edge may take different routes; shape ``(n_edges,)``."""
-    src, dst = mapping.node[comm.src], mapping.node[comm.dst]
-    if torus.twist:
-        # Adaptive packets take the hops of their message in any order.
-        several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
-        return np.asarray(several & (routing == "adaptive"))
-    gap = np.abs(torus.coords[dst] - torus.coords[src])
-    fixed = TIE_RULES[torus.tie].adaptive_fixed
-    tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
-    in_order = tied & torus.ties_are_open
-    if routing == "deterministic":
-        return np.asarray(in_order)
-    by_choice = (tied & (not fixed)) | ((gap > 0).sum(axis=1) > 1)
-    return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))

@@ -16,6 +16,8 @@ from .packets import hand_over_times, packet_counts
 
 # Larger graphs get these arrays anew for each mapping, because they take 64 bytes an edge.
 _MOST_KEPT = 2**24
+# Bits of the lower of two units in one number.
+HALF = 32
 _KEPT: WeakKeyDictionary[CommGraph, tuple[object, Prepared]] = WeakKeyDictionary()
 
 
@@ -26,9 +28,17 @@ class Edges(NamedTuple):
     dst: NDArray[np.int32]  # (E,) tasks
     n_messages: NDArray[np.float64]  # (E,)
     nbytes: NDArray[np.float64]  # (E,)
-    wire_units: NDArray[np.int64]  # (E,) headers included
+    # (E, 2) units of bytes, without and with headers; or both side by side in one number, (E, 1),
+    # so that a run of links takes one update. The headers are in the upper half then.
+    units: NDArray[np.int64]
     packets: NDArray[np.float64]  # (E,)
     ready: NDArray[np.float64]  # (E,) seconds of software before it is handed over
+
+    @property
+    def wire_units(self) -> NDArray[np.int64]:
+        """Units of bytes with headers, shape ``(E,)``."""
+        own = self.units[:, -1]
+        return own >> HALF if self.units.shape[1] == 1 else own
 
 
 class Queue(NamedTuple):
@@ -67,19 +77,22 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
     if found is not None and found[0] == key:
         return found[1]
     packets, per_packet = packet_counts(comm, torus)
-    wire_units, wire_unit = fixed_point(packets * per_packet, torus)
+    wire_units, wire_unit = _in_steps(packets * per_packet, torus)
+    byte_units, byte_unit = _in_steps(comm.nbytes, torus)
+    units = np.column_stack((byte_units, wire_units))
+    if max(float(byte_units.sum()), float(wire_units.sum())) < 2 ** (HALF - 1):
+        units = (byte_units + (wire_units << HALF))[:, np.newaxis]
     _, ready = hand_over_times(comm, torus.network)
     edges = Edges(
         comm.first,
         comm.dst,
         np.asarray(comm.n_messages, dtype=np.float64),
         comm.nbytes,
-        wire_units,
+        units,
         packets.astype(np.float64),
         ready,
     )
-    queue = queue_of(comm, edges, wire_unit, ready)
-    made = Prepared(edges, wire_unit, queue, fixed_point(comm.nbytes, torus)[1])
+    made = Prepared(edges, wire_unit, queue_of(comm, edges, wire_unit, ready), byte_unit)
     if comm.n_edges <= _MOST_KEPT:
         _KEPT[comm] = (key, made)
     return made
@@ -106,6 +119,13 @@ def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:
     key, other = np.empty((2, number.size), dtype=np.uint64)
     keys_of(number, key)
     return places_of(sort_keys(key, other))
+
+
+def _in_steps(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
+    """Return weights as `fixed_point` does, in the largest unit that they are all multiples of."""
+    units, unit = fixed_point(weight, torus)
+    step = int(np.gcd.reduce(units)) // (2 if torus.ties_are_open else 1)
+    return (units // step, unit * step) if step > 1 else (units, unit)
 
 
 def fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:

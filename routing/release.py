@@ -16,6 +16,8 @@ from .edges import prepare, queue_of
 from .loads import link_loads
 from .release_kernels import (
     A_BYTE,
+    STATES,
+    TOGETHER,
     Crossing,
     DimensionLines,
     Feeding,
@@ -26,12 +28,14 @@ from .release_kernels import (
     latest_link_of_routes,
     release_from_fifos,
 )
-from .route_kernels import ROUND_ROBIN
-from .routing import FIFO_RULES, check_fit, grid_of, injection_fifos
+from .route_kernels import Ways
+from .routing import check_fit, edge_ways, grid_of
 from .runs import run_table, worthwhile_runs
 from .twisted import list_links
 
 _ROUNDING = 1e-9
+# Share of links that may be latest below which it does not pay to look closer at the links.
+_FEW_HOT = 0.02
 
 
 def release_bound(
@@ -40,6 +44,7 @@ def release_bound(
     mapping: TaskMapping,
     *,
     wire_bytes: NDArray[np.float64] | None = None,
+    ways: Ways | None = None,
     ready: NDArray[np.float64] | None = None,
 ) -> float:
     """Return a lower bound of the time of a phase in dimension order.
@@ -66,6 +71,8 @@ def release_bound(
         The nodes of the tasks.
     wire_bytes : ndarray, shape (n_links,), optional
         Loads of the links with the headers of packets, if they are known already.
+    ways : Ways, optional
+        What `edge_ways` returns, if it is known already.
     ready : ndarray, shape (n_edges,), optional
         Seconds at which each edge is handed over, if they are others than the network's.
 
@@ -99,7 +106,9 @@ def release_bound(
     2.944
     """
     check_fit(comm, torus, mapping)
-    crossing, ends, alone = _released(comm, torus, mapping, ready)
+    if ways is None:
+        ways = edge_ways(comm, torus, mapping)
+    crossing, ends, alone = _released(comm, torus, mapping, ways, ready)
     n = crossing.src.size
     if not n:
         return 0.0
@@ -126,6 +135,7 @@ def _released(
     comm: CommGraph,
     torus: Torus,
     mapping: TaskMapping,
+    ways: Ways,
     ready: NDArray[np.float64] | None,
 ) -> tuple[Crossing, tuple[float, float], float]:
     """Return the edges that cross the network; the first and the last release; and their end.
@@ -139,13 +149,10 @@ def _released(
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
     if np.isfinite(network.eager_limit):
         asks = comm.nbytes > network.eager_limit * comm.whole_messages
-        remote = mapping.node[comm.src] != mapping.node[comm.dst]
-        in_turn = in_turn and not asks[remote & (edges.packets > 0)].any()
-    rule = FIFO_RULES[network.fifo_rule]
-    fifo = np.zeros(0, dtype=np.int32)
-    if in_turn and (torus.twist or rule == ROUND_ROBIN):
-        fifo = injection_fifos(comm, torus, mapping)[queue.edge]
+        in_turn = in_turn and not asks[(ways.hops > 0) & (edges.packets > 0)].any()
     n = queue.edge.size
+    state = np.zeros(torus.n_nodes * network.fifos * STATES * in_turn)
+    state[TOGETHER::STATES] = -1.0
     crossing = Crossing(
         scratch("source", n, np.int32),
         scratch("destination", n, np.int32),
@@ -153,10 +160,8 @@ def _released(
         scratch("wire", n),
     )
     byte = 1 / max(torus.bandwidth)
-    feeding = Feeding(rule, network.fifos, in_turn, byte, network.hop_latency)
-    n, first, last, alone = release_from_fifos(
-        grid_of(torus), run_table(torus), queue, feeding, fifo, mapping.node, crossing
-    )
+    feeding = Feeding(network.fifos, in_turn, byte, network.hop_latency)
+    n, first, last, alone = release_from_fifos(queue, feeding, ways, mapping.node, crossing, state)
     src, dst, release, wire = crossing
     return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last), alone
 
@@ -169,7 +174,7 @@ def _hot_runs(
     ends: tuple[float, float],
     alone: float,
     wire_bytes: NDArray[np.float64] | None,
-) -> NDArray[np.bool_]:
+) -> NDArray[np.uint8]:
     """Return which runs have links that may be busy latest; none if all edges are looked at.
 
     A link is busy at least until the first release plus all its work. From a moment on it is busy
@@ -179,24 +184,27 @@ def _hot_runs(
     """
     runs = worthwhile_runs(torus, comm.n_edges)
     if runs is None:
-        return np.zeros(0, dtype=np.bool_)
+        return np.zeros(0, dtype=np.uint8)
     edges, unit, *_ = prepare(comm, torus)
     if wire_bytes is None:
         wire_bytes = link_loads(comm, torus, mapping, edges.wire_units * unit)
+    work = wire_bytes / torus.link_bandwidth
     first, last = ends
     quarter = first + (last - first) / 4
-    run = np.zeros(runs.n_runs, dtype=np.int64)
-    add_early(runs, crossing, quarter, 1 / unit, run)
-    early = np.zeros((1, torus.n_links), dtype=np.int64)
-    spread_runs(grid_of(torus), runs, run, early)
-    work = wire_bytes / torus.link_bandwidth
-    rest = work - early[0] * unit / torus.link_bandwidth
     latency = torus.network.hop_latency
     least = max(first + work.max(), alone - latency) * (1 - _ROUNDING)
     least -= torus.diameter * latency + work.max() * _ROUNDING
+    is_hot = last + work >= least
+    if is_hot.mean() > _FEW_HOT:
+        run = np.zeros(runs.n_runs, dtype=np.int64)
+        add_early(runs, crossing, quarter, 1 / unit, run)
+        early = np.zeros((1, torus.n_links), dtype=np.int64)
+        spread_runs(grid_of(torus), runs, run, early)
+        rest = work - early[0] * unit / torus.link_bandwidth
+        is_hot = (quarter + work >= least) | (last + rest >= least)
     flag = np.zeros(runs.n_runs, dtype=np.bool_)
-    flag_runs(grid_of(torus), runs, (quarter + work >= least) | (last + rest >= least), flag)
-    return flag
+    flag_runs(grid_of(torus), runs, is_hot, flag)
+    return np.packbits(flag, bitorder="little")
 
 
 @lru_cache(maxsize=8)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, prefetch
 
-from ._run_kernels import fifo_of, run_from, run_to, runs_of, steps_between
+from ._run_kernels import run_from, run_to, runs_of
 from ._sort_kernels import KEY_BITS, LEAST, key_of
 from .edges import Queue
-from .route_kernels import Grid, other_coordinates
-from .runs import UNWRAPPED, RunTable
+from .route_kernels import Grid, Ways, other_coordinates
+from .runs import RunTable
 
 # Messages whose times differ by less than this part may enter their FIFO in any order, because the
 # simulator's clock rounds software times to whole ticks.
@@ -29,9 +29,11 @@ _TOGETHER = 4
 _AHEAD = 8
 # State of a FIFO: until when messages count as ready together, when the first of them leaves, and
 # when it is free.
-TOGETHER, FIRST, FREE, STATES = 0, 1, 2, 4
-# Messages whose FIFOs are asked for together.
-_IN_A_ROW = 32
+TOGETHER, FIRST, FREE = np.uint64(0), np.uint64(1), np.uint64(2)
+STATES = 4
+# Messages that take each step together. Steps have no branches that depend on a message, because a
+# processor mispredicts them, which took more than half of the time.
+_AT_ONCE = 512
 # State of a link: the moment, the seconds of work, and the seconds of a byte.
 SINCE, WORK, A_BYTE = 0, 1, 2
 
@@ -56,7 +58,6 @@ class DimensionLines(NamedTuple):
 class Feeding(NamedTuple):
     """Constants of the injection FIFOs and of the way after them."""
 
-    rule: int  # of FIFOs
     fifos: int  # of a node
     in_turn: bool  # whether messages wait for each other
     byte: float  # seconds a byte at the fastest link
@@ -65,63 +66,56 @@ class Feeding(NamedTuple):
 
 @kernel
 def release_from_fifos(
-    grid: Grid,
-    table: RunTable,
     queue: Queue,
     feeding: Feeding,
-    fifo: NDArray[np.int32],
+    ways: Ways,
     node: NDArray[np.int32],
     crossing: Crossing,
+    state: NDArray[np.float64],
 ) -> tuple[int, float, float, float]:
-    """List the edges that cross the network, with their earliest release. (Q,) (T,) -> (C,).
+    """List the edges that cross the network, with their earliest release. (Q,) (E,) (T,) -> (C,).
 
     Return how many, the first release, the last, and until when one is under way. Messages that are
-    ready together all count as the first to leave a FIFO. ``fifo`` is empty if the nodes determine
-    it.
+    ready together all count as the first to leave a FIFO. ``state`` has the numbers of each FIFO
+    side by side, (F * 4,): they are asked for some messages ahead, because they lie far apart.
     """
-    n_fifos = grid.coords.shape[0] * feeding.fifos
-    # Side by side, and asked for some messages ahead, because nodes of messages lie far apart.
-    state = np.zeros(n_fifos * STATES)
-    state[TOGETHER::STATES] = -1.0
-    place, hops = np.empty((2, _IN_A_ROW), dtype=np.int64)
+    place = np.empty(_AT_ONCE + 1, dtype=np.int64)
+    hops = np.empty(_AT_ONCE + 1, dtype=np.int64)
     earliest, latest, alone = np.inf, 0.0, 0.0
     n = 0
-    for start in range(0, queue.src.size, _IN_A_ROW):
+    for start in range(0, queue.src.size, _AT_ONCE):
         begin = n
-        for e in range(start, min(start + _IN_A_ROW, queue.src.size)):
-            a, b = node[queue.src[e]], node[queue.dst[e]]
-            if a == b:
-                continue
-            here, there = np.int64(table.code[a]), np.int64(table.code[b])
-            step = steps_between(table, here, there)
-            hops[n - begin] = step & (2**UNWRAPPED - 1)
-            if feeding.in_turn:
-                f = np.int64(a) * feeding.fifos
-                if fifo.size > 0:
-                    f += fifo[e]
-                else:
-                    f += fifo_of(grid, table, feeding.rule, feeding.fifos, step, here, there)
-                place[n - begin] = f * STATES
-                prefetch(state, f * STATES)
+        for q in range(start, min(start + _AT_ONCE, queue.src.size)):
+            e = np.uint64(queue.edge[q])
+            a, b = node[np.uint64(queue.src[q])], node[np.uint64(queue.dst[q])]
+            f = (np.int64(a) * feeding.fifos + ways.fifo[e]) * STATES
+            hops[n - begin] = ways.hops[e]
+            place[n - begin] = f
             crossing.src[n] = a
             crossing.dst[n] = b
-            crossing.release[n] = queue.ready[e]
-            crossing.wire[n] = queue.wire[e]
-            n += 1
+            crossing.release[n] = queue.ready[q]
+            crossing.wire[n] = queue.wire[q]
+            if feeding.in_turn:
+                prefetch(state, max(f, 0))
+            n += int(a != b)
         for c in range(begin, n):
             release = crossing.release[c]
+            seconds = crossing.wire[c] * feeding.byte
             if feeding.in_turn:
-                f = place[c - begin]
-                if release > state[f + TOGETHER]:
-                    state[f + TOGETHER] = release * _TIED
-                    state[f + FIRST] = max(release, state[f + FREE])
-                release = state[f + FIRST]
-                state[f + FREE] = max(state[f + FREE], release) + crossing.wire[c] * feeding.byte
-            crossing.release[c] = release
-            earliest = min(earliest, release)
-            latest = max(latest, release)
-            way = hops[c - begin] * feeding.latency
-            alone = max(alone, release + crossing.wire[c] * feeding.byte + way)
+                f = np.uint64(place[c - begin])
+                together, first, free = state[f + TOGETHER], state[f + FIRST], state[f + FREE]
+                is_later = release > together
+                then = release if release > free else free
+                then = then if is_later else first
+                state[f + TOGETHER] = release * _TIED if is_later else together
+                state[f + FIRST] = then
+                state[f + FREE] = (free if free > then else then) + seconds
+                release = then
+                crossing.release[c] = release
+            earliest = release if release < earliest else earliest
+            latest = release if release > latest else latest
+            end = release + seconds + hops[c - begin] * feeding.latency
+            alone = end if end > alone else alone
     return n, earliest, latest, alone
 
 
@@ -173,28 +167,33 @@ def flag_runs(
 @kernel
 def choose(
     table: RunTable,
-    flag: NDArray[np.bool_],
+    flag: NDArray[np.uint8],
     crossing: Crossing,
     ends: tuple[float, float],
     key: NDArray[np.uint64],
 ) -> int:
-    """List keys of the edges with a flagged run, the last release first; (R,) (C,) -> (C,).
+    """List keys of the edges with a flagged run, the last release first; (R / 8,) (C,) -> (C,).
 
     Return how many. ``ends`` are the first and the last release. Without flags all edges are taken.
+    A byte has the flags of eight runs, so that those of a large torus fit the cache.
     """
     first, last = ends
     spread = max(last - first, LEAST)
     n = 0
+    if flag.size == 0:
+        for e in range(crossing.src.size):
+            key[e] = key_of(last - crossing.release[e], spread, e)
+        return int(crossing.src.size)
     for e in range(crossing.src.size):
-        hot = flag.size == 0
-        if not hot:
-            here = np.int64(table.code[crossing.src[e]]) & (table.plane - 1)
-            there = np.int64(table.code[crossing.dst[e]])
-            for i in range(table.base.size):
-                hot |= flag[run_to(table, i, run_from(table, i, here), there)]
-        if hot:
-            key[n] = key_of(last - crossing.release[e], spread, e)
-            n += 1
+        here = np.int64(table.code[crossing.src[e]]) & (table.plane - 1)
+        there = np.int64(table.code[crossing.dst[e]])
+        hot = np.uint8(0)
+        for i in range(table.base.size):
+            run = run_to(table, i, run_from(table, i, here), there)
+            hot |= flag[run >> np.uint64(3)] >> (run & np.uint64(7))
+        # Written whether it stays or not: no branch that a processor mispredicts.
+        key[n] = key_of(last - crossing.release[e], spread, e)
+        n += int(hot & 1)
     return n
 
 

@@ -10,9 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, kernel
+from toruscast._jit import bare_kernel, inner_kernel, kernel
 from toruscast.mapping.ties import Tie
 
+from .runs import RunTable
+
+# Edges whose ways are found together.
+_AT_ONCE = 512
+# A step holds side by side: hops, from these bits on the coordinate difference, and how many
+# dimensions differ. A torus has at most 2**24 nodes.
+_UNWRAPPED, _DIFFERS = 24, 48
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
@@ -25,6 +32,13 @@ class Grid(NamedTuple):
     stride: NDArray[np.int64]  # (D,) node number of one step along each dimension
     coords: NDArray[np.int32]  # (N, D)
     tie: Tie
+
+
+class Ways(NamedTuple):
+    """Ways of edges into the network."""
+
+    hops: NDArray[np.int32]  # (E,) 0 within a node
+    fifo: NDArray[np.int32]  # (E,) injection FIFO of the node, -1 within it
 
 
 @bare_kernel
@@ -149,24 +163,6 @@ def add_loads(
 
 
 @kernel
-def count_hops(
-    grid: Grid,
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    node: NDArray[np.int32],
-    hops: NDArray[np.int32],
-) -> None:
-    """Count the hops of every edge. (E,) (E,) (T,) -> (E,)."""
-    for e in range(src.size):
-        a = node[src[e]]
-        b = node[dst[e]]
-        total = 0
-        for k in range(grid.shape.size):
-            total += hops_along(grid.coords[a, k], grid.coords[b, k], grid.shape[k], grid.wrap[k])
-        hops[e] = total
-
-
-@kernel
 def list_links(
     grid: Grid,
     src: NDArray[np.int32],
@@ -199,51 +195,119 @@ def list_links(
 
 
 @kernel
-def pick_fifos(
+def find_ways(
     grid: Grid,
+    table: RunTable,
     rule: int,
     n_fifos: int,
     src: NDArray[np.int32],
     dst: NDArray[np.int32],
     node: NDArray[np.int32],
-    fifo: NDArray[np.int32],
+    silent: NDArray[np.bool_],
+    ways: Ways,
 ) -> None:
-    """Pick the injection FIFO of every edge, -1 within a node. (E,) (E,) (T,) -> (E,).
+    """Find the hops and the injection FIFO of every edge. (E,) (E,) (T,) (E,) or (0,) -> (E,).
 
-    Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus.
+    Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus. Where FIFOs take turns, silent
+    edges come last. A dimension is looked at for many edges in a row, so that the processor takes
+    several of them at once.
     """
-    turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
-    for e in range(src.size):
-        a = node[src[e]]
-        b = node[dst[e]]
-        if a == b:
-            fifo[e] = -1
-        elif rule == ROUND_ROBIN:
-            fifo[e] = turn[a]
-            turn[a] = (turn[a] + 1) % n_fifos
-        else:
-            fifo[e] = fifo_between(grid, rule, n_fifos, a, b)
+    ndim = grid.shape.size
+    here, there = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
+    step, port = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
+    remainder = np.arange(grid.shape.sum() + 2 * ndim) % n_fifos
+    for begin in range(0, src.size, _AT_ONCE):
+        n = min(_AT_ONCE, src.size - begin)
+        for e in range(n):
+            here[e] = table.code[node[src[begin + e]]]
+            there[e] = table.code[node[dst[begin + e]]]
+        step[:] = 0
+        port[:] = 0
+        for i in range(ndim - 1, -1, -1):
+            k = grid.order[i]
+            shift, mask, name = table.shift[i], table.mask[i], 2 * k
+            if grid.wrap[k]:
+                _add_ring(
+                    n,
+                    here,
+                    there,
+                    step,
+                    port,
+                    shift,
+                    mask,
+                    name,
+                    grid.shape[k],
+                    table.shift[ndim],
+                    grid.tie.with_others,
+                    grid.tie.by_parity,
+                    grid.tie.by_target,
+                )
+            else:
+                _add_line(n, here, there, step, port, shift, mask, name)
+        for e in range(n):
+            ways.hops[begin + e] = step[e] & (2**_UNWRAPPED - 1)
+        for e in range(n):
+            number = port[e]
+            if rule == BLUEGENE_Q and step[e] >> _DIFFERS != 1:
+                number = (step[e] >> _UNWRAPPED) & (2**24 - 1)
+            ways.fifo[begin + e] = remainder[np.uint64(number)] if step[e] != 0 else -1
+    if rule == ROUND_ROBIN:
+        turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
+        for last in range(1 + np.int64(silent.size > 0)):
+            for e in range(src.size):
+                if ways.hops[e] > 0 and (silent.size == 0 or silent[e] == last):
+                    a = node[src[e]]
+                    ways.fifo[e] = turn[a]
+                    turn[a] = (turn[a] + 1) % n_fifos
 
 
-@bare_kernel
-def fifo_between(grid: Grid, rule: int, n_fifos: int, a: int, b: int) -> int:
-    """Return the injection FIFO of messages from one node to another."""
-    differing = 0
-    unwrapped = 0
-    first = 0
-    for i in range(grid.shape.size - 1, -1, -1):
-        k = grid.order[i]
-        gap = abs(grid.coords[b, k] - grid.coords[a, k])
-        differing += gap != 0
-        unwrapped += gap
-        first = k if gap != 0 else first
-    if differing != 1 and rule == BLUEGENE_Q:
-        return unwrapped % n_fifos
-    s = grid.coords[a, first]
-    t = grid.coords[b, first]
-    others = other_coordinates(grid, b, first)
-    plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie, others)
-    return (2 * first + (1 if plus else 0)) % n_fifos
+@inner_kernel
+def _add_ring(
+    n: int,
+    here: NDArray[np.int64],
+    there: NDArray[np.int64],
+    step: NDArray[np.int64],
+    port: NDArray[np.int64],
+    shift: int,
+    mask: int,
+    name: int,
+    size: int,
+    parity: int,
+    by_sum: int,
+    by_parity: int,
+    by_target: int,
+) -> None:
+    """Add the steps along a ring, and note its port, for edges between two codes."""
+    for e in range(n):
+        s, t = (here[e] >> shift) & mask, (there[e] >> shift) & mask
+        gap = t - s
+        apart = abs(gap)
+        hops = min(apart, size - apart)
+        ahead = gap + (size if gap < 0 else 0)
+        odd = (s + by_sum * ((there[e] >> parity) ^ t)) & by_parity
+        odd |= by_target if t == 0 else 0
+        differs = 1 if gap != 0 else 0
+        step[e] += hops + (apart << _UNWRAPPED) + (differs << _DIFFERS)
+        port[e] = name + (2 * ahead + odd <= size) if gap != 0 else port[e]
+
+
+@inner_kernel
+def _add_line(
+    n: int,
+    here: NDArray[np.int64],
+    there: NDArray[np.int64],
+    step: NDArray[np.int64],
+    port: NDArray[np.int64],
+    shift: int,
+    mask: int,
+    name: int,
+) -> None:
+    """Add the steps along a dimension without a wrap, and note its port."""
+    for e in range(n):
+        gap = ((there[e] >> shift) & mask) - ((here[e] >> shift) & mask)
+        differs = 1 if gap != 0 else 0
+        step[e] += abs(gap) + (abs(gap) << _UNWRAPPED) + (differs << _DIFFERS)
+        port[e] = name + (gap > 0) if gap != 0 else port[e]
 
 
 @kernel

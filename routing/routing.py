@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import get_args
 
 import numpy as np
@@ -16,6 +17,8 @@ from toruscast.validation import one_of
 
 from . import route_kernels as kernels
 from . import twisted
+from .route_kernels import Ways
+from .runs import run_table
 
 FIFO_RULES = {
     "bluegene_q": kernels.BLUEGENE_Q,
@@ -87,6 +90,7 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
     return adaptive or torus.ties_are_open
 
 
+@lru_cache(maxsize=8)
 def grid_of(torus: Torus) -> kernels.Grid:
     """Return the arrays that describe a torus to the kernels."""
     stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
@@ -109,12 +113,7 @@ def dilations(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np
     >>> dilations(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
     array([1, 2, 1], dtype=int32)
     """
-    check_fit(comm, torus, mapping)
-    if torus.twist:
-        return torus.distance(mapping.node[comm.src], mapping.node[comm.dst])
-    hops = np.empty(comm.n_edges, dtype=np.int32)
-    kernels.count_hops(grid_of(torus), comm.src, comm.dst, mapping.node, hops)
-    return hops
+    return edge_ways(comm, torus, mapping).hops
 
 
 def routes(
@@ -170,26 +169,55 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     >>> injection_fifos(comm, Torus((4, 4)), TaskMapping([0, 1, 7], 16))
     array([3, 4], dtype=int32)
     """
+    return edge_ways(comm, torus, mapping).fifo
+
+
+def edge_ways(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> Ways:
+    """Return the hops and the injection FIFO of every edge: `dilations` and `injection_fifos`."""
     check_fit(comm, torus, mapping)
-    network = torus.network
-    rule = FIFO_RULES[network.fifo_rule]
-    fifo = np.empty(comm.n_edges, dtype=np.int32)
-    silent = comm.whole_messages == 0
-    if torus.twist and rule != kernels.ROUND_ROBIN:
-        ends = mapping.node[comm.src], mapping.node[comm.dst]
-        return twisted.pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *ends)
-    if rule != kernels.ROUND_ROBIN or not silent.any():
-        kernels.pick_fifos(
-            grid_of(torus), rule, network.fifos, comm.src, comm.dst, mapping.node, fifo
-        )
-        return fifo
-    order = np.argsort(silent, kind="stable")
-    picked = np.empty_like(fifo)
-    kernels.pick_fifos(
-        grid_of(torus), rule, network.fifos, comm.src[order], comm.dst[order], mapping.node, picked
-    )
-    fifo[order] = picked
-    return fifo
+    silent = np.zeros(0, dtype=np.bool_)
+    if FIFO_RULES[torus.network.fifo_rule] == kernels.ROUND_ROBIN:
+        silent = comm.whole_messages == 0
+    return _ways(torus, comm.src, comm.dst, mapping.node, silent)
+
+
+def fifos_between(
+    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return the injection FIFO of messages between nodes, sent one after the other.
+
+    Examples
+    --------
+    >>> fifos_between(Torus((4, 4)), np.array([0, 0], np.int32), np.array([1, 7], np.int32))
+    array([3, 4], dtype=int32)
+    """
+    nodes = np.arange(torus.n_nodes, dtype=np.int32)
+    return _ways(torus, src, dst, nodes, np.zeros(0, dtype=np.bool_)).fifo
+
+
+def _ways(
+    torus: Torus,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    silent: NDArray[np.bool_],
+) -> Ways:
+    rule, fifos = FIFO_RULES[torus.network.fifo_rule], torus.network.fifos
+    hops, fifo = np.empty((2, src.size), dtype=np.int32)
+    ways = Ways(hops, fifo)
+    if not src.size:
+        return ways
+    # Arrays that may be written to would be another kernel, compiled for longer than it runs.
+    src, dst, node = (array.view() for array in (src, dst, node))
+    for array in (src, dst, node):
+        array.flags.writeable = False
+    kernels.find_ways(grid_of(torus), run_table(torus), rule, fifos, src, dst, node, silent, ways)
+    if torus.twist:
+        ends = node[src], node[dst]
+        hops[:] = torus.distance(*ends)
+        if rule != kernels.ROUND_ROBIN:
+            fifo[:] = twisted.pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *ends)
+    return ways
 
 
 def fifos_of(workload: Workload, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:

@@ -35,17 +35,9 @@ class RunTable(NamedTuple):
     mask: NDArray[np.int64]  # (D,)
     upto: NDArray[np.int64]  # (D,) the bits of a dimension and of those before it
     base: NDArray[np.int64]  # (D,)
-    # By the difference of two coordinates: the hops, from bit `UNWRAPPED` on the difference, from
-    # `DIFFERS` on whether there is one, from `TIED` on whether both ways are as long. The sum over
-    # the dimensions holds the four sums side by side, because a torus has at most 2**24 nodes.
-    step: NDArray[np.int64]  # (sum of 2 * sizes,)
-    step_base: NDArray[np.int64]  # (D,) where no difference stands
     plane: int  # codes without their parities
     n_runs: int
     parities: int
-
-
-UNWRAPPED, DIFFERS, TIED = 24, 48, 56
 
 
 def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
@@ -72,20 +64,7 @@ def run_table(torus: Torus) -> RunTable:
         mask=(1 << np.diff(shift)) - 1,
         upto=(1 << shift[1:]) - 1,
         base=np.cumsum(runs) - runs,
-        step=np.concatenate([_steps(torus.shape[k], torus.wrap[k]) for k in torus.order]),
-        step_base=np.cumsum(2 * size) - size,
         plane=plane,
         n_runs=int(runs.sum()),
         parities=parities,
     )
-
-
-def _steps(size: int, wrap: bool) -> NDArray[np.int64]:
-    """Return what steps along a dimension are, (2 * size,) from a difference of -size on."""
-    gap = np.abs(np.arange(-size, size))
-    other = size - gap
-    step: NDArray[np.int64] = np.minimum(gap, other) if wrap else gap.copy()
-    step += gap << UNWRAPPED
-    step[gap != 0] += 1 << DIFFERS
-    step[wrap & (gap == other)] += 1 << TIED
-    return step

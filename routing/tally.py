@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from toruscast._scratch import scratch
 from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping.ties import TIE_RULES
 from toruscast.typing import Routing
 
-from . import route_kernels as kernels
 from ._run_kernels import spread_runs
 from ._tally_kernels import HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST, Constants, Sums, add_up
-from .edges import Prepared, fixed_point, prepare
+from .edges import Prepared, prepare
 from .loads import check_missing, link_loads
-from .routing import FIFO_RULES, check_fit, grid_of, phase_routing
+from .route_kernels import Ways
+from .routing import check_fit, edge_ways, grid_of, phase_routing
 from .runs import run_table, worthwhile_runs
 
 
@@ -70,16 +71,24 @@ def added(one: Tally, other: Tally) -> Tally:
 
 
 def tally(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, *, routing: Routing = "deterministic"
-) -> Tally | None:
-    """Return the results of one pass over the messages, or None if a pass is not enough.
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    routing: Routing = "deterministic",
+    ways: Ways | None = None,
+) -> Tally:
+    """Return the results of one pass over the messages.
 
-    A pass is not enough on a twisted torus, if FIFOs take turns and some edges send nothing, or if
-    adaptive packets take any free FIFO. `link_loads`, `dilations`, `injection_fifos` and
-    `time_bounds` then make a pass each.
-
-    The pass reads about 40 bytes a message in order, and keeps no array of messages times hops.
+    The pass reads about 60 bytes a message in order, and keeps no array of messages times hops.
     Data that does not depend on the mapping is prepared once for each graph.
+
+    Parameters
+    ----------
+    comm, torus, mapping, routing
+        As of `link_loads`.
+    ways : Ways, optional
+        What `edge_ways` returns, if it is known already.
 
     Raises
     ------
@@ -97,45 +106,41 @@ def tally(
     network = torus.network
     adaptive = phase_routing(routing, comm, torus) == "adaptive"
     takes_any = network.fifo_rule == "first_free"
-    takes_turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
-    silent = takes_turns and (comm.whole_messages == 0).any()
-    if torus.twist or silent or (takes_any and adaptive):
-        return None
+    if ways is None:
+        ways = edge_ways(comm, torus, mapping)
+    side_by_side = np.zeros(0, dtype=np.bool_)
+    if takes_any and (adaptive or torus.ties_are_open):
+        way: Routing = "adaptive" if adaptive else "deterministic"
+        side_by_side = have_two_ways(comm, torus, mapping, way)
     prepared = prepare(comm, torus)
-    runs = None if adaptive else worthwhile_runs(torus, comm.n_edges)
-    table = run_table(torus)
-    n_fifos = torus.n_nodes * network.fifos
+    runs = None if adaptive or torus.twist else worthwhile_runs(torus, comm.n_edges)
+    table, columns = run_table(torus), prepared.edges.units.shape[1]
+    fifo = np.zeros((torus.n_nodes * network.fifos, 2))
     sums = Sums(
-        run=np.zeros(0 if runs is None else 2 * runs.n_runs, dtype=np.int64),
+        run=np.zeros(0 if runs is None else columns * runs.n_runs, dtype="<i8"),
         edges=np.zeros(torus.diameter + 1, dtype=np.int64),
-        fifo_length=np.zeros(n_fifos),
-        injected=np.zeros(n_fifos),
+        fifo=fifo,
         received=np.zeros(table.plane),
         one=np.zeros(4),
     )
-    halves = 2 if torus.ties_are_open else 1
     constants = Constants(
-        fifo_rule=FIFO_RULES[network.fifo_rule],
         fifos=network.fifos,
         takes_any=int(takes_any),
         injection=1 / max(torus.bandwidth),
         memory=1 / network.memory_bandwidth,
         latency=network.hop_latency,
-        ties_open=int(torus.ties_are_open),
         wire_unit=prepared.wire_unit,
-        a_byte=1 / (prepared.byte_unit * halves),
-        halves=halves,
     )
     there = scratch("codes", comm.n_edges, np.int32)
-    add_up(grid_of(torus), table, prepared.edges, constants, mapping.node, sums, there)
+    add_up(table, prepared.edges, ways, side_by_side, constants, mapping.node, sums, there)
     return Tally(
-        *_loads(comm, torus, mapping, prepared, adaptive, sums.run),
+        *_loads(comm, torus, mapping, prepared, routing, sums.run),
         sums.edges,
-        sums.fifo_length,
+        fifo[:, 0].copy(),
         float(sums.one[HOP_BYTES]),
         float(sums.one[OFF_NODE]),
         float(sums.one[PACKET_HOPS]),
-        sums.injected,
+        fifo[:, 1].copy(),
         sums.received[table.code & (table.plane - 1)],
         float(sums.one[SLOWEST]),
     )
@@ -146,20 +151,37 @@ def _loads(
     torus: Torus,
     mapping: TaskMapping,
     prepared: Prepared,
-    adaptive: bool,
+    routing: Routing,
     run: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the bytes of the links and those on the wire; by a walk if no runs were filled."""
-    weight, unit = prepared.edges.wire_units, prepared.wire_unit
-    if adaptive:
-        both = (None, weight * unit)
-        plain, headed = (link_loads(comm, torus, mapping, w, routing="adaptive") for w in both)
+    """Return the bytes of the links and those on the wire; a pass each if no runs were filled."""
+    unit = prepared.wire_unit
+    if not run.size:
+        both = (None, prepared.edges.wire_units * unit)
+        plain, headed = (link_loads(comm, torus, mapping, w, routing=routing) for w in both)
         return plain, headed
     load = np.zeros((2, torus.n_links), dtype=np.int64)
-    if run.size:
-        spread_runs(grid_of(torus), run_table(torus), run, load)
-    else:
-        for bears, each in zip(load, (fixed_point(comm.nbytes, torus)[0], weight), strict=True):
-            kernels.add_loads(grid_of(torus), comm.src, comm.dst, mapping.node, each, bears)
+    if prepared.edges.units.shape[1] == 1:
+        run = run.view("<u4").astype(np.int64)
+    spread_runs(grid_of(torus), run_table(torus), run, load)
     check_missing(load[0], comm, torus, mapping)
     return load[0] * prepared.byte_unit, load[1] * unit
+
+
+def have_two_ways(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
+) -> NDArray[np.bool_]:
+    """Return whether packets of each edge may take different routes; shape ``(n_edges,)``."""
+    src, dst = mapping.node[comm.src], mapping.node[comm.dst]
+    if torus.twist:
+        # Adaptive packets take the hops of their message in any order.
+        several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
+        return np.asarray(several & (routing == "adaptive"))
+    gap = np.abs(torus.coords[dst] - torus.coords[src])
+    fixed = TIE_RULES[torus.tie].adaptive_fixed
+    tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
+    in_order = tied & torus.ties_are_open
+    if routing == "deterministic":
+        return np.asarray(in_order)
+    by_choice = (tied & (not fixed)) | ((gap > 0).sum(axis=1) > 1)
+    return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))

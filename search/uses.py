@@ -15,7 +15,7 @@ from toruscast.mapping.ties import TIE_RULES
 from toruscast.mapping.torus import Holes
 from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
-from toruscast.routing.routing import FIFO_RULES, grid_of, routes
+from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
 from toruscast.typing import Routing
 
 from ._delta_kernels import Uses
@@ -113,10 +113,7 @@ def _fifo_between(
     """Return the resource number of the FIFO of each pair of nodes, ``(n_pairs,)``."""
     network = torus.network
     rule = FIFO_RULES[network.fifo_rule]
-    fifo = np.zeros(src.size, dtype=np.int32)
-    if rule != kernels.ROUND_ROBIN:
-        node = np.arange(torus.n_nodes, dtype=np.int32)
-        kernels.pick_fifos(grid_of(torus), rule, network.fifos, src, dst, node, fifo)
+    fifo = 0 if rule == kernels.ROUND_ROBIN else fifos_between(torus, src, dst)
     return (torus.n_links + src * network.fifos + fifo).astype(np.int32)
 
 

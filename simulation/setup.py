@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import Network, TaskMapping, Torus
 from toruscast.mapping.ties import TIE_RULES
-from toruscast.routing import twisted
 from toruscast.routing.messages import Messages
-from toruscast.routing.route_kernels import pick_fifos
-from toruscast.routing.routing import FIFO_RULES, grid_of
+from toruscast.routing.routing import fifos_between, grid_of
 from toruscast.typing import Routing
 
 from . import _state as records
@@ -415,21 +413,9 @@ def _pack_hops(fields: records.Fields, hops: NDArray[np.int32]) -> NDArray[np.ui
 def _fifos_of_answers(
     torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    network = torus.network
-    answer = np.zeros(src.size, dtype=np.int32)
-    if torus.twist and network.fifo_rule in ("bluegene_q", "first_dimension"):
-        return twisted.pick_fifos(torus, network.fifo_rule == "first_dimension", src, dst)
-    if network.fifo_rule != "first_free":
-        pick_fifos(
-            grid_of(torus),
-            FIFO_RULES[network.fifo_rule],
-            network.fifos,
-            src,
-            dst,
-            np.arange(torus.n_nodes, dtype=np.int32),
-            answer,
-        )
-    return answer
+    if torus.network.fifo_rule == "first_free":
+        return np.zeros(src.size, dtype=np.int32)
+    return fifos_between(torus, src, dst)
 
 
 def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRounds:
