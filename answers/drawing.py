@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
-from toruscast.mapping.formats import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

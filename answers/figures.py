@@ -18,9 +18,9 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
-from toruscast.mapping.formats import atomic_path
 from toruscast.units import time_unit
 from toruscast.validation import whole_number
 

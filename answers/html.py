@@ -14,8 +14,8 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
-from toruscast.mapping.formats import atomic_path
 from toruscast.wording import shown_name
 
 from .blocks import Answer, Block, Chart, File, Section, Sentence, TableBlock

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._lazy import Slow
 from toruscast.training.measured.references import in_words
 from toruscast.units import number, percent, time_unit
 from toruscast.wording import counted, shown_name
@@ -20,6 +21,10 @@ from .blocks import Answer, Block, Chart, Headline, Section, Sentence, TableBloc
 
 if TYPE_CHECKING:
     from toruscast.training import Measured, Runs, Training
+    from toruscast.training.evaluate import learning_curve as curves
+else:
+    # It trains, with scikit-learn.
+    curves = Slow("toruscast.training.evaluate.learning_curve")
 
 # Outliers that are named.
 _NAMED = 3
@@ -302,12 +307,10 @@ def _tried(found: Measured) -> TableBlock:
 
 def _growth(found: Training) -> list[Block]:
     """Return what held-out samples and more samples say; it trains tens of models."""
-    from toruscast.training.evaluate.learning_curve import held_out, learning_curve
-
-    said = held_out(found.samples, found.model)
+    said = curves.held_out(found.samples, found.model)
     times = found.samples["time"].to_numpy()
     labels = [str(name) for name in found.samples.get("mapping", range(len(times)))]
-    grown = learning_curve(found.samples, found.model).dropna()
+    grown = curves.learning_curve(found.samples, found.model).dropna()
     half, full = grown.iloc[-2], grown.iloc[-1]
     gain = full["rcc"] - half["rcc"]
     need = (

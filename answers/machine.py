@@ -7,6 +7,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import toruscast
+
 _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
 
 
@@ -24,8 +26,6 @@ def describe_machine() -> dict[str, str]:
     >>> int(describe_machine()["cores"]) > 0
     True
     """
-    import toruscast
-
     versions = {"toruscast": toruscast.__version__, "Python": platform.python_version()}
     for name in _PACKAGES:
         try:

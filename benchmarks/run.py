@@ -24,7 +24,8 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from toruscast._jit import kernel, prefetch
+from toruscast._jit import kernel
+from toruscast._llvm import prefetch
 from toruscast.answers.machine import describe_machine
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns

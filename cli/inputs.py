@@ -20,7 +20,7 @@ from toruscast.wording import closest, printable, shortened
 from .options import Candidates, Host, Include, Placing, TorusOptions, Traffic
 from .places import change_links, change_network, check_fixed, only_nodes, put, read_fixed
 from .progress import working
-from .slow import mapping_formats, orders_of_ranks, sampling, validation
+from .slow import launcher_orders, mapping_formats, orders_of_ranks, sampling, validation
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -324,9 +324,7 @@ def stream_mappings(
     if mappings is not None and n is not None:
         raise click.UsageError("--mappings and --candidates exclude each other")
     if isinstance(n, str):
-        from .orders import order_mappings
-
-        orders = put(order_mappings(traffic, torus, capacity), torus, fixed)
+        orders = put(launcher_orders.order_mappings(traffic, torus, capacity), torus, fixed)
         return iter(orders), len(orders)
     if mappings is None:
         if n is None:

@@ -19,6 +19,7 @@ from .inputs import load_application, load_torus
 from .options import Traffic, argument, option, sub_command
 from .output import check_writable
 from .progress import time_on_stderr
+from .slow import jobs
 
 if TYPE_CHECKING:
     from toruscast.mapping.formats.jobs import BatchJob
@@ -69,18 +70,16 @@ def command(traffic: Traffic, job_of: Launched) -> int:
 
     Exit status: that of the program.
     """  # noqa: D301
-    from toruscast.mapping.formats.jobs import check_tasks, launcher_option
-
     words = job_of.words
     job = _job()
-    told = launcher_option(words, job, _version(words))
+    told = jobs.launcher_option(words, job, _version(words))
     file = job_of.out or told.file
     check_writable(file)
     if traffic.torus is None and job is not None and job.shape:
         traffic = replace(traffic, torus=job.shape)
     torus = load_torus(traffic)
     application = load_application(traffic)
-    check_tasks(words, application.workload.n_tasks)
+    jobs.check_tasks(words, application.workload.n_tasks)
     ours = _hosts(job, job_of.hosts, torus)
     share = job_of.tasks_per_node or (None if job is None else job.tasks_per_node)
     found = _search(application.workload, torus, ours, share, job_of.seconds)
@@ -124,21 +123,17 @@ def _version(words: tuple[str, ...]) -> str:
 
 
 def _job() -> BatchJob | None:
-    from toruscast.mapping.formats.jobs import read_job
-
     hosts = ""
     if ("FLUX_JOB_ID" in os.environ or "FLUX_URI" in os.environ) and shutil.which("flux"):
         done = subprocess.run(
             ["flux", "hostlist", "local"], capture_output=True, text=True, check=False
         )
         hosts = done.stdout if done.returncode == 0 else ""
-    return read_job(os.environ, hosts)
+    return jobs.read_job(os.environ, hosts)
 
 
 def _hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> tc.Hosts | None:
     """The hosts of the job; none where its nodes are the torus."""
-    from toruscast.mapping.formats.jobs import hosts_of
-
     if job is not None and job.manager == "PJM":
         if job.n_nodes not in (None, torus.n_nodes):
             expected = f"the {job.n_nodes} nodes of the job, such as --torus 4x6x8"
@@ -148,7 +143,7 @@ def _hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> tc.Hosts
         found = "no job" if job is None else f"a job of {job.manager}"
         expected = "--hosts FILE, a table host,x,y,z of the machine"
         raise InputError("nodes without places", found=found, expected=expected)
-    return hosts_of(job, tc.read_hosts(table, torus))
+    return jobs.hosts_of(job, tc.read_hosts(table, torus))
 
 
 def _search(
@@ -159,11 +154,9 @@ def _search(
     seconds: float,
 ) -> Found | None:
     """The best placement beside the launcher's; None where there is but one node."""
-    from toruscast.mapping.formats.jobs import in_order
-
     n_hosts = torus.n_nodes if hosts is None else len(hosts.names)
     share = share or -(-workload.n_tasks // n_hosts)
-    first = in_order(workload.n_tasks, torus, hosts, share)
+    first = jobs.in_order(workload.n_tasks, torus, hosts, share)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
     if workload.n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None

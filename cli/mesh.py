@@ -11,6 +11,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.atomic import atomic_path
 from toruscast.units import seconds
 
 from .inputs import load_torus
@@ -18,7 +19,6 @@ from .options import TorusOptions, Workers, option, sub_command
 from .output import PageOutput, check_writable, records, write_text
 from .slow import (
     axes_of,
-    formats,
     layouts,
     mesh_devices,
     np,
@@ -174,7 +174,7 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
 
 
 def _write_array(answer: tc.MeshForecast, path: str) -> None:
-    with formats.atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.save(file, answer.ids, allow_pickle=False)
 
 

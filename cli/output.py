@@ -17,6 +17,9 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 import click
 
 from toruscast import answers
+from toruscast._slow import parquet as pyarrow_parquet
+from toruscast._slow import pyarrow
+from toruscast.atomic import atomic_path, check_target
 from toruscast.errors import InputError
 from toruscast.wording import one_line, printable
 
@@ -24,7 +27,7 @@ from . import recording
 from .options import option
 from .progress import bar_on_stderr, working
 from .recording import json_text
-from .slow import formats, mapping_formats, pd
+from .slow import mapping_formats, pd, rich_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -156,9 +159,8 @@ class Output:
 
     def console(self) -> Console:
         """Return a console on stdout: as wide as the terminal, or 120 columns without one."""
-        from rich.console import Console
 
-        class Piped(Console):
+        class Piped(rich_console.Console):
             def on_broken_pipe(self) -> None:
                 # rich would end the program itself, as code of a plugin may.
                 raise BrokenPipeError
@@ -246,7 +248,7 @@ def write_text(text: str, path: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    with formats.atomic_path(path) as temporary:
+    with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -264,7 +266,7 @@ def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = Fa
     InputError
         As `check_target`, or if the suffix is not one of these.
     """
-    target = formats.check_target(path, text=text)
+    target = check_target(path, text=text)
     if suffixes and target.suffix.lower() not in suffixes:
         found, expected = target.suffix or "none", " or ".join(suffixes)
         raise InputError("unknown suffix", file=path, found=found, expected=expected)
@@ -305,10 +307,10 @@ def growing(
         if csv_path == STDOUT:
             writers.append(_csv(sys.stdout))
         elif csv_path is not None:
-            path = files.enter_context(formats.atomic_path(csv_path))
+            path = files.enter_context(atomic_path(csv_path))
             writers.append(_csv(files.enter_context(path.open("w", encoding="utf-8", newline=""))))
         if parquet_path is not None:
-            writers.append(_parquet(files, files.enter_context(formats.atomic_path(parquet_path))))
+            writers.append(_parquet(files, files.enter_context(atomic_path(parquet_path))))
 
         def add(rows: pd.DataFrame) -> None:
             for write in writers:
@@ -330,16 +332,13 @@ def _csv(stream: IO[str]) -> Callable[[pd.DataFrame], None]:
 
 
 def _parquet(files: ExitStack, path: Any) -> Callable[[pd.DataFrame], None]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     writer: Any = None
 
     def write(rows: pd.DataFrame) -> None:
         nonlocal writer
-        table = pa.Table.from_pandas(rows)
+        table = pyarrow.Table.from_pandas(rows)
         if writer is None:
-            writer = files.enter_context(parquet.ParquetWriter(path, table.schema))
+            writer = files.enter_context(pyarrow_parquet.ParquetWriter(path, table.schema))
         writer.write_table(table)
 
     return write

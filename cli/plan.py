@@ -14,6 +14,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.atomic import folder_to_fill
 from toruscast.errors import InputError
 from toruscast.units import percent, seconds
 from toruscast.wording import counted
@@ -32,7 +33,7 @@ from .options import (
 )
 from .output import Output, PageOutput, check_folder, check_writable
 from .phrases import application_line, occupancy
-from .slow import forecast_answer, formats, formats_of_times, registry, run_loop, run_script
+from .slow import forecast_answer, formats_of_times, registry, run_loop, run_script
 
 # Runs that a script makes at most unless another number is given.
 _RUNS = 30
@@ -118,7 +119,7 @@ class Launch:
         tuple of Path and str
             The file, and how it is used; empty where that needs no word.
         """
-        with formats.folder_to_fill(folder):
+        with folder_to_fill(folder):
             file = folder / f"{name}{self._suffix}"
             return file, tc.write_mapping(mapping, file, self.out_format, hosts=hosts)
 

@@ -9,12 +9,12 @@ from typing import Literal
 import click
 
 from toruscast import answers
+from toruscast.atomic import folder_to_fill
 from toruscast.errors import InputError
 from toruscast.wording import closest, one_line
 
 from .options import argument, option, sub_command
 from .output import check_folder
-from .slow import formats
 
 # CSS pixels of the units in which papers give sizes.
 _UNITS = {"in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72, "px": 1.0}
@@ -65,7 +65,7 @@ def command(drawn: Figures) -> None:
             click.echo(one_line(view))
         return
     check_folder(drawn.out)
-    with formats.folder_to_fill(drawn.out) as folder:
+    with folder_to_fill(drawn.out) as folder:
         for view in drawn.views or found.names:
             file = folder / f"{view}.{drawn.out_format}"
             found.write(

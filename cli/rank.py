@@ -26,6 +26,7 @@ from .options import (
 )
 from .output import Output, PageOutput
 from .phrases import application_line, occupancy
+from .slow import launcher_orders
 from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}
@@ -94,11 +95,9 @@ def command(
     if how.coords is None:
         mappings = load_mappings(application.workload, torus, candidates, work.seed)
     else:
-        from .orders import scattered_job
-
         own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
         refuse("without --coords", *own, "changes", "slow_links", "allocation")
-        mappings, in_job = scattered_job(application.workload, torus, how.coords)
+        mappings, in_job = launcher_orders.scattered_job(application.workload, torus, how.coords)
         torus = mappings[0].torus or torus
     compiling = Compiling(torus, work.routing, output)
     _announce(application, torus, mappings, basis, limits, how, work, output)

@@ -2,36 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from toruscast._lazy import Slow
-
-__all__ = (
-    "axes_of",
-    "collective_times",
-    "drawn_samples",
-    "feature_registry",
-    "forecast_answer",
-    "formats_of_times",
-    "layouts",
-    "mapping_formats",
-    "measured_runs",
-    "mesh_devices",
-    "model_notes",
-    "np",
-    "orders_of_ranks",
-    "pd",
-    "pool",
-    "printed_devices",
-    "routes",
-    "run_script",
-    "simulation_run",
-    "simulation_trace",
-    "sources",
-    "splits_of",
-)
+from toruscast._lazy import slow_modules
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from rich import console as rich_console
+    from rich import progress as rich_progress
 
     import toruscast.features.registry as feature_registry
     import toruscast.mapping.formats.mapping as mapping_formats
@@ -53,10 +30,13 @@ if TYPE_CHECKING:
     import toruscast.training.plan.script as run_script
     import toruscast.training.samples.application as drawn_samples
     import toruscast.workers as pool
+    from toruscast import _jit as jit
     from toruscast import validation as validation
+    from toruscast.cli import orders as launcher_orders
     from toruscast.features import reasons as reasons
     from toruscast.mapping import allocation as allocation
     from toruscast.mapping import formats as formats
+    from toruscast.mapping.formats import jobs as jobs
     from toruscast.mapping.formats import registry as registry
     from toruscast.mapping.formats.graphs import build as build
     from toruscast.mapping.formats.graphs import parquet as parquet
@@ -66,6 +46,8 @@ if TYPE_CHECKING:
     from toruscast.scaling.composition import stage as stage
     from toruscast.scaling.pmnf import intervals as intervals
     from toruscast.simulation import message_life as message_life
+    from toruscast.simulation import setup as setup
+    from toruscast.simulation.kernels import loop as loop
     from toruscast.training.evaluate import hold_out as hold_out
     from toruscast.training.evaluate import metric_evaluation as metric_evaluation
     from toruscast.training.evaluate import metrics as metrics
@@ -74,45 +56,4 @@ if TYPE_CHECKING:
     from toruscast.training.plan import run_loop as run_loop
     from toruscast.training.samples import stored as stored
 else:
-    np = Slow("numpy")
-    pd = Slow("pandas")
-    run_script = Slow("toruscast.training.plan.script")
-    formats_of_times = Slow("toruscast.mapping.formats.times")
-    forecast_answer = Slow("toruscast.training.forecast.answer")
-    reasons = Slow("toruscast.features.reasons")
-    feature_registry = Slow("toruscast.features.registry")
-    allocation = Slow("toruscast.mapping.allocation")
-    formats = Slow("toruscast.mapping.formats")
-    build = Slow("toruscast.mapping.formats.graphs.build")
-    parquet = Slow("toruscast.mapping.formats.graphs.parquet")
-    mapping_formats = Slow("toruscast.mapping.formats.mapping")
-    printed_devices = Slow("toruscast.mapping.formats.mappings.devices")
-    registry = Slow("toruscast.mapping.formats.registry")
-    sources = Slow("toruscast.mapping.formats.source")
-    axes_of = Slow("toruscast.mapping.mesh")
-    mesh_devices = Slow("toruscast.mapping.mesh.devices")
-    programs = Slow("toruscast.mapping.mesh.programs")
-    orders_of_ranks = Slow("toruscast.mapping.strategies.permute")
-    sampling = Slow("toruscast.mapping.strategies.sampling")
-    routes = Slow("toruscast.routing.routing")
-    stage = Slow("toruscast.scaling.composition.stage")
-    formula = Slow("toruscast.scaling.formula")
-    intervals = Slow("toruscast.scaling.pmnf.intervals")
-    model_notes = Slow("toruscast.scaling.pmnf.notes")
-    collective_times = Slow("toruscast.simulation.collectives")
-    message_life = Slow("toruscast.simulation.message_life")
-    simulation_run = Slow("toruscast.simulation.run")
-    simulation_trace = Slow("toruscast.simulation.trace")
-    splits_of = Slow("toruscast.training.evaluate.evaluate")
-    hold_out = Slow("toruscast.training.evaluate.hold_out")
-    metric_evaluation = Slow("toruscast.training.evaluate.metric_evaluation")
-    metrics = Slow("toruscast.training.evaluate.metrics")
-    pmnf_baseline = Slow("toruscast.training.evaluate.pmnf_baseline")
-    measured_runs = Slow("toruscast.training.measured.measured")
-    layouts = Slow("toruscast.training.mesh")
-    placements = Slow("toruscast.training.mesh.placements")
-    run_loop = Slow("toruscast.training.plan.run_loop")
-    drawn_samples = Slow("toruscast.training.samples.application")
-    stored = Slow("toruscast.training.samples.stored")
-    validation = Slow("toruscast.validation")
-    pool = Slow("toruscast.workers")
+    globals().update(slow_modules(__name__))

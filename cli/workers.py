@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from toruscast._lazy import Slow, joblib
+import toruscast as tc
+from toruscast._lazy import Slow
+from toruscast._slow import joblib
 from toruscast.errors import InputError, WorkersError
 
 if TYPE_CHECKING:
-    from toruscast.mapping import Torus
     from toruscast.typing import Routing
 
     from .options import Workers
     from .output import Output
+
+from .slow import jit, loop, setup
 
 asyncio = Slow("asyncio")
 files = Slow("toruscast.files")
@@ -177,30 +180,22 @@ def _started(path: str) -> Any:
 
 
 _LONGEST = 300.0
-# New objects after which garbage is looked for, 700 usually.
-_OBJECTS = 100_000
 
 
 class Compiling:
     """Kernels that another process may be compiling, until the command ends."""
 
-    def __init__(self, torus: Torus, routing: Routing, output: Output) -> None:
-        from toruscast._jit import is_compiled
-        from toruscast.simulation.kernels.loop import run
-        from toruscast.simulation.setup import is_special
-
+    def __init__(self, torus: tc.Torus, routing: Routing, output: Output) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        stats = getattr(run, "stats", None)
+        stats = getattr(loop.run, "stats", None)
         # Without a folder to keep them in, every process compiles for itself.
         if stats is None or stats.cache_path is None:
             return
         # That network alone is simulated by what the process compiles.
-        if routing != "deterministic" or is_special(torus.network, looked_at=False):
+        if routing != "deterministic" or setup.is_special(torus.network, looked_at=False):
             return
-        if is_compiled(run):
+        if jit.is_compiled(loop.run):
             return
-        # The compiler makes very many objects that stay: to look for garbage took 7 % of the time.
-        gc.set_threshold(_OBJECTS)
         output.message("kernels are being compiled, once on this machine: up to half a minute")
         # Without it this process compiles what it needs when it needs it. `-P` keeps modules of the
         # working directory out.
@@ -230,11 +225,8 @@ class Compiling:
 
 def compile_simulator() -> None:
     """Send one message, which compiles all that a simulation of the usual network needs."""
-    from toruscast.mapping import CommGraph, TaskMapping, Torus
-    from toruscast.simulation import simulate
-
-    torus = Torus((4,))
-    simulate(CommGraph(2, [0], [1], [512.0]), torus, TaskMapping([0, 1], torus))
+    torus = tc.Torus((4,))
+    tc.simulate(tc.CommGraph(2, [0], [1], [512.0]), torus, tc.TaskMapping([0, 1], torus))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from toruscast._lazy import Slow
+from toruscast.errors import InputError
+
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph
+    from toruscast.mapping import CommGraph, formats
+else:
+    formats = Slow("toruscast.mapping.formats")
 
 __all__ = ["load", "names", "path", "provenance", "table_names", "table_path"]
 
@@ -117,10 +122,8 @@ def load(
     >>> halo.n_tasks, halo.n_edges, halo.grid
     (64, 384, (4, 4, 4))
     """
-    from toruscast.mapping.formats import read_comm
-
     record = _record(name)
-    graph = read_comm(path(name), include=include, n_tasks=record["ranks"], name=name)
+    graph = formats.read_comm(path(name), include=include, n_tasks=record["ranks"], name=name)
     grid = record["process_grid"]
     return graph.renamed(name, tuple(grid)) if grid else graph
 
@@ -162,8 +165,6 @@ def table_path(name: str) -> Path:
     'lsdyna-interconnect.csv'
     """
     if name not in table_names():
-        from toruscast.errors import InputError
-
         raise InputError("unknown table", found=name, expected=f"one of {', '.join(table_names())}")
     return _folder() / f"{name}.csv"
 
@@ -183,7 +184,5 @@ def _register() -> dict[str, dict[str, Any]]:
 
 def _record(name: str) -> dict[str, Any]:
     if name not in _register():
-        from toruscast.errors import InputError
-
         raise InputError("unknown dataset", found=name, expected=f"one of {', '.join(names())}")
     return _register()[name]

@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
+from toruscast._slow import networkx as nx
+from toruscast._slow import pandas as pd
+from toruscast._slow import sparse
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.notebook import html_card
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from toruscast.wording import counted, shown_name
-
-if TYPE_CHECKING:
-    import networkx as nx
-    import pandas as pd
-    from scipy import sparse
 
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
@@ -178,14 +176,10 @@ class CommGraph(PickledByFields):
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row per edge: src, dst, nbytes, n_messages."""
-        import pandas as pd
-
         return pd.DataFrame({f: getattr(self, f) for f in COLUMNS})
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
-        import networkx as nx
-
         graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         graph.add_nodes_from(range(self.n_tasks))
         columns = (self.src, self.dst, self.nbytes, self.n_messages)
@@ -198,8 +192,6 @@ class CommGraph(PickledByFields):
 
         Edges of zero bytes stay as explicit zeros.
         """
-        from scipy import sparse
-
         shape = (self.n_tasks, self.n_tasks)
         return sparse.csr_array((getattr(self, values), (self.src, self.dst)), shape=shape)
 
@@ -344,8 +336,6 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
     CommGraph(2 tasks, 1 edge, 8 bytes, 1 message)
     """
-    import networkx as nx
-
     if not isinstance(graph, nx.Graph):
         raise InputError("bad graph", found=type(graph).__name__, expected="a NetworkX graph")
     if set(graph.nodes) != set(range(len(graph))):
@@ -404,8 +394,6 @@ def from_scipy(
 
 
 def _coo(matrix: Any) -> Any:
-    from scipy import sparse
-
     array = sparse.coo_array(matrix)
     if array.dtype.kind not in "iufb":
         raise InputError("bad matrix", found=array.dtype, expected="numbers")

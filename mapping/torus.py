@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
+from toruscast._slow import networkx as nx
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
 from toruscast.validation import (
@@ -30,9 +31,6 @@ from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .network import Network, changed
 from .ties import TIE_RULES, TieRule
 from .twist import MinimalHops, Twist
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 A = TypeVar("A", bound=NDArray[Any])
 
@@ -519,8 +517,6 @@ class Torus(PickledByFields):
 
         Parallel links (a ring of two) become one edge.
         """
-        import networkx as nx
-
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(self.n_nodes))
         node, port = np.nonzero(self.neighbors >= 0)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, inner_kernel, kernel, prefetch
+from toruscast._jit import bare_kernel, inner_kernel, kernel
+from toruscast._llvm import prefetch
 
 from .route_kernels import Grid, goes_plus, is_halved
 from .runs import RunTable

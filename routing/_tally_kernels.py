@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import kernel, prefetch
+from toruscast._jit import kernel
+from toruscast._llvm import prefetch
 
 from ._run_kernels import TASKS_AHEAD, by_block, note_codes, run_from, run_to
 from .edges import HALF, Edges

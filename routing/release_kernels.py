@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, kernel, prefetch
+from toruscast._jit import bare_kernel, kernel
+from toruscast._llvm import prefetch
 
 from ._run_kernels import run_from, run_to, runs_of
 from ._sort_kernels import KEY_BITS, LEAST, key_of

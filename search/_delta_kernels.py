@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, kernel, prefetch
+from toruscast._jit import bare_kernel, kernel
+from toruscast._llvm import prefetch
 
 
 class Ends(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toruscast._lazy import pandas as pd
+from toruscast._slow import pandas as pd
 
 from ._state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
 from .run import Stretch

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast._lazy import pandas as pd
+from toruscast._slow import pandas as pd
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.notebook import html_card
 from toruscast.routing.messages import Messages

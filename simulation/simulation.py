@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast._lazy import pandas as pd
+from toruscast._slow import pandas as pd
 from toruscast.mapping import Torus
 from toruscast.typing import Routing
 

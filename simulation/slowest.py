@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._lazy import pandas as pd
+from toruscast._slow import pandas as pd
 from toruscast.mapping.ties import TIE_RULES
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes, ways_are_open

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from toruscast._lazy import networkx as nx
+from toruscast._slow import networkx as nx
 from toruscast.mapping import Torus
 
 from . import _state as records

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from toruscast.mapping.formats import atomic_path
+from toruscast.atomic import atomic_path
 from toruscast.validation import whole_number
 
 from .message_life import WIRE, message_life, station_name, watched_message

@@ -16,8 +16,8 @@ import numpy as np
 
 from toruscast import InputError
 from toruscast.answers.machine import describe_machine
+from toruscast.atomic import atomic_path, folder_to_fill
 from toruscast.cli.progress import bar_on_stderr
-from toruscast.mapping.formats import atomic_path, folder_to_fill
 from toruscast.training import read_samples
 
 from .charts import draw_chart

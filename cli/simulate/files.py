@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toruscast.atomic import folder_beside
 from toruscast.errors import InputError
 
 from ..app import Ended
 from ..output import check_folder, write_text
 from ..recording import json_text
-from ..slow import formats, message_life, pd, simulation_trace
+from ..slow import message_life, pd, simulation_trace
 
 if TYPE_CHECKING:
     from toruscast.simulation import Simulation
@@ -91,7 +92,7 @@ def write_folder(
     place = Path(os.path.realpath(folder))
     # In the place if it stands, else on the same disk.
     beside = place if place.exists() else place.parent
-    with _ended_by_signals(), formats.folder_beside(place, beside) as stage:
+    with _ended_by_signals(), folder_beside(place, beside) as stage:
         for name, table in tables.items():
             if table is not None:
                 found = table()

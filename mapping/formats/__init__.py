@@ -1,11 +1,5 @@
 """Readers and writers of communication graphs and task mappings."""
 
-from ._atomic import (
-    atomic_path,
-    check_target,
-    folder_beside,
-    folder_to_fill,
-)
 from .comm import read_comm, read_workload, write_comm
 from .graphs.parquet import stream_comm
 from .mapping import (
@@ -20,10 +14,6 @@ from .times import read_runs, read_times
 from .torus import read_torus, write_torus
 
 __all__ = [
-    "atomic_path",
-    "check_target",
-    "folder_beside",
-    "folder_to_fill",
     "iter_mappings",
     "read_comm",
     "read_hosts",

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import csv
+from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_text
 
@@ -100,9 +102,6 @@ def _parsed(
     data: bytes, columns: Sequence[Column | None], separator: str | None
 ) -> list[NDArray[Any]] | None:
     """Columns of a piece of whole lines; None if one of them is not easy."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     if b"#" in data or b"%" in data:
         data = _COMMENT.sub(b"", data)
     if separator is None:

@@ -9,13 +9,13 @@ from typing import get_args
 
 import numpy as np
 
+from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
 from toruscast.files import note_read
 from toruscast.validation import one_of, whole_number
 
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..workload import Workload, as_workload
-from ._atomic import atomic_path
 from .graphs._collectives import check_algorithms
 from .graphs.build import AnyPath, Duplicates, Gathered, GraphOptions, Include
 from .registry import dialect_of, dialect_to_write, identify, reader_of

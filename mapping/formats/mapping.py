@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from toruscast.atomic import atomic_path, folder_beside, folder_to_fill
 from toruscast.errors import InputError
 from toruscast.files import note_read
 from toruscast.validation import whole_number, whole_sizes
@@ -15,7 +16,6 @@ from ..allocation import Hosts
 from ..comm_graph import MAX_TASKS
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
-from ._atomic import atomic_path, folder_beside, folder_to_fill
 from .mappings.build import MappingOptions, Target
 from .mappings.hosts import are_names, is_table, read_names
 from .registry import dialect_to_write, identify, reader_of

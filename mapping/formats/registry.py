@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from toruscast import plugins
+from toruscast.atomic import PROMISED
 from toruscast.errors import InputError
 
 from ..comm_graph import MAX_TASKS
-from ._atomic import PROMISED
 from ._rows import Column, read_table
 from .dialect import NOUNS, OPTIONS, Dialect, Holds
 from .foreign import Foreign, foreign, surely_foreign

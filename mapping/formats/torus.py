@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 
+from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
 from toruscast.files import check_claim, note_read, read_limited
 
 from ..task_mapping import check_torus
 from ..torus import Torus
-from ._atomic import atomic_path
 from .registry import dialect_to_write, identify, reader_of
 from .source import Source, check_path
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..twist import images
-from .placement import Placement
+from .placement import Placement, placement_kernels
 from .registry import bad_variant, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
@@ -35,14 +35,12 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     Dual recursive bisection is due to Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput.
     10, 1990, and Pellegrini, SHPCC'94.
     """
-    from .placement_kernels import bisect_both
-
     if variant not in _METHODS:
         raise bad_variant(placement, "bisect", variant)
     first_edge, partner, nbytes = placement.partners
     torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
-    return bisect_both(
+    return placement_kernels.bisect_both(
         first_edge,
         partner,
         nbytes,

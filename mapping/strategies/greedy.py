@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..twist import images
-from .placement import Placement
+from .placement import Placement, placement_kernels
 from .registry import bad_variant, register
 
 
@@ -25,7 +25,6 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     The first is the task with the most bytes, on node 0 (``heaviest``), or any on any (``random``).
     """
     first_edge, partner, nbytes = placement.partners
-    from .placement_kernels import place_greedily
 
     if variant == "heaviest":
         volume = np.bincount(
@@ -40,7 +39,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     else:
         raise bad_variant(placement, "greedy", variant)
     torus = placement.torus
-    return place_greedily(
+    return placement_kernels.place_greedily(
         first_edge,
         partner,
         nbytes,

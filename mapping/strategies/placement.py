@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._lazy import lazy
+from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 from toruscast.wording import counted
@@ -19,6 +19,12 @@ from ..comm_graph import CommGraph
 from ..task_mapping import MAX_SLOTS, check_torus
 from ..torus import Torus
 from ..workload import Workload, as_workload
+
+if TYPE_CHECKING:
+    from . import placement_kernels as placement_kernels
+else:
+    # numba takes long to start, and few strategies need it.
+    placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +128,11 @@ class Placement:
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, for a node of each task."""
-        from .placement_kernels import sum_hop_bytes
-
         edges = self.total
         if self.torus.twist:
             return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
         return float(
-            sum_hop_bytes(
+            placement_kernels.sum_hop_bytes(
                 edges.src,
                 edges.dst,
                 edges.nbytes,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import bare_kernel, prefetch
+from toruscast._jit import bare_kernel
+from toruscast._llvm import prefetch
 
 from ._flow_state import (
     ACTIVE,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import bare_kernel, equal_of_64, sharing_of_16, sharing_of_64
+from toruscast._jit import bare_kernel
+from toruscast._llvm import equal_of_64, sharing_of_16, sharing_of_64
 
 from .._state import FIRST, FREE, KINDS, LANES_A_WORD, SECOND, State
 from .network import inputs

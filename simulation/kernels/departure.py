@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import bare_kernel, prefetch, trailing_zeros
+from toruscast._jit import bare_kernel, trailing_zeros
+from toruscast._llvm import prefetch
 
 from .._state import (
     ADAPTIVE_CHANNEL,

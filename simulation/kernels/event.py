@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import bare_kernel, prefetch, trailing_zeros
+from toruscast._jit import bare_kernel, trailing_zeros
+from toruscast._llvm import prefetch
 
 from .._state import CHUNK, CHUNKS, DELIVERED, NONE, SECOND, State
 from .arbitration import choose, choose_adaptive, open_channels

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from toruscast._jit import entry_kernel
-from toruscast._pointer import point_to
+from toruscast._llvm import point_to
 
 from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
 from .arrival import arrive, next_in_queue, proceed

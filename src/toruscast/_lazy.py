@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -30,12 +31,17 @@ class Slow:
         return getattr(import_module(self._module), name)
 
 
-if TYPE_CHECKING:
-    import joblib as joblib
-    import networkx as networkx
-    import pandas as pandas
-else:
-    joblib, networkx, pandas = map(Slow, ("joblib", "networkx", "pandas"))
+def slow_modules(name: str) -> dict[str, Slow]:
+    """Return what a module imports for type checkers alone, each imported when first used."""
+    loader: Any = sys.modules[name].__loader__
+    found = {}
+    for block in ast.parse(loader.get_source(name)).body:
+        for node in block.body if isinstance(block, ast.If) else ():
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                above = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                for each in node.names:
+                    found[each.asname or each.name] = Slow(above + each.name)
+    return found
 
 
 class lazy(Generic[T]):  # noqa: N801

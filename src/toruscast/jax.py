@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._slow import jax, mesh_utils
 from .errors import InputError, InputWarning
 from .mapping import Torus
 from .mapping.formats.graphs.hlo import parse_hlo
 from .mapping.mesh import MeshAxes
 from .training.mesh.on_devices import lay, slices_of
-
-if TYPE_CHECKING:
-    import jax
 
 
 def make_mesh(
@@ -68,8 +66,6 @@ def make_mesh(
         If there are fewer devices than the mesh has places, the traffic names no axis, or the
         devices do not fit the torus that was given.
     """
-    import jax
-
     devices = list(jax.devices() if devices is None else devices)
     names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
     axes = MeshAxes(names, tuple(axis_shapes))
@@ -119,9 +115,6 @@ _NO_LAYOUT = (NotImplementedError, ValueError, AssertionError, KeyError)
 
 def _of_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> NDArray[np.int64] | None:
     """Positions of the devices that JAX would take itself; None if it cannot."""
-    import jax
-    from jax.experimental import mesh_utils
-
     names = tuple(f"m{i}" for i in range(len(sizes)))
     own = devices[: int(np.prod(sizes))]
     place = {id(device): position for position, device in enumerate(devices)}

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
-from ._lazy import joblib
+from ._slow import joblib
 
 Name = TypeVar("Name", bound=Hashable)
 

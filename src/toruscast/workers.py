@@ -24,15 +24,13 @@ from uuid import uuid4
 
 from threadpoolctl import ThreadpoolController
 
-from ._lazy import Slow, joblib
+from ._slow import dask, distributed, joblib
 from .errors import WorkersError
 
 R = TypeVar("R")
 Recorded = tuple[R, list[logging.LogRecord]]
 logger = logging.getLogger(__name__)
 _LIBRARY = logging.getLogger("toruscast")
-dask: Any = Slow("dask")
-distributed: Any = Slow("distributed")
 # Workers that may be lost in a row without a result in between.
 LOSSES = 3
 # Inputs of different functions that a worker keeps.

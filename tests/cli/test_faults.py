@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
+from toruscast.atomic import atomic_path
 from toruscast.cli import main
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import check_regular, parse_toml
-from toruscast.mapping.formats import atomic_path
 
 PLUGIN = (
     "from toruscast.features import register\n"

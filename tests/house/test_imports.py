@@ -6,6 +6,7 @@ from source_files import MODULES, ROOT, imported
 # Each package and what it may import besides itself.
 FOUNDATIONS = {
     "errors",
+    "atomic",
     "files",
     "memory",
     "notebook",
@@ -17,8 +18,9 @@ FOUNDATIONS = {
     "workers",
     "_jit",
     "_lazy",
-    "_pointer",
+    "_llvm",
     "_scratch",
+    "_slow",
     "__version__",
 }
 LADDER = ["mapping", "routing", "simulation", "features", "training", "search", "answers", "cli"]

@@ -1,5 +1,7 @@
 """Attributes computed when first asked for."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -28,3 +30,10 @@ def test_two_instances_are_computed_side_by_side():
 
 def test_of_a_class_it_is_the_attribute_itself():
     assert Meeting.place.__doc__ == "Where two threads meet."
+
+
+def test_a_slow_module_is_named_once_and_imported_when_first_used():
+    code = "import sys, toruscast._slow as slow; print('networkx' in sys.modules, end=' ');"
+    code += "slow.networkx.Graph; print('networkx' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False True\n"

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from toruscast.atomic import atomic_path, folder_beside
 from toruscast.errors import InputError
-from toruscast.mapping.formats import atomic_path, folder_beside
 
 
 def test_file_appears_only_when_the_block_ends(tmp_path):

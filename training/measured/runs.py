@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from toruscast._lazy import pandas as pd
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.times import MAPPING, Run, read_runs

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._slow import model_selection
 from toruscast.errors import InputError
 
 from ._forest import Forest
@@ -79,15 +80,12 @@ def calibrate(
 
     Return that, and what ``centre`` says of each sample held out.
     """
-    from sklearn.base import clone
-    from sklearn.model_selection import GroupKFold, KFold
-
     if n_folds < 2:
         raise InputError("bad number of folds", found=n_folds, expected="0, or 2 or more")
     folds: Any
     members = None
     if groups is None:
-        folds = KFold(min(n_folds, score.size), shuffle=True, random_state=seed)
+        folds = model_selection.KFold(min(n_folds, score.size), shuffle=True, random_state=seed)
     else:
         try:
             names, members = np.unique(np.asarray(groups), return_inverse=True)
@@ -101,11 +99,12 @@ def calibrate(
             )
         if np.bincount(members).max() < 2:
             raise InputError("bad groups", found="one sample each", expected="some of 2 or more")
-        folds = GroupKFold(min(n_folds, names.size))
+        folds = model_selection.GroupKFold(min(n_folds, names.size))
     middle, spread = np.empty_like(score), np.empty_like(score)
     for kept, left_out in folds.split(matrix, groups=members):
         middle[left_out], spread[left_out] = centre(
-            Forest.of(clone(forest).fit(matrix[kept], goal[kept])), matrix[left_out]
+            Forest.of(type(forest)(**forest.get_params()).fit(matrix[kept], goal[kept])),
+            matrix[left_out],
         )
     # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
     root = np.sqrt(np.mean((score - middle) ** 2) / score.size)

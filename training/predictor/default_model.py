@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
+from toruscast._slow import model_selection
 from toruscast.mapping import CommGraph, Torus, parse_torus, patterns, strategies
 from toruscast.training.samples.samples import Case, build_samples
 
@@ -62,10 +63,8 @@ _UNEQUAL = 1.5
 
 def held_out(samples: pd.DataFrame) -> Iterator[tuple[TimePredictor, pd.DataFrame]]:
     """Give the samples of each workload and torus with a default model that has not seen them."""
-    from sklearn.model_selection import GroupKFold
-
     groups = (samples["workload"] + " on " + samples["torus"]).to_numpy()
-    for kept, left_out in GroupKFold(10).split(samples, groups=groups):
+    for kept, left_out in model_selection.GroupKFold(10).split(samples, groups=groups):
         known = samples.iloc[kept]
         known.attrs = samples.attrs
         model = train_default(known)

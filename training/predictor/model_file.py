@@ -18,10 +18,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast
+from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.files import arrays_of_npz, note_read, read_limited
-from toruscast.mapping.formats import atomic_path
 from toruscast.routing import Routing
 from toruscast.training.samples._keys import changed_since, mark_of
 from toruscast.validation import one_of, whole_number

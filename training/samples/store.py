@@ -20,10 +20,12 @@ import numpy as np
 import pandas as pd
 
 import toruscast
+from toruscast._slow import parquet
+from toruscast._slow import pyarrow as pa
+from toruscast.atomic import atomic_path, folder_to_fill
 from toruscast.errors import InputError, MissingFileError
 from toruscast.features import FEATURES
 from toruscast.files import check_regular, note_read
-from toruscast.mapping.formats import atomic_path, folder_to_fill
 
 from ._keys import SampleOptions, changed_since, mark_of, marks_of
 
@@ -75,9 +77,6 @@ def write_samples(
     >>> read_samples(path).attrs["provenance"]["command"]
     'by hand'
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     _check_labels(table, None)
     origin = dict(table.attrs.get("provenance", {})) if provenance is None else provenance
     bare = table.copy(deep=False)
@@ -89,7 +88,7 @@ def write_samples(
         raise InputError("samples cannot be stored", found=error) from None
     content = content.replace_schema_metadata({**(content.schema.metadata or {}), _KEY: text})
     with atomic_path(path) as temporary:
-        pq.write_table(content, temporary)
+        parquet.write_table(content, temporary)
 
 
 def read_samples(
@@ -110,15 +109,12 @@ def read_samples(
         If the file is missing, damaged, no table that `write_samples` wrote, or holds features that
         were changed since.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     began = time.perf_counter()
     check_regular(path)
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
             # Threads that read ahead in a Python file may outlive the interpreter and abort it.
-            content = pq.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
+            content = parquet.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
         metadata = content.schema.metadata or {}
         if _KEY not in metadata:
             raise InputError("not a table of samples", file=path, expected=_EXPECTED)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast._lazy import joblib
+from toruscast._slow import joblib
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, Feature, RoutedTraffic
 from toruscast.features.table import tabulate

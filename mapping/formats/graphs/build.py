@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import DuplicateEdgeError, InputError
 from toruscast.wording import counted
 
@@ -193,8 +194,6 @@ def topological_order(
 
 def write_rows(path: Path, head: str, columns: Sequence[Array], separator: str) -> None:
     """Write a line for each row below ``head``; whole numbers without a point."""
-    import pandas as pd
-
     table = pd.DataFrame({i: without_point(column) for i, column in enumerate(columns)})
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(head)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import parquet
+from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_claim, check_regular, note_read
 from toruscast.memory import available
@@ -49,9 +51,6 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dict[bytes, bytes]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     file = parquet.ParquetFile(pa.BufferReader(source.data))
     schema = file.schema_arrow
     n_rows = file.metadata.num_rows
@@ -90,9 +89,6 @@ def stated_in(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, .
 
 def write(comm: CommGraph, path: Path) -> None:
     """Write the columns, with the number of tasks and the grid beside them."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     grid = "x".join(map(str, comm.grid or ()))
     table = pa.table({name: getattr(comm, name) for name in COLUMNS})
     about = {"n_tasks": str(comm.n_tasks), "grid": grid}
@@ -209,8 +205,6 @@ def n_rows(path: AnyPath) -> int:
 
 
 def _opened(path: AnyPath) -> Any:
-    from pyarrow import parquet
-
     return parquet.ParquetFile(path, buffer_size=_BUFFER)
 
 

@@ -1,4 +1,4 @@
-"""Named tuples of many arrays that kernels hand on to each other by a pointer.
+"""What kernels need of LLVM and numba does not offer: pointers, prefetching, rows compared at once.
 
 By value, every call takes all arrays apart and puts them together again: hundreds of values, of
 which the compiler then removes nearly all. That took more than half of the time of compiling. All
@@ -9,8 +9,10 @@ same.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
@@ -75,3 +77,61 @@ def _point_to(_typing: Any, pointee: Any) -> Any:
 
 
 point_to: Any = _intrinsic(_point_to)
+
+
+def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
+    """Ask for an element of an array, counted through all rows, to be brought into the cache."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte = ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        word = ir.IntType(32)
+        ask = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        )
+        builder.call(ask, [place, word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+def _which(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
+    """Intrinsic: bits of those of some numbers of an array, in a row, that compare with a number.
+
+    A vector of a processor compares them at once; a loop with a branch for each takes many times as
+    long where nothing foretells the answers.
+    """
+
+    def which(_typing: Any, array: Any, index: Any, number: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            element = ir.IntType(array.dtype.bitwidth)
+            row = ir.VectorType(element, lanes)
+            place = builder.bitcast(builder.gep(data, [arguments[1]]), row.as_pointer())
+            value = context.cast(builder, arguments[2], number, array.dtype)
+            first = builder.insert_element(ir.Constant(row, ir.Undefined), value, ir.IntType(32)(0))
+            order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            every = builder.shuffle_vector(first, ir.Constant(row, ir.Undefined), order)
+            numbers = builder.load(place, align=array.dtype.bitwidth // 8)
+            bits = builder.bitcast(compare(builder, numbers, every), ir.IntType(lanes))
+            return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
+
+        return types.uint64(array, types.int64, number), build
+
+    return _intrinsic(which)
+
+
+def _share_a_bit(builder: Any, numbers: Any, every: Any) -> Any:
+    shared = builder.and_(numbers, every)
+    return builder.icmp_unsigned("!=", shared, ir.Constant(shared.type, None))
+
+
+def _are_equal(builder: Any, numbers: Any, every: Any) -> Any:
+    return builder.icmp_unsigned("==", numbers, every)
+
+
+prefetch: Any = _intrinsic(_prefetch)
+sharing_of_16: Any = _which(_share_a_bit, 16)
+sharing_of_64: Any = _which(_share_a_bit, 64)
+equal_of_64: Any = _which(_are_equal, 64)

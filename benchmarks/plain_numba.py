@@ -1,0 +1,154 @@
+"""Measure what each part of `toruscast._llvm` and each private option saves, and write CSV.
+
+    python benchmarks/plain_numba.py --out FOLDER
+
+Writes plain_numba.csv: for every part the processor seconds of the same work with the part and with
+what `numba.njit` alone offers, and those of compiling both. Each variant runs in a process of its
+own with kernels of its own; the variants take turns, and the best time of a variant counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pandas as pd
+
+import toruscast._jit as jit
+import toruscast._llvm as llvm
+from toruscast.answers.machine import describe_machine
+
+ROUNDS, REPEATS = 2, 3
+
+
+@numba.njit(inline="always")
+def no_prefetch(array: Any, index: int) -> None:
+    """Leave an element where it is."""
+
+
+def _which(compare: Callable[[Any, Any], Any], lanes: int) -> Any:
+    @numba.njit(error_model="numpy")
+    def which(array: Any, index: int, number: Any) -> Any:
+        found = np.uint64(0)
+        for k in range(lanes):
+            found |= np.uint64(compare(array[index + k], number)) << np.uint64(k)
+        return found
+
+    return which
+
+
+@numba.njit(inline="always")
+def share(one: Any, other: Any) -> bool:
+    """Whether two numbers have a bit in common."""
+    return (np.int64(one) & np.int64(other)) != 0
+
+
+@numba.njit(inline="always")
+def equal(one: Any, other: Any) -> bool:
+    """Whether two numbers are the same."""
+    return np.int64(one) == np.int64(other)
+
+
+def _plain_options(function: Any) -> Any:
+    return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "as it is": (llvm, {}),
+    "prefetch": (llvm, {"prefetch": no_prefetch}),
+    "rows of numbers": (
+        llvm,
+        {
+            "sharing_of_16": _which(share, 16),
+            "sharing_of_64": _which(share, 64),
+            "equal_of_64": _which(equal, 64),
+        },
+    ),
+    "pointer": (llvm, {"point_to": numba.njit(inline="always")(lambda arrays: arrays)}),
+    "bare kernels": (jit, {"bare_kernel": _plain_options}),
+    "entry kernels": (jit, {"entry_kernel": jit.kernel}),
+}
+
+
+def works() -> dict[str, Callable[[], object]]:
+    """Return the work of each case, made of random pairs so that little is in the caches."""
+    import toruscast as tc
+    from toruscast.simulation import simulate
+
+    draw = np.random.default_rng(0)
+    torus = tc.Torus((16, 16, 8))
+    pairs = tc.patterns.random_pairs(2048, 6, 16384, seed=1)
+    mapping = tc.TaskMapping(draw.permutation(2048), torus)
+    large = tc.Torus((8, 8, 8, 8, 2))
+    many = tc.patterns.random_pairs(131_072, 8, 65536, seed=1)
+    onto = [tc.TaskMapping(draw.permutation(131_072) // 16, large)]
+    names = ["max_bytes", "release_bound"]
+    return {
+        "packets": lambda: simulate(pairs, torus, mapping, coarsening=1),
+        "adaptive packets": lambda: simulate(
+            pairs, torus, mapping, routing="adaptive", coarsening=1
+        ),
+        "level 1": lambda: tc.extract(many, large, onto, features=names, n_jobs=1),
+    }
+
+
+def measure(variant: str) -> dict[str, tuple[float, float]]:
+    """Return the seconds of compiling and of running each case in this process."""
+    module, plain = VARIANTS[variant]
+    vars(module).update(plain)
+    found = {}
+    for case, work in works().items():
+        seconds = []
+        for _ in range(REPEATS + 1):
+            start = time.process_time()
+            work()
+            seconds.append(time.process_time() - start)
+        found[case] = (seconds[0] - min(seconds[1:]), min(seconds[1:]))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--variant", choices=VARIANTS)
+    options = parser.parse_args()
+    if options.variant:
+        print(json.dumps(measure(options.variant)))
+        return
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(ROUNDS):
+            for variant in VARIANTS:
+                kept = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder) / variant)}
+                command = [sys.executable, __file__, "--out", ".", "--variant", variant]
+                ended = subprocess.run(
+                    command, env=kept, check=True, stdout=subprocess.PIPE, text=True
+                )
+                for case, (compiling, running) in json.loads(ended.stdout).items():
+                    rows.append((variant, case, turn, compiling, running))
+    table = pd.DataFrame(rows, columns=["part", "case", "turn", "compiling", "running"])
+    # The first turn compiles.
+    compiling = table[table["turn"] == 0].set_index(["part", "case"])["compiling"]
+    running = table.groupby(["part", "case"], sort=False)["running"].min()
+    wide = pd.DataFrame({"compile_seconds": compiling, "seconds": running}).reset_index()
+    own = wide[wide["part"] == "as it is"].set_index("case")
+    for name in ("compile_seconds", "seconds"):
+        wide[f"{name}_over_ours"] = wide[name] / wide["case"].map(own[name])
+    wide = wide.assign(numba=numba.__version__, **describe_machine())
+    options.out.mkdir(parents=True, exist_ok=True)
+    wide.to_csv(options.out / "plain_numba.csv", index=False, float_format="%.4g")
+    print(wide.iloc[:, :6].to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Packages that take long to start or may be absent, each imported when first used."""
+
+from typing import TYPE_CHECKING
+
+from toruscast._lazy import slow_modules
+
+if TYPE_CHECKING:
+    import dask as dask
+    import distributed as distributed
+    import jax as jax
+    import joblib as joblib
+    import networkx as networkx
+    import pandas as pandas
+    import pyarrow as pyarrow
+    from jax.experimental import mesh_utils as mesh_utils
+    from pyarrow import csv as csv
+    from pyarrow import parquet as parquet
+    from scipy import sparse as sparse
+    from sklearn import model_selection as model_selection
+else:
+    globals().update(slow_modules(__name__))
