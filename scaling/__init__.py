@@ -8,8 +8,7 @@ of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_in
 tell what a machine offers an application [Calotoiu18].
 """
 
-from .codesign.application_files import read_application
-from .codesign.applications import application, application_names
+from .codesign.applications import application, application_names, read_application
 from .codesign.requirements import Application
 from .codesign.systems import STRAW_MEN, System, compare_systems, share_system
 from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios, upgrades_by

@@ -14,7 +14,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.allocation import Allocation
 
 from ._delta_kernels import Uses
-from ._matching_kernels import match_pairs
+from ._graph_kernels import match_pairs
 from .annealing import Annealer, Goal
 from .clock import Clock
 

@@ -23,7 +23,7 @@ from toruscast.mapping.mesh.devices import Devices, chips_as_devices
 from toruscast.mapping.torus import MAX_DIMENSIONS
 from toruscast.training.mesh.candidates import Scored, best_layouts
 
-from ._square_kernels import join_by_squares
+from ._graph_kernels import join_by_squares
 
 # Steps of the search for squares that are affordable, and layouts that are looked at.
 _MOST_STEPS, _MOST_SPLITS = 2e8, 3000

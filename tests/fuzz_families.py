@@ -33,7 +33,7 @@ from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
 from toruscast.mapping.formats.source import Source
 from toruscast.mapping.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements
-from toruscast.scaling.codesign.application_files import read_application
+from toruscast.scaling.codesign.applications import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor
 from toruscast.training.measured.runs import Runs
 from toruscast.training.samples.store import write_samples

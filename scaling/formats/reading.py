@@ -16,10 +16,9 @@ from toruscast.validation import one_of
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
 from .cube import parse_cube
-from .extrap_json import decoded, parse_json
+from .extrap_json import decoded, is_json_lines, parse_json, parse_json_lines
 from .extrap_project import parse_project
 from .extrap_text import FIELDS, parse_text
-from .json_lines import is_json_lines, parse_json_lines
 from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_thicket
 from .records import REDUCTIONS, Records, assemble, with_zeros
 

@@ -16,7 +16,7 @@ from toruscast.scaling import (
     sequential,
     tpool,
 )
-from toruscast.scaling.composition.crossings import crossings
+from toruscast.scaling.composition.range import crossings
 
 NOP = sequential("nop", "0.00864")
 INC = sequential("inc", "0.02599 n")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError
 from toruscast.scaling import composed, pipe, replicate, sequential, shared, tpool
-from toruscast.scaling.composition.crossings import crossings, value
+from toruscast.scaling.composition.range import crossings, value
 from toruscast.scaling.formula import Formula, text
 
 FORMULAS = {

@@ -1,6 +1,6 @@
-"""Kernel that tells the factors of a product of graphs apart by its squares.
+"""Kernels that pair the vertices of a graph, and tell the factors of a product apart by squares.
 
-Letters in the comments: V vertices, E edges; each edge is listed at both of its ends.
+Letters in the comments: V vertices, E edges, I incidences; each edge is listed at both of its ends.
 """
 
 from __future__ import annotations
@@ -9,6 +9,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import inner_kernel, kernel
+
+
+@kernel
+def match_pairs(
+    first: NDArray[np.int64],
+    partner: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int64],
+    mate: NDArray[np.int64],
+) -> None:
+    """Pair every vertex, in this order, with its heaviest free partner. (V + 1,) (I,) (I,) (V,).
+
+    A vertex without one takes the free vertex that shares its heaviest partner, or any free vertex.
+    """
+    mate[:] = -1
+    for v in order:
+        if mate[v] >= 0:
+            continue
+        best, most = np.int64(-1), 0.0
+        for e in range(first[v], first[v + 1]):
+            u = partner[e]
+            if u != v and mate[u] < 0 and weight[e] > most:
+                best, most = np.int64(u), weight[e]
+        if best >= 0:
+            mate[v], mate[best] = best, v
+    left = np.int64(-1)
+    for v in order:
+        if mate[v] >= 0:
+            continue
+        best, most = np.int64(-1), 0.0
+        for e in range(first[v], first[v + 1]):
+            middle = partner[e]
+            for f in range(first[middle], first[middle + 1]):
+                u = partner[f]
+                if u != v and mate[u] < 0 and min(weight[e], weight[f]) > most:
+                    best, most = np.int64(u), min(weight[e], weight[f])
+        if best >= 0:
+            mate[v], mate[best] = best, v
+    for v in order:
+        if mate[v] >= 0:
+            continue
+        if left < 0:
+            left = v
+        else:
+            mate[v], mate[left] = left, v
+            left = np.int64(-1)
 
 
 @kernel
