@@ -21,7 +21,7 @@ from ._flow_state import (
     FlowState,
 )
 from ._heap_kernels import rise, take_top
-from ._sharing_kernels import enter, leave, share
+from ._sharing_kernels import enter, leave, share, take_next
 
 NONE = -1
 # Kinds of events: a message's head has come through, a message was copied within its node, or a
@@ -59,9 +59,7 @@ def advance(flows: Flows, state: FlowState, error: float, steps: int) -> bool:
         while counts[EVENTS] > 0 and _is_due(flows, state, error / 2):
             _happen(flows, state)
         while counts[SOON] > 0 and state.soon_end[0] <= now:
-            m = state.soon[0]
-            counts[SOON] -= 1
-            take_top(state.soon_end, state.soon, counts[SOON])
+            m = take_next(state)
             leave(flows, state, m, error)
             _arrive(flows, state, m)
         if counts[ACTIVE] > 0 and clock[DEADLINE] <= now:

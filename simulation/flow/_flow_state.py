@@ -11,20 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Places of the clock, and of the counts.
-# Rates were worked out at SINCE, when the first to end was to do so at FIRST_END, and are to be
-# worked out again at DEADLINE at the latest. Until MISSED_AT the
-# messages that flow have missed MISSED seconds, on average; all of them get RATES bytes a second,
-# and ended ones have left FREED. BEGAN is the sum of when those that flow began.
-NOW, SINCE, FIRST_END, DEADLINE, MISSED, MISSED_AT, RATES, FREED, BEGAN = range(9)
-EVENTS, ACTIVE, CHANGED, ARRIVED, SHARES, TOUCHED, IN_USE, SOON, BEGUN_SINCE = range(9)
-# What is known of a message, in one cache line: weight, bytes a second, bytes left at the last
-# change of rates, when it began, where its places begin and end in `place`, when it arrived.
-WEIGHT, RATE, LEFT, BEGUN, FIRST, LAST, CAME = range(7)
-# Messages that flow have the parity of the last change of rates as soon as it gave them theirs.
-NOT_FLOWING = 2
-# What is known of a place while rates are worked out: bytes a second that nobody has yet, the
-# weights and the number of the messages without a rate, and its level when it was last full.
+# Places of the clock, and of the counts. Rates are to be worked out again at DEADLINE at the
+# latest. Until MISSED_AT the messages that flow have missed MISSED seconds, on average; all of them
+# get RATES bytes a second, and ended ones have left FREED. BEGAN is the sum of when those that flow
+# began.
+NOW, DEADLINE, MISSED, MISSED_AT, RATES, FREED, BEGAN = range(7)
+EVENTS, ACTIVE, CHANGED, ARRIVED, TOUCHED, SOON, NEWCOMERS, LISTED, FILLED = range(9)
+# What is known of a message, in one cache line: weight, bytes a second, bytes left when it got that
+# rate, when that was, when it began, where its places begin and end in `place`, when it arrived.
+WEIGHT, RATE, LEFT, AT, BEGUN, FIRST, LAST, CAME = range(8)
+# Whether a message has a rate; one that was given in this round of sharing may change.
+RATED, WITHOUT, LISTED_ONCE, NOT_FLOWING = range(4)
+# What is known of a place: bytes a second that nobody has, the weights and the number of the
+# messages without a rate, and the level of those that it holds, inf for none.
 FREE, WANTED, SHARING, LEVEL = range(4)
 
 
@@ -48,7 +47,7 @@ class Flows(NamedTuple):
 class FlowState(NamedTuple):
     """What changes."""
 
-    clock: NDArray[np.float64]  # (9,) by the places above
+    clock: NDArray[np.float64]  # (7,) by the places above
     counts: NDArray[np.int64]  # (9,)
     missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
     entered: NDArray[np.int64]  # (T,) round
@@ -58,19 +57,24 @@ class FlowState(NamedTuple):
     behind: NDArray[np.int64]  # (M,) another
     handed_over: NDArray[np.float64]  # (M,)
     message: NDArray[np.float64]  # (M, 8) by the columns above
-    turn: NDArray[np.uint8]  # (M,) parity of the last change of rates, or NOT_FLOWING
+    turn: NDArray[np.uint8]  # (M,) RATED, WITHOUT or NOT_FLOWING
     event_time: NDArray[np.float64]  # (M + T,) a heap
     event: NDArray[np.int64]  # (M + T,) message or task, and what happens
     shared: NDArray[np.float64]  # (Q, 4) by the columns above
-    total: NDArray[np.float64]  # (Q,) sum of the weights of messages that flow
-    sharer: NDArray[np.int32]  # (H,) messages that flow, place by place
-    n_sharers: NDArray[np.int64]  # (Q,)
-    without: NDArray[np.int32]  # those of a place that have no rate yet
     touched: NDArray[np.int32]  # (Q,) places where messages began or ended since
     is_touched: NDArray[np.bool_]  # (Q,)
-    in_use: NDArray[np.int32]  # (Q,) places with messages
-    use: NDArray[np.int32]  # (Q,) where a place stands among these, or -1
+    holder: NDArray[np.int32]  # (M,) place that holds a message
+    held_weight: NDArray[np.float64]  # (Q,) of the messages that it holds
+    sharer: NDArray[np.int32]  # (2 H,) messages that flow place by place, then those listed
+    n_sharers: NDArray[np.int64]  # (Q,)
+    listed: NDArray[np.int32]  # (M,) messages that get new rates, first those that have none
+    filled: NDArray[np.int32]  # (Q,) their places
+    at: NDArray[np.int64]  # (Q,) where their list begins in `sharer`
+    n_at: NDArray[np.int64]  # (Q,)
+    new_level: NDArray[np.float64]  # (Q,) of a place once it is full, else inf
+    without: NDArray[np.int32]  # those of a place that have no rate yet
     lowest: NDArray[np.int64]  # (Q,) places, a heap by `height`
     height: NDArray[np.float64]  # (Q,) their levels, or less
-    soon: NDArray[np.int64]  # (M,) messages that end next, a heap
-    soon_end: NDArray[np.float64]  # (M,) when they do
+    soon: NDArray[np.int64]  # (M,) messages with rates, a heap
+    soon_end: NDArray[np.float64]  # (M,) when they end
+    seat: NDArray[np.int32]  # (M,) where a message stands in that heap

@@ -1,7 +1,9 @@
 """Kernels of max-min fairness: what each message gets of the places that it shares with others.
 
-Where nothing began or ended since, a place's messages and their weights are as they were. A message
-is one cache line, its places another; both are asked for before their turn.
+A message is held by the first of its places that is full. Where messages begin or end, those that
+their places hold get new rates, then those of other places where these take or leave too much.
+Most of the places and messages are out of reach of a few, and what is left of a change dies away.
+A message is one cache line, its places another; both are asked for before their turn.
 """
 
 from __future__ import annotations
@@ -13,32 +15,34 @@ from toruscast._llvm import prefetch
 
 from ._flow_state import (
     ACTIVE,
+    AT,
     BEGAN,
     BEGUN,
-    BEGUN_SINCE,
     CHANGED,
     DEADLINE,
+    FILLED,
     FIRST,
-    FIRST_END,
     FREE,
     FREED,
-    IN_USE,
     LAST,
     LEFT,
     LEVEL,
+    LISTED,
+    LISTED_ONCE,
     MISSED,
     MISSED_AT,
+    NEWCOMERS,
     NOT_FLOWING,
     NOW,
     RATE,
+    RATED,
     RATES,
-    SHARES,
     SHARING,
-    SINCE,
     SOON,
     TOUCHED,
     WANTED,
     WEIGHT,
+    WITHOUT,
     Flows,
     FlowState,
 )
@@ -48,13 +52,14 @@ from ._heap_kernels import heap_up, sink, take_top
 _EVEN = 1 + 1e-9
 _AHEAD = 8
 # Rates stay as they are for so many times the part of their own time that messages may lose: the
-# average says little about the few that matter in the end. With 8, a halo of 16,384 tasks takes a
-# quarter less time, but single messages of small ones may be 23 % off in place of 7 %.
+# average says little about the few that matter in the end.
 _FARTHEST = 2
+# How much looser each round of filling nearby places is, and up to which part of all messages.
+_LOOSER, _MOST = 2.0, 0.3
 
 
 @bare_kernel
-def touch(flows: Flows, state: FlowState, m: int) -> None:
+def _touch(flows: Flows, state: FlowState, m: int) -> None:
     """Note that something began or ended at the places of a message."""
     for h in range(np.int64(state.message[m, FIRST]), np.int64(state.message[m, LAST])):
         q = flows.place[h]
@@ -67,19 +72,21 @@ def touch(flows: Flows, state: FlowState, m: int) -> None:
 @bare_kernel
 def enter(flows: Flows, state: FlowState, m: int) -> None:
     """Let a message flow from now on, and so share its places."""
-    state.message[m, BEGUN] = state.clock[NOW]
-    state.turn[m] = state.counts[SHARES] & 1
-    for h in range(np.int64(state.message[m, FIRST]), np.int64(state.message[m, LAST])):
+    counts, clock, message = state.counts, state.clock, state.message
+    message[m, BEGUN] = message[m, AT] = clock[NOW]
+    state.turn[m] = WITHOUT
+    state.listed[counts[NEWCOMERS]] = m
+    counts[NEWCOMERS] += 1
+    for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         q = flows.place[h]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
-    touch(flows, state, m)
+    _touch(flows, state, m)
     # It has missed nothing yet.
-    state.clock[MISSED] *= state.counts[ACTIVE] / (state.counts[ACTIVE] + 1)
-    state.clock[BEGAN] += state.clock[NOW]
-    state.counts[ACTIVE] += 1
-    state.counts[CHANGED] = 1
-    state.counts[BEGUN_SINCE] = 1
+    clock[MISSED] *= counts[ACTIVE] / (counts[ACTIVE] + 1)
+    clock[BEGAN] += clock[NOW]
+    counts[ACTIVE] += 1
+    counts[CHANGED] = 1
 
 
 @bare_kernel
@@ -89,16 +96,19 @@ def leave(flows: Flows, state: FlowState, m: int, error: float) -> None:
     They miss what it had from now on, until rates are worked out anew: that is due when they have
     missed the part ``error`` of the time for which they have flowed, on average.
     """
-    clock, counts = state.clock, state.counts
+    clock, counts, message = state.clock, state.counts, state.message
     state.turn[m] = NOT_FLOWING
-    touch(flows, state, m)
-    clock[BEGAN] -= state.message[m, BEGUN]
+    _touch(flows, state, m)
+    for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
+        state.shared[flows.place[h], FREE] += message[m, RATE] * flows.part
+    state.held_weight[state.holder[m]] -= message[m, WEIGHT] * flows.part
+    clock[BEGAN] -= message[m, BEGUN]
     counts[ACTIVE] -= 1
     if counts[ACTIVE] == 0:
         return
     now = clock[NOW]
     miss(state)
-    clock[FREED] += state.message[m, RATE]
+    clock[FREED] += message[m, RATE]
     rest = clock[RATES] - clock[FREED]
     a_second = clock[FREED] / rest if rest > 0 else np.inf
     spare = error * (now - clock[BEGAN] / counts[ACTIVE]) - clock[MISSED]
@@ -119,91 +129,202 @@ def miss(state: FlowState) -> None:
 
 @bare_kernel
 def share(flows: Flows, state: FlowState, error: float) -> None:
-    """Work out the rates: the shares of each place by weight, what one cannot use for the others.
-
-    The place with the lowest level is full next: its messages get that level, for their weight, and
-    what they take is no longer free elsewhere. What others have taken since a level was worked out
-    can only have raised it, so that levels are looked at again when they are the lowest; up to the
-    part ``error`` of it, the order of places does not matter. Where messages have only ended since,
-    a place is not looked at before it has come near to its last level.
-    """
-    counts = state.counts
-    for k in range(counts[TOUCHED]):
-        _refresh(flows, state, state.touched[k])
-    counts[TOUCHED] = 0
-    # Levels may fall where messages begin, and a little where they end.
-    known = (1 - 2 * error) * (error > 0 and not counts[BEGUN_SINCE])
-    size = counts[IN_USE]
-    for k in range(size):
-        q = state.in_use[k]
-        state.shared[q, FREE] = flows.capacity[q]
-        state.shared[q, WANTED] = state.total[q]
-        state.shared[q, SHARING] = state.n_sharers[q]
-        level = flows.capacity[q] / state.total[q]
-        state.height[k] = max(level, known * state.shared[q, LEVEL])
-        # Known again only if the place is full again: else it would stay as it once was.
-        state.shared[q, LEVEL] = 0.0
-        state.lowest[k] = q
-    heap_up(state.height, state.lowest, size)
+    """Work out the rates: those of all messages, or of those near the ones that began or ended."""
+    counts, clock, shared = state.counts, state.clock, state.shared
     miss(state)
-    clock = state.clock
-    counts[SHARES] += 1
-    counts[SOON] = 0
-    clock[RATES] = clock[FREED] = 0.0
+    clock[RATES] -= clock[FREED]
+    clock[FREED] = 0.0
+    counts[LISTED] = counts[NEWCOMERS]
+    counts[FILLED] = 0
+    near = error > 0 and 2 * counts[NEWCOMERS] < counts[ACTIVE]
+    if near:
+        for k in range(counts[TOUCHED]):
+            q = state.touched[k]
+            gap = error * shared[q, LEVEL] * state.held_weight[q]
+            if shared[q, FREE] > gap or counts[NEWCOMERS]:
+                _open(flows, state, q, np.inf)
+        near = _fill_near(flows, state, error)
+    if not near:
+        _list_all(flows, state)
+        _fill(flows, state, error)
+    _settle(flows, state)
+    for k in range(counts[TOUCHED]):
+        state.is_touched[state.touched[k]] = False
+    counts[TOUCHED] = counts[NEWCOMERS] = counts[CHANGED] = 0
     own = clock[NOW] - clock[BEGAN] / max(counts[ACTIVE], 1)
     clock[DEADLINE] = clock[NOW] + _FARTHEST * error * own
-    clock[FIRST_END] = np.inf
-    _fill(flows, state, size, error)
-    clock[DEADLINE] = max(clock[DEADLINE], clock[FIRST_END])
-    _keep_soon(state)
-    clock[SINCE] = clock[NOW]
-    counts[CHANGED] = 0
-    counts[BEGUN_SINCE] = 0
+    if counts[SOON]:
+        clock[DEADLINE] = max(clock[DEADLINE], state.soon_end[0])
 
 
 @bare_kernel
-def _refresh(flows: Flows, state: FlowState, q: int) -> None:
-    """Drop the messages of a place that have ended, and add up the weights of the others."""
+def _open(flows: Flows, state: FlowState, q: int, level: float) -> None:
+    """List the messages of a place that it holds or that are above a level, for new rates."""
+    message, counts = state.message, state.counts
+    _drop_ended(flows, state, q)
+    begin = flows.sharers[q]
+    for i in range(begin, begin + state.n_sharers[q]):
+        m = state.sharer[i]
+        if state.turn[m] == RATED and (
+            state.holder[m] == q
+            or (level < np.inf and message[m, RATE] > level * message[m, WEIGHT])
+        ):
+            state.turn[m] = WITHOUT
+            state.listed[counts[LISTED]] = m
+            counts[LISTED] += 1
+            state.held_weight[state.holder[m]] -= message[m, WEIGHT] * flows.part
+
+
+@bare_kernel
+def _drop_ended(flows: Flows, state: FlowState, q: int) -> None:
+    """Drop the messages of a place that have ended."""
     begin = flows.sharers[q]
     n = 0
-    total = 0.0
     for i in range(begin, begin + state.n_sharers[q]):
         m = state.sharer[i]
         if state.turn[m] != NOT_FLOWING:
             state.sharer[begin + n] = m
-            total += state.message[m, WEIGHT]
             n += 1
     state.n_sharers[q] = n
-    state.total[q] = total * flows.part
-    state.is_touched[q] = False
-    last = state.counts[IN_USE] - 1
-    if n > 0 and state.use[q] < 0:
-        state.use[q] = last + 1
-        state.in_use[last + 1] = q
-        state.counts[IN_USE] += 1
-    elif n == 0 and state.use[q] >= 0:
-        state.in_use[state.use[q]] = state.in_use[last]
-        state.use[state.in_use[last]] = state.use[q]
-        state.use[q] = -1
-        state.counts[IN_USE] = last
 
 
 @bare_kernel
-def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
-    """Give the messages their rates: those of the lowest place next, again and again."""
-    height, lowest = state.height, state.lowest
-    turn = state.counts[SHARES] & 1
+def _fill_near(flows: Flows, state: FlowState, error: float) -> bool:
+    """Fill places with the messages listed, and with others as long as a place is off.
+
+    A place is off where its new level is not that of the others that it holds, is below that of
+    some of its messages, or leaves free what those could have. What counts as off grows with each
+    round, so that few places are enough. Return False where so many messages would be listed that
+    all of them are better.
+    """
+    counts, shared = state.counts, state.shared
+    spread = 0
+    off = error
+    while counts[LISTED] <= _MOST * counts[ACTIVE]:
+        _spread(flows, state, spread)
+        spread = counts[LISTED]
+        _fill(flows, state, error)
+        for i in range(spread):
+            state.turn[state.listed[i]] = LISTED_ONCE
+        for k in range(counts[FILLED]):
+            q = state.filled[k]
+            level = state.new_level[q]
+            if level < shared[q, LEVEL] * (1 - off):
+                _open(flows, state, q, level * (1 + off))
+            elif state.held_weight[q] > 0 and (
+                shared[q, FREE] > off * shared[q, LEVEL] * state.held_weight[q]
+                or shared[q, LEVEL] * (1 + off) < level < np.inf
+            ):
+                _open(flows, state, q, np.inf)
+        if counts[LISTED] == spread:
+            return True
+        for i in range(spread):
+            state.turn[state.listed[i]] = WITHOUT
+        off *= _LOOSER
+    return False
+
+
+@bare_kernel
+def _spread(flows: Flows, state: FlowState, known: int) -> None:
+    """Take back what the messages listed have, and list them by place; the first are known."""
+    counts, message, shared = state.counts, state.message, state.shared
+    for i in range(counts[LISTED]):
+        m = _coming(flows, state, i)
+        had, wanted = message[m, RATE] * flows.part, message[m, WEIGHT] * flows.part
+        for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
+            q = flows.place[h]
+            shared[q, FREE] += had
+            shared[q, WANTED] += wanted
+            shared[q, SHARING] += 1
+            if i >= known:
+                if not state.n_at[q]:
+                    state.filled[counts[FILLED]] = q
+                    counts[FILLED] += 1
+                state.n_at[q] += 1
+    # Their lists stand behind those of all messages.
+    begin = flows.place.size
+    for k in range(counts[FILLED]):
+        q = state.filled[k]
+        state.at[q] = begin
+        begin += state.n_at[q]
+        state.n_at[q] = 0
+    for i in range(counts[LISTED]):
+        m = _coming(flows, state, i)
+        for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
+            q = flows.place[h]
+            state.sharer[state.at[q] + state.n_at[q]] = m
+            state.n_at[q] += 1
+
+
+@bare_kernel
+def _coming(flows: Flows, state: FlowState, i: int) -> int:
+    """Return one of the messages listed, and ask for the next ones."""
+    last = state.counts[LISTED] - 1
+    prefetch(state.message, np.int64(state.listed[min(i + 2 * _AHEAD, last)]) * 8)
+    soon = state.listed[min(i + _AHEAD, last)]
+    prefetch(flows.place, np.int64(state.message[soon, FIRST]))
+    coming: int = state.listed[i]
+    return coming
+
+
+@bare_kernel
+def _list_all(flows: Flows, state: FlowState) -> None:
+    """List all messages that flow, and make all places free."""
+    counts, message, shared = state.counts, state.message, state.shared
+    for k in range(counts[TOUCHED]):
+        _drop_ended(flows, state, state.touched[k])
+    for i in range(counts[SOON]):
+        state.listed[counts[NEWCOMERS] + i] = state.soon[i]
+    counts[LISTED] = counts[NEWCOMERS] + counts[SOON]
+    for q in range(flows.capacity.size):
+        shared[q, FREE] = flows.capacity[q]
+        shared[q, WANTED] = shared[q, SHARING] = state.held_weight[q] = 0.0
+        shared[q, LEVEL] = np.inf
+    for i in range(counts[LISTED]):
+        m = _coming(flows, state, i)
+        state.turn[m] = WITHOUT
+        wanted = message[m, WEIGHT] * flows.part
+        for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
+            shared[flows.place[h], WANTED] += wanted
+            shared[flows.place[h], SHARING] += 1
+    counts[FILLED] = 0
+    for q in range(flows.capacity.size):
+        if shared[q, SHARING] > 0:
+            state.filled[counts[FILLED]] = q
+            counts[FILLED] += 1
+            state.at[q], state.n_at[q] = flows.sharers[q], state.n_sharers[q]
+        else:
+            state.n_at[q] = 0
+
+
+@bare_kernel
+def _fill(flows: Flows, state: FlowState, error: float) -> None:
+    """Give the messages listed their rates: those of the lowest place next, again and again.
+
+    The place with the lowest level is full next: its messages get that level, for their weight, and
+    what they take is no longer free elsewhere. What others have taken since a level was worked out
+    can only have raised it, so that levels are looked at again when they are the lowest; up to the
+    part ``error`` of it, the order of places does not matter.
+    """
+    height, lowest, shared, counts = state.height, state.lowest, state.shared, state.counts
+    size = counts[FILLED]
+    for k in range(size):
+        q = state.filled[k]
+        state.new_level[q] = np.inf
+        lowest[k] = q
+        height[k] = max(shared[q, FREE], 0.0) / shared[q, WANTED]
+    heap_up(height, lowest, size)
     reached = 0.0
-    left = state.counts[ACTIVE]
+    left = counts[LISTED]
     while left > 0:
         key, q = height[0], lowest[0]
-        if state.shared[q, SHARING] <= 0:
+        if shared[q, SHARING] <= 0:
             size -= 1
             take_top(height, lowest, size)
             continue
         level = reached
-        if state.shared[q, WANTED] > 0:
-            level = state.shared[q, FREE] / state.shared[q, WANTED]
+        if shared[q, WANTED] > 0:
+            level = max(shared[q, FREE], 0.0) / shared[q, WANTED]
         others = np.inf
         if size > 1:
             others = height[1]
@@ -217,62 +338,113 @@ def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
         # Rounding must not let a level fall to nothing.
         level = max(level, reached if error == 0 else reached / 2)
         reached = max(reached, level)
-        state.shared[q, LEVEL] = level
-        n = _list_without(flows, state, q, turn)
+        state.new_level[q] = level
+        n = _list_without(flows, state, q)
         for i in range(n):
             soon = state.without[min(i + _AHEAD, n - 1)]
             prefetch(flows.place, np.int64(state.message[soon, FIRST]))
             m = state.without[i]
             # A place may list a message twice.
-            if state.turn[m] != turn:
-                state.turn[m] = turn
+            if state.turn[m] == WITHOUT:
+                state.turn[m] = RATED
+                state.holder[m] = q
                 _give(flows, state, m, level * state.message[m, WEIGHT])
                 left -= 1
+    for k in range(counts[FILLED]):
+        q = state.filled[k]
+        shared[q, WANTED] = shared[q, SHARING] = 0.0
 
 
 @bare_kernel
-def _list_without(flows: Flows, state: FlowState, q: int, turn: int) -> int:
+def _list_without(flows: Flows, state: FlowState, q: int) -> int:
     """List the messages of a place without a rate; return how many they are."""
-    begin = flows.sharers[q]
     n = 0
-    for i in range(begin, begin + state.n_sharers[q]):
+    for i in range(state.at[q], state.at[q] + state.n_at[q]):
         m = state.sharer[i]
         state.without[n] = m
-        if state.turn[m] != turn:
+        if state.turn[m] == WITHOUT:
             prefetch(state.message, np.int64(m) * 8)
             n += 1
     return n
 
 
 @bare_kernel
-def _keep_soon(state: FlowState) -> None:
-    """Keep those of the messages noted that end before the deadline, as a heap."""
-    n = 0
-    for i in range(state.counts[SOON]):
-        if state.soon_end[i] <= state.clock[DEADLINE]:
-            state.soon[n], state.soon_end[n] = state.soon[i], state.soon_end[i]
-            n += 1
-    state.counts[SOON] = n
-    heap_up(state.soon_end, state.soon, n)
-
-
-@bare_kernel
 def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
-    """Give a message its rate everywhere; note it if it may be among the first to end."""
+    """Give a message its rate everywhere."""
     message, now = state.message, state.clock[NOW]
-    message[m, LEFT] -= message[m, RATE] * (now - state.clock[SINCE])
+    message[m, LEFT] -= message[m, RATE] * (now - message[m, AT])
+    message[m, AT] = now
+    state.clock[RATES] += rate - message[m, RATE]
     message[m, RATE] = rate
-    clock, counts = state.clock, state.counts
-    clock[RATES] += rate
-    end = now + max(message[m, LEFT], 0.0) / rate
-    clock[FIRST_END] = min(clock[FIRST_END], end)
-    if end <= max(clock[DEADLINE], clock[FIRST_END]):
-        state.soon[counts[SOON]] = m
-        state.soon_end[counts[SOON]] = end
-        counts[SOON] += 1
     taken, wanted = rate * flows.part, message[m, WEIGHT] * flows.part
     for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         q = flows.place[h]
         state.shared[q, SHARING] -= 1
-        state.shared[q, FREE] = max(state.shared[q, FREE] - taken, 0.0)
+        state.shared[q, FREE] -= taken
         state.shared[q, WANTED] -= wanted
+
+
+@bare_kernel
+def _settle(flows: Flows, state: FlowState) -> None:
+    """Note which places hold the messages listed, and when these end."""
+    counts, message, shared, now = state.counts, state.message, state.shared, state.clock[NOW]
+    for k in range(counts[FILLED]):
+        q = state.filled[k]
+        # What it holds still or holds now; inf where it holds nothing.
+        if state.held_weight[q] <= 1e-9 * shared[q, FREE] or state.new_level[q] < shared[q, LEVEL]:
+            shared[q, LEVEL] = state.new_level[q]
+        state.n_at[q] = 0
+    whole = counts[LISTED] == counts[ACTIVE]
+    if whole:
+        counts[SOON] = 0
+    for i in range(counts[LISTED]):
+        m = state.listed[i]
+        state.turn[m] = RATED
+        state.held_weight[state.holder[m]] += message[m, WEIGHT] * flows.part
+        end = now + max(message[m, LEFT], 0.0) / message[m, RATE]
+        if whole:
+            state.soon[i], state.soon_end[i] = m, end
+        elif i < counts[NEWCOMERS]:
+            counts[SOON] += 1
+            _seat(state, counts[SOON] - 1, end, m)
+        else:
+            _seat(state, state.seat[m], end, m)
+    if whole:
+        counts[SOON] = counts[LISTED]
+        heap_up(state.soon_end, state.soon, counts[SOON])
+        for i in range(counts[SOON]):
+            state.seat[state.soon[i]] = i
+
+
+@bare_kernel
+def _seat(state: FlowState, i: int, end: float, m: int) -> None:
+    """Put a message into the heap of ends at a seat, or where it belongs above or below."""
+    soon, soon_end, seat, size = state.soon, state.soon_end, state.seat, state.counts[SOON]
+    while i > 0:
+        above = (i - 1) >> 1
+        if soon_end[above] <= end:
+            break
+        soon_end[i], soon[i] = soon_end[above], soon[above]
+        seat[soon[i]] = i
+        i = above
+    while 2 * i + 1 < size:
+        below = 2 * i + 1
+        if below + 1 < size and soon_end[below + 1] < soon_end[below]:
+            below += 1
+        if end <= soon_end[below]:
+            break
+        soon_end[i], soon[i] = soon_end[below], soon[below]
+        seat[soon[i]] = i
+        i = below
+    soon_end[i], soon[i], seat[m] = end, m, i
+
+
+@bare_kernel
+def take_next(state: FlowState) -> int:
+    """Take the message that ends next."""
+    m: int = state.soon[0]
+    state.counts[SOON] -= 1
+    size = state.counts[SOON]
+    if size:
+        _seat(state, 0, state.soon_end[size], state.soon[size])
+    return m
