@@ -68,11 +68,10 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_strategies.py
 	$(BIN)/python tools/draw_report.py docs/figures/report.png
 
-# The default model, and how far it is off on kinds of traffic that it never saw: about a quarter of
-# an hour. What both print stands in README.md and docs/how-it-works/forecast.md.
+# The default model, with intervals by kind of traffic: about ten minutes. What it prints stands in
+# docs/how-it-works/forecast.md; with --check it compares the file instead.
 model: .venv/installed
 	$(BIN)/python tools/train_default.py .venv/default-samples.parquet datasets/default.npz
-	$(BIN)/python tools/unlearned.py .venv/default-samples.parquet datasets/unlearned.json
 
 # The pages of docs/reference that are made from the program.
 pages: .venv/installed

@@ -515,9 +515,9 @@ def trust(found: Forecast) -> str:
     if found.unlearned and (found.table["how"] == "forecast").any():
         kinds = " and no ".join(found.unlearned)
         text += (
-            f" The model learned from no {kinds}: forecast intervals are as wide as those of such "
-            "applications that it never saw."
-            if found.fitted.provenance_.get("default")
+            f" The model learned from no {kinds}: forecast intervals are those of the traffic on "
+            "which it is off furthest."
+            if found.fitted.by_kind_
             else f" The model learned from no {kinds}: its intervals do not hold there."
         )
     return text + _ordered(found) + _physical(found) + _of_a_sum(found)

@@ -2,8 +2,8 @@
 
     python benchmarks/posterior.py SAMPLES.parquet --out FOLDER
 
-SAMPLES are those of `tools/train_default.py`. Each pair of workload and torus is forecast by a
-model that has not seen it and raced; posterior.csv says for many kernels how likely they made the
+SAMPLES are those of `tools/train_default.py`. Each application is forecast by a model that has not
+seen its kind of graph, and raced; posterior.csv says for many kernels how likely they made the
 times that were not simulated, and the share of these in 90 % intervals. longer.csv says of
 simulations with 2 to 16 packets in one how far they are off the time: about five minutes.
 """
@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from run import machine
 from scipy.stats import t as student
 
+from tools.train_default import Application, exchanges, held_out, samples_of
 from toruscast.simulation import simulate
-from toruscast.training import Budget, rcc, read_samples
+from toruscast.training import Budget, rcc
 from toruscast.training.forecast.forecast import process_of
 from toruscast.training.forecast.posterior import Kernel, Posterior
 from toruscast.training.forecast.race import Race, run
-from toruscast.training.predictor import default_model
-from toruscast.training.predictor.default_model import held_out
 
 Floats = NDArray[np.float64]
 # Where all take nearly the same time, there is nothing to learn.
@@ -47,11 +46,9 @@ class Raced(NamedTuple):
     simulated: NDArray[np.int64]
 
 
-def races(samples: pd.DataFrame) -> Iterator[Raced]:
-    """Race the mappings of each workload and torus."""
-    for model, table in held_out(samples):
-        times = table["time"].to_numpy()
-        prior = model.prior_prediction(table)
+def races(known: list[tuple[Application, pd.DataFrame]]) -> Iterator[Raced]:
+    """Race the mappings of each application."""
+    for (_, table), (_, (prior, times, _)) in zip(known, held_out(known, []), strict=True):
         contest = Race(process_of(prior), table["release_bound"].to_numpy())
         run(contest, lambda which, times=times: times[which], Budget())
         if np.ptp(np.log(times)) >= LEAST_SPREAD and len(contest.order) < times.size:
@@ -77,22 +74,19 @@ def score(all_races: list[Raced], kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def longer(samples: pd.DataFrame) -> pd.DataFrame:
-    """Simulate some mappings of some workloads with longer packets."""
-    cases = default_model.default_cases()
-    size = len(samples) // len(cases)
+def longer(known: list[tuple[Application, pd.DataFrame]]) -> pd.DataFrame:
+    """Simulate some mappings of some applications with longer packets."""
     rows = []
-    for number in np.random.default_rng(1).permutation(len(cases))[:CASES]:
-        comm, torus, mappings = cases[number]
-        known = samples.iloc[size * number : size * (number + 1)]
-        if np.ptp(np.log(known["time"])) < LEAST_SPREAD:
+    for number in np.random.default_rng(1).permutation(len(known))[:CASES]:
+        each, samples = known[number]
+        if np.ptp(np.log(samples["time"])) < LEAST_SPREAD:
             continue
         for (_, sample), mapping, merged in (
             (*pair, merged)
-            for pair in zip(known[:SOME].iterrows(), mappings[:SOME], strict=True)
+            for pair in zip(samples[:SOME].iterrows(), each.mappings[:SOME], strict=True)
             for merged in ALL
         ):
-            time = simulate(comm, torus, mapping, coarsening=merged).time
+            time = simulate(each.workload, each.torus, mapping, coarsening=merged).time
             waiting = abs(time / sample["lower_bound"] - 1)
             rows.append((number, merged, time, sample["time"], waiting))
     return pd.DataFrame(rows, columns=["case", "merged", "longer", "time", "waiting"])
@@ -116,17 +110,18 @@ def off(rows: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Score all kernels, and longer packets."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("samples", help="Parquet file of tools/train_default.py")
+    parser.add_argument("samples", type=Path, help="Parquet file of tools/train_default.py")
     parser.add_argument("--out", type=Path, required=True, help="folder for the CSV files")
     arguments = parser.parse_args()
-    samples = read_samples(arguments.samples)
-    raced = list(races(samples))
+    applications = list(exchanges())
+    known = list(zip(applications, samples_of(applications, arguments.samples), strict=True))
+    raced = list(races(known))
     shares = product((0.08, 0.17), (0.2, 0.3, 0.5), (0.05, 0.1, 0.15, 0.2), (0.3, 0.5, 0.7, 1.0))
     kernels = [Kernel(*values) for values in shares]
     table = pd.DataFrame([score(raced, kernel) for kernel in kernels])
     tables = {
         "posterior": table.sort_values("log_likelihood", ascending=False, ignore_index=True),
-        "longer": off(longer(samples)),
+        "longer": off(longer(known)),
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name, found in tables.items():

@@ -1,48 +1,400 @@
-"""Make `default.npz`, the model behind ``load_predictor("default")``.
+"""Make `default.npz`, the model behind ``load_predictor("default")``; or check that it is that one.
 
-python tools/train_default.py SAMPLES.parquet datasets/default.npz
+    python tools/train_default.py SAMPLES.parquet datasets/default.npz [--check]
 
 Simulates the samples (kept in the first file, so that a run that was stopped goes on), trains, and
-prints how well the model forecasts pairs of workload and torus that were kept from it. That takes
-about five processor minutes. Samples and model are the same in every run of the same version.
+prints for each kind of traffic how well the model forecasts applications of kinds of graphs that
+were held out. The trees learn from single exchanges in dimension order: regular and unstructured
+halos, multigrids, transposes, octrees, sharded models, all-to-alls and random graphs. The intervals
+of each kind of traffic are those of applications held out: of that exchanges, and of generated ones
+with dependent rounds, with phases between barriers, and with packets that choose their way. About
+ten processor minutes. Samples and model are the same in every run of the same version; with
+``--check`` the model file is compared instead of written, and another one ends with status 1.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from toruscast.training import build_default_samples, r2, rcc, save_predictor, train_default
-from toruscast.training.predictor.default_model import held_out
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies.unseen.graphs import draw
+from toruscast.features import RoutedTraffic
+from toruscast.mapping import (
+    CommGraph,
+    TaskMapping,
+    Torus,
+    Workload,
+    collectives,
+    parse_torus,
+    patterns,
+    strategies,
+)
+from toruscast.routing import Routing
+from toruscast.training import TimePredictor, build_samples, rcc, save_predictor
+from toruscast.training.predictor.feature_sets import FEATURE_SETS
+from toruscast.training.predictor.fitted import PriorPrediction
+from toruscast.training.predictor.unlearned import (
+    APART,
+    LEARNED,
+    ordered,
+    residuals,
+    widened,
+)
+from toruscast.training.samples.samples import kinds_of
+
+Forecasts = tuple[PriorPrediction, NDArray[np.float64], NDArray[np.float64]]
+"""What a model says of an application, its times, and how far its rounds are apart."""
+
+SEED = 20130
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (8, 8),
+    (4, 4, 4),
+    (16, 8),
+    (8, 4, 4),
+    (4, 4, 4, 2),
+    (16, 16),
+    (8, 8, 4),
+    (4, 4, 4, 4),
+    (4, 4, 4, 2, 2),
+    (8, 8, 8),
+    (16, 8, 4),
+    (8, 4, 4, 4),
+    (4, 4, 4, 4, 2),
+    (16, 8, 8),
+)
+# Machines whose links, packets, FIFOs and copies are others, with the tasks that a node takes.
+MACHINES = (
+    ("bluegene_p:4x4x4", 1),
+    ("bluegene_p:8x4x4", 4),
+    ("bluegene_q:32", 16),
+    ("bluegene_q:64", 4),
+    ("bluegene_q:128", 1),
+    ("bluegene_q:512", 1),
+    ("gemini:4x4x4", 1),
+    ("gemini:4x4x2", 16),
+    ("gemini:8x8x4", 1),
+    ("tofu_d:2x2x2", 8),
+    ("tofu_d:2x2x4", 16),
+    ("tofu_d:4x4x4", 1),
+    ("tofu_d:4x4x4", 4),
+    ("tpu_v4:4x4x4", 1),
+    ("tpu_v4:4x4x8", 4),
+    ("tpu_v5p:4x4x4", 2),
+    ("tpu_v5p:8x8x4", 1),
+    ("trainium2:4x4", 16),
+    ("trainium2:4x4x4", 1),
+    ("trainium2:4x4x4", 8),
+)
+# Packets a message, in the mean of bytes; of short ones a share of a packet.
+PACKETS, SHORT = (4, 16, 64, 128, 512), (0.02, 0.1, 0.4)
+# Of the logarithm of unequal messages' sizes.
+UNEQUAL = 1.5
+GRAPHS = ("unstructured mesh", "multigrid", "transposes", "octree", "sharded model")
+"""Kinds of `studies.unseen` that the model learns from; the others it never saw."""
+MAPPINGS, FEWER = 20, 10
+# Tasks of the generated graphs at most, and generated applications of each other kind of traffic.
+MOST_TASKS, APPLICATIONS = 256, 60
+HOSTS = (
+    "8x8",
+    "4x4x4",
+    "16x4",
+    "4x4x8",
+    "4x4x4x2",
+    "bluegene_q:32",
+    "gemini:4x4x4",
+    "tofu_d:4x4x4",
+)
+TREES, LEAF = 50, 20
+FEWEST = 20
+"""Applications that a kind of traffic needs for intervals of its own."""
 
 
-def main(samples_path: str, model_path: str) -> None:
-    """Build, score by groups and save."""
-    samples = build_default_samples(samples_path, n_jobs=2)
-    scores, bounds, explained = [], [], []
-    held = 0
-    for model, table in held_out(samples):
-        observed = table["time"].to_numpy()
-        prior = model.prior_prediction(table)
-        bound = table["release_bound"].to_numpy()
-        scores.append(rcc(observed, prior.times()))
-        bounds.append(rcc(observed, bound))
-        explained.append((r2(observed, prior.times()), r2(observed, bound)))
-        low, high = prior.interval(0.9).T
-        held += int(((low <= observed) & (observed <= high)).sum())
-    print(f"{len(samples)} samples, {len(scores)} pairs of workload and torus, each left out:")
-    print(
-        f"RCC mean {np.mean(scores):.3f}, least {np.min(scores):.3f}; 90 % intervals hold "
-        f"{held / len(samples):.1%}"
+class Application(NamedTuple):
+    """What is sent, with the kind of its graph, which is held out as a whole."""
+
+    graph: str
+    workload: Workload
+    torus: Torus
+    mappings: list[TaskMapping]
+    routing: Routing = "deterministic"
+
+
+def exchanges() -> Iterator[Application]:
+    """Give the applications that the trees learn from."""
+    rng = np.random.default_rng(SEED)
+    hosts = [(Torus(shape), 1) for shape in SHAPES]
+    hosts += [(parse_torus(name), tasks_per_node) for name, tasks_per_node in MACHINES]
+    for number, (torus, tasks_per_node) in enumerate(hosts):
+        n, payload = torus.n_nodes * tasks_per_node, torus.network.payload
+        for graph, comm in regular(n, payload, rng):
+            seed = int(rng.integers(2**31))
+            some = strategies.sample(comm, torus, n=MAPPINGS, seed=seed)
+            yield Application(graph, Workload([comm]), torus, some)
+        if n > MOST_TASKS:
+            continue
+        own = np.random.default_rng([SEED, number])
+        for graph in own.choice(GRAPHS, 3, replace=False):
+            packets = float(own.choice(PACKETS[:4]))
+            yield exchange(str(graph), n, torus, packets, own)
+        for _ in range(2):
+            graph, packets = str(own.choice(GRAPHS)), float(own.choice(SHORT))
+            yield exchange(graph, n, torus, packets, own)
+
+
+def exchange(
+    graph: str,
+    n: int,
+    torus: Torus,
+    packets: float,
+    rng: np.random.Generator,
+    routing: Routing = "deterministic",
+) -> Application:
+    """Return one exchange over a generated graph."""
+    work = Workload([draw(graph, n, torus.network.payload, packets, rng)])
+    some = strategies.sample(work, torus, n=FEWER, seed=int(rng.integers(2**31)))
+    return Application(graph, work, torus, some, routing)
+
+
+def regular(
+    n_tasks: int, payload: int, rng: np.random.Generator
+) -> Iterator[tuple[str, CommGraph]]:
+    """Draw halos, all-to-alls and random graphs over ``n_tasks`` tasks (a power of two)."""
+    bits = n_tasks.bit_length() - 1
+    flat = (2 ** (bits // 2), 2 ** (bits - bits // 2))
+    solid = (2 ** (bits // 3), 2 ** ((bits + 1) // 3), 2 ** (bits - bits // 3 - (bits + 1) // 3))
+    size = [payload * int(rng.choice(PACKETS)) for _ in range(7)]
+    group = int(rng.choice([8, 16, 32]))
+    found = [
+        ("halo of a plane", patterns.halo_2d(flat, size[0], periodic=bool(rng.integers(2)))),
+        ("halo", patterns.halo_3d(solid, size[1], corner_nbytes=0, periodic=True)),
+        ("halo with edges", patterns.halo_3d(solid, size[2], periodic=bool(rng.integers(2)))),
+        ("groups", patterns.sub_all_to_all(n_tasks, size[3] / 2, group=group)),
+        ("random", random_pairs(n_tasks, size[4], rng)),
+        ("halo with edges", unequal(patterns.halo_3d(solid, size[5], periodic=True), rng)),
+        ("random", unequal(random_pairs(n_tasks, size[6], rng), rng)),
+    ]
+    yield from found
+
+
+def random_pairs(n_tasks: int, nbytes: float, rng: np.random.Generator) -> CommGraph:
+    """Return a random graph of 3 to 12 partners a task."""
+    degree = int(rng.integers(3, 13))
+    return patterns.random_pairs(n_tasks, degree, nbytes, seed=int(rng.integers(2**31)))
+
+
+def unequal(comm: CommGraph, rng: np.random.Generator) -> CommGraph:
+    """Give each edge one to four messages, and another number of bytes about the same mean."""
+    factor = rng.lognormal(-(UNEQUAL**2) / 2, UNEQUAL, comm.n_edges)
+    return CommGraph(
+        comm.n_tasks,
+        comm.src,
+        comm.dst,
+        np.ceil(comm.nbytes * factor),
+        rng.integers(1, 5, comm.n_edges),
+        grid=comm.grid,
+        name=f"{comm.name}-unequal",
     )
-    learned, alone = np.median(explained, axis=0)
-    print(
-        f"the release bound alone: RCC mean {np.mean(bounds):.3f}; R^2 of times within a pair, "
-        f"median {learned:.2f} learned, {alone:.2f} of the bound"
+
+
+def wavefront(n: int, nbytes: float, back: bool) -> Workload:
+    """Diagonals of a grid, one after the other; the other way round as well if ``back``."""
+    bits = n.bit_length() - 1
+    rows, columns = 2 ** (bits // 2), 2 ** (bits - bits // 2)
+    rounds = []
+    for diagonal in range(rows + columns - 2):
+        i = np.arange(max(0, diagonal - columns + 1), min(rows, diagonal + 1))
+        j = diagonal - i
+        down, right = i < rows - 1, j < columns - 1
+        task = i * columns + j
+        src = np.concatenate([task[down], task[right]])
+        dst = np.concatenate([task[down] + columns, task[right] + 1])
+        rounds.append(CommGraph(n, src, dst, np.full(src.size, nbytes)))
+    if back:
+        rounds += [CommGraph(n, r.dst, r.src, r.nbytes) for r in reversed(rounds)]
+    return Workload(rounds, "wavefront", dependent=True)
+
+
+def pipeline(n: int, nbytes: float, rng: np.random.Generator) -> Workload:
+    """Messages that go along a line of tasks, several under way at a time."""
+    stride, waves = int(rng.choice([1, 2, 4])), int(rng.integers(1, 5))
+    chain = np.arange(0, n, stride)
+    rounds = []
+    for step in range(min(chain.size - 1 + waves - 1, 60)):
+        at = np.arange(max(0, step - waves + 1), min(step + 1, chain.size - 1))
+        if at.size:
+            rounds.append(CommGraph(n, chain[at], chain[at + 1], np.full(at.size, nbytes)))
+    return Workload(rounds, "pipeline", dependent=True)
+
+
+def rounds(n: int, torus: Torus, packets: float, rng: np.random.Generator) -> tuple[str, Workload]:
+    """Return dependent rounds of one of the kinds."""
+    kind, nbytes = int(rng.integers(-2, 6)), float(torus.network.payload * packets)
+    if kind < 2:
+        return "wavefront", wavefront(n, nbytes, back=bool(kind % 2))
+    if kind == 2:
+        return "pipeline", pipeline(n, nbytes, rng)
+    if kind == 3:
+        names = [f"allreduce/{a}" for a in ("ring", "recursive_doubling", "rabenseifner")]
+        names += ["alltoall/pairwise", "bcast/binomial"]
+        name = str(rng.choice(names))
+        return name, collectives.schedule(name, n, nbytes * 16).workload()
+    graph, comm = pattern(n, torus, packets, rng)
+    drawn = [comm] * int(rng.integers(2, 6))
+    if kind == 5:
+        drawn = [comm, *(pattern(n, torus, packets, rng)[1] for _ in drawn[1:])]
+    return graph, Workload(drawn, "", dependent=True)
+
+
+def pattern(
+    n: int, torus: Torus, packets: float, rng: np.random.Generator
+) -> tuple[str, CommGraph]:
+    """Return a graph of one exchange, regular or not."""
+    payload = torus.network.payload
+    if rng.integers(2):
+        graph = str(rng.choice(GRAPHS))
+        return graph, draw(graph, n, payload, packets, rng)
+    graph, comm = list(regular(n, payload, rng))[int(rng.integers(7))]
+    mean = float(comm.nbytes @ comm.nbytes / comm.nbytes.sum())
+    nbytes = np.ceil(comm.nbytes * (packets * payload / mean))
+    return graph, CommGraph(n, comm.src, comm.dst, nbytes, name=comm.name)
+
+
+def generated() -> Iterator[Application]:
+    """Give applications of dependent rounds, of phases between barriers, and on adaptive ways."""
+    rng = np.random.default_rng([SEED, 1])
+    for number in range(3 * APPLICATIONS):
+        torus = parse_torus(str(rng.choice(HOSTS)))
+        n = torus.n_nodes * min(int(rng.choice([1, 1, 2, 4])), MOST_TASKS // torus.n_nodes)
+        packets = float(rng.choice([0.25, 1, 4, 16, 64]))
+        routing: Routing = "adaptive" if number % 12 == 0 else "deterministic"
+        if number % 3 == 0:
+            graph, work = rounds(n, torus, packets, rng)
+        elif number % 3 == 1:
+            sizes = packets * rng.choice([0.25, 1.0, 4.0], int(rng.integers(2, 5)))
+            drawn = [pattern(n, torus, size, rng) for size in sizes]
+            graph, work = drawn[0][0], Workload([comm for _, comm in drawn])
+        else:
+            graph, comm = pattern(n, torus, 4 * packets, rng)
+            work, routing = Workload([comm]), "adaptive"
+        some = strategies.sample(work, torus, n=FEWER, seed=int(rng.integers(2**31)))
+        yield Application(graph, work, torus, some, routing)
+
+
+def samples_of(applications: list[Application], store: Path) -> list[pd.DataFrame]:
+    """Return features and simulated times of each application."""
+    names = (*FEATURE_SETS["relative"], "lower_bound", "release_bound")
+    found: dict[int, pd.DataFrame] = {}
+    for routing in get_args(Routing):
+        own = [i for i, each in enumerate(applications) if each.routing == routing]
+        cases = [
+            (applications[i].workload, applications[i].torus, applications[i].mappings) for i in own
+        ]
+        if cases:
+            every = build_samples(cases, store, n_jobs=2, routing=routing, features=names)
+            which = np.repeat(own, [len(mappings) for _, _, mappings in cases])
+            found |= {i: every[which == i].reset_index(drop=True) for i in own}
+    return [found[i].assign(**{APART: apart_of(each)}) for i, each in enumerate(applications)]
+
+
+def apart_of(application: Application) -> list[float]:
+    """Return how far the rounds of an application are apart under each mapping."""
+    _, workload, torus, mappings, routing = application
+    if len(workload) == 1:
+        return [0.0] * len(mappings)
+    return [RoutedTraffic(workload, torus, each, routing).rounds_apart for each in mappings]
+
+
+def learned(tables: list[pd.DataFrame], graphs: list[str]) -> TimePredictor:
+    """Return a model of samples of these kinds of graphs."""
+    every = pd.concat(tables, ignore_index=True)
+    groups = np.repeat(graphs, [len(table) for table in tables])
+    model = TimePredictor(
+        "relative", "slowdown", n_estimators=TREES, min_samples_leaf=LEAF, calibration_folds=3
     )
-    save_predictor(train_default(samples), model_path)
+    return model.fit(every, every["time"], groups=groups)
+
+
+def held_out(
+    exchanged: list[tuple[Application, pd.DataFrame]],
+    others: list[tuple[Application, pd.DataFrame]],
+) -> Iterator[tuple[str, Forecasts]]:
+    """Give the kind of each application, and what a model that saw no such graph says of it."""
+    graphs = [each.graph for each, _ in exchanged]
+    models: dict[str, TimePredictor] = {}
+    for each, table in (*exchanged, *others):
+        if each.graph not in models:
+            rest = [i for i, graph in enumerate(graphs) if graph != each.graph]
+            models[each.graph] = learned([exchanged[i][1] for i in rest], [graphs[i] for i in rest])
+        prior = ordered(models[each.graph].prior_prediction(table), table)
+        kinds = kinds_of(each.workload, each.torus, each.routing, each.mappings)
+        yield (*kinds, LEARNED)[0], (prior, table["time"].to_numpy(), table[APART].to_numpy())
+
+
+def report(kind: str, forecasts: list[Forecasts]) -> None:
+    """Print how many times lie in intervals that other applications of the kind make."""
+    held, reach, scores = [], [], []
+    for i, (prior, times, apart) in enumerate(forecasts):
+        others = residuals(forecasts[:i] + forecasts[i + 1 :])
+        wide = widened(prior, others, apart)
+        half = others.calibration.quantile(0.9) * wide.width
+        held.append(float((np.abs(np.log(times) - wide.logs()[0]) <= half).mean()))
+        reach.append(float(np.exp(half.mean())))
+        scores.append(rcc(times, wide.times()))
+    print(
+        f"{kind}: {len(forecasts)} applications, RCC {np.mean(scores):.3f}; the 90 % intervals of "
+        f"the others hold {np.mean(held):.1%}, by a factor of {np.min(reach):.2f} to "
+        f"{np.max(reach):.2f} each way, {np.median(reach):.2f} in the middle",
+        flush=True,
+    )
+
+
+def trained(store: Path) -> TimePredictor:
+    """Simulate, learn and report."""
+    exchanged, others = list(exchanges()), list(generated())
+    tables = samples_of([*exchanged, *others], store)
+    known = list(zip(exchanged, tables, strict=False))
+    by_kind: dict[str, list[Forecasts]] = {}
+    for kind, forecast in held_out(known, list(zip(others, tables[len(known) :], strict=True))):
+        by_kind.setdefault(kind, []).append(forecast)
+    model = learned([table for _, table in known], [each.graph for each in exchanged])
+    for kind, forecasts in by_kind.items():
+        report(kind, forecasts)
+    model.by_kind_ = {k: residuals(v) for k, v in by_kind.items() if len(v) >= FEWEST}
+    kinds = sorted(model.by_kind_)
+    model.provenance_ = {"default": True, "seed": SEED, "level": 1, "kinds": kinds}
+    print(
+        f"{model.n_samples_} samples of {len(known)} applications, {sum(map(len, tables))} in all"
+    )
+    return model
+
+
+def main() -> int:
+    """Make the model, or compare it with the file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("samples", type=Path, help="Parquet file that keeps what is simulated")
+    parser.add_argument("model", type=Path, help="model file")
+    parser.add_argument("--check", action="store_true", help="compare with the file")
+    arguments = parser.parse_args()
+    model = trained(arguments.samples)
+    if not arguments.check:
+        save_predictor(model, arguments.model)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        save_predictor(model, Path(folder) / "model.npz")
+        new, old = (dict(np.load(each)) for each in (Path(folder) / "model.npz", arguments.model))
+    wrong = [name for name in new | old if not np.array_equal(new.get(name), old.get(name))]
+    print(f"{arguments.model}: " + (f"differs in {', '.join(wrong)}" if wrong else "the same"))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    raise SystemExit(main())

@@ -21,8 +21,6 @@ from .measured.runs import NothingToLearnError as NothingToLearnError
 from .measured.runs import Runs as Runs
 from .plan.next_run import Plan as Plan
 from .plan.next_run import plan as plan
-from .predictor.default_model import build_default_samples as build_default_samples
-from .predictor.default_model import train_default as train_default
 from .predictor.feature_sets import FEATURE_SETS as FEATURE_SETS
 from .predictor.feature_sets import TARGET_COLUMNS as TARGET_COLUMNS
 from .predictor.feature_sets import Target as Target

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tools import train_default
 from toruscast import features
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
@@ -20,8 +21,7 @@ from toruscast.mapping import (
 )
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate
-from toruscast.training import FEATURE_SETS, TimePredictor, read_samples, train_default, train_for
-from toruscast.training.predictor import default_model
+from toruscast.training import FEATURE_SETS, TimePredictor, read_samples, train_for
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
@@ -88,27 +88,18 @@ def test_samples_of_a_training_are_kept_where_asked_for(tmp_path):
     pd.testing.assert_frame_equal(read_samples(tmp_path / "samples.parquet"), found.samples)
 
 
-def test_default_cases_span_sizes_dimensions_and_messages():
-    shapes = default_model._SHAPES
-    sizes = [int(np.prod(shape)) for shape in shapes]
+def test_the_default_model_learns_from_many_sizes_dimensions_and_messages():
+    sizes = [int(np.prod(shape)) for shape in train_default.SHAPES]
     assert (min(sizes), max(sizes)) == (64, 1024)
-    assert {len(shape) for shape in shapes} == {2, 3, 4, 5}
-    hosts = [(parse_torus(name), n) for name, n in default_model._MACHINES]
+    assert {len(shape) for shape in train_default.SHAPES} == {2, 3, 4, 5}
+    hosts = [(parse_torus(name), n) for name, n in train_default.MACHINES]
     assert {torus.name for torus, _ in hosts} <= set(machines.names())
     tasks = {torus.n_nodes * tasks_per_node for torus, tasks_per_node in hosts}
     assert {n.bit_count() for n in tasks} == {1}
     assert (min(tasks), max(tasks)) == (64, 512)
-    comms = default_model._patterns(64, 240, np.random.default_rng(1))
+    comms = [comm for _, comm in train_default.regular(64, 240, np.random.default_rng(1))]
     assert {comm.n_tasks for comm in comms} == {64}
     assert sum(np.unique(comm.nbytes).size > 100 for comm in comms) == 2
-
-
-def test_default_training_calibrates_by_workload_and_torus(training):
-    other = training.samples.assign(torus="elsewhere")
-    both = pd.concat([training.samples, other], ignore_index=True)
-    model = train_default(both)
-    assert model.calibration_.common.size == 2
-    assert model.target == "slowdown"
 
 
 def test_the_busiest_link_is_busy_as_long_as_its_bound():

@@ -20,12 +20,13 @@ from toruscast.training import (
     train_for,
 )
 from toruscast.training.predictor.unlearned import (
+    LEARNED,
     Residuals,
     reach_of,
     residuals,
     unlearned_kinds,
 )
-from toruscast.training.samples.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, kinds_of
+from toruscast.training.samples.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, SHORT, kinds_of
 
 TORUS = Torus((4, 4, 4))
 HALO = patterns.halo_3d((4, 4, 4), 8192, periodic=True)
@@ -78,19 +79,40 @@ def test_intervals_hold_on_adaptive_networks():
     assert np.mean(shares) >= 0.8
 
 
-def test_what_a_model_never_saw_is_named_and_widens_its_intervals():
+def test_each_kind_of_traffic_has_intervals_of_its_own():
+    model = load_predictor()
+    assert {LEARNED, ROUNDS, PHASES, ADAPTIVE, SHORT, SEVERAL} == set(model.by_kind_)
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
-    plain = forecast(HALO, TORUS, maps, budget=0)
-    assert plain.unlearned == ()
-    twice = forecast(Workload([HALO, HALO], dependent=True), TORUS, maps, budget=0)
-    assert twice.unlearned == (ROUNDS,)
+    assert forecast(HALO, TORUS, maps, budget=0).unlearned == ()
     # The second round sends elsewhere, so that the two may overlap or not.
     other = patterns.random_pairs(64, 6, 16_384, seed=3)
     apart = forecast(Workload([HALO, other], dependent=True), TORUS, maps, budget=0)
     own = forecast(other, TORUS, maps, budget=0)
     width = np.log(own.table["high"] / own.table["low"]).median()
     assert np.log(apart.table["high"] / apart.table["low"]).median() > 1.1 * width
-    assert twice.verdict.kind == "open"
+    assert apart.verdict.kind == "open"
+    assert apart.unlearned == ()
+
+
+def test_a_kind_never_seen_gets_the_widest_intervals_and_a_sentence():
+    model = load_predictor()
+    rounds = Workload([HALO, HALO], dependent=True)
+    maps = strategies.sample(HALO, TORUS, 8, seed=4)
+    widest = max(model.by_kind_, key=lambda kind: model.by_kind_[kind].calibration.quantile(0.9))
+    kept = {kind: known for kind, known in model.by_kind_.items() if kind != ADAPTIVE}
+    if widest == ADAPTIVE:
+        widest = max(kept, key=lambda kind: kept[kind].calibration.quantile(0.9))
+    model.by_kind_ = kept
+    model.provenance_["kinds"] = sorted(kept)
+    found = forecast(rounds, TORUS, maps, model=model, routing="adaptive", budget=0)
+    assert found.unlearned == (ADAPTIVE,)
+    assert f"learned from no {ADAPTIVE}" in trust(found)
+    model.by_kind_ = {ROUNDS: kept[widest]}
+    model.provenance_["kinds"] = [ROUNDS, ADAPTIVE]
+    same = forecast(rounds, TORUS, maps, model=model, routing="adaptive", budget=0)
+    np.testing.assert_array_equal(found.table["high"], same.table["high"])
+    assert same.unlearned == ()
+    assert "learned from no" not in trust(same)
 
 
 def test_candidates_are_in_the_order_of_their_release_bounds():
@@ -168,11 +190,10 @@ def test_kinds_of_traffic():
         (Workload([HALO] * 2, dependent=True), "adaptive", single, (ROUNDS, ADAPTIVE)),
         (Workload([HALO], dependent=True), "by_size", single, ()),
         (Workload([HALO] * 2), "deterministic", double, (PHASES, SEVERAL)),
+        (Workload([patterns.ring(64, 8)]), "adaptive", single, (ADAPTIVE, SHORT)),
     ):
         assert kinds_of(workload, TORUS, routing, maps) == kinds
-        # The default model learned from several tasks a node.
-        learned = tuple(kind for kind in kinds if kind != SEVERAL)
-        assert unlearned_kinds(model, workload, TORUS, routing, maps) == learned
+        assert unlearned_kinds(model, workload, TORUS, routing, maps) == ()
 
 
 def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):

@@ -149,7 +149,7 @@ class Forecast:
         What the measured times taught, where there are some.
     unlearned : tuple of str
         Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
-        default model are then those of generated applications of that kind.
+        default model are then those of the kind on which it is off furthest.
     spent : dict of str to float
         Seconds that went into ``bound`` (features of the routes, and the model), ``coarse`` (longer
         packets) and ``full`` (real packets).

@@ -17,9 +17,7 @@ Floats = NDArray[np.float64]
 # Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
 _IN_TICKS = 0.999
 # By how much of the lower bound the sketch lies off it where residuals reach half of their full
-# size, and what is added so that no residual counts more than eleven times. In the samples of the
-# default model, the 95th percentile of the residuals is .1 % where that is .2 %, 2 % at 2 %, 7 % at
-# 20 % and 8 % at 60 % (`tools/train_default.py` prints them).
+# size, and what is added so that no residual counts more than eleven times.
 _HALF = 0.1
 _LEAST_WAITING = 0.01
 # Powers of the reach that are tried.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,9 @@ from ._calibration import ResidualCalibration
 from ._forest import Forest
 from ._relative import Line, Relative, Scale
 from .feature_sets import REFERENCE, TARGET_COLUMNS, Target
+
+if TYPE_CHECKING:
+    from .unlearned import Residuals
 
 Floats = NDArray[np.float64]
 # Values drawn at a time.
@@ -144,6 +148,7 @@ class FittedModel:
     feature_names_in_: Any
     n_samples_: int
     provenance_: dict[str, Any]
+    by_kind_: Mapping[str, Residuals] = MappingProxyType({})
     # Those that a file keeps.
     PARAMETERS: ClassVar = (
         "features",

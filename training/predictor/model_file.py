@@ -32,6 +32,7 @@ from ._relative import Line, Relative
 from .checks import check_parameters
 from .feature_sets import Target, feature_set
 from .fitted import FittedModel
+from .unlearned import Residuals
 
 if TYPE_CHECKING:
     from .predictor import TimePredictor
@@ -119,6 +120,7 @@ def save_predictor(
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
         "bounded": bool(model.bounded_),
+        "by_kind": {kind: known.to_json() for kind, known in model.by_kind_.items()},
         "provenance": provenance or dict(getattr(model, "provenance_", {})),
     }
     try:
@@ -289,6 +291,8 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     if "calibration_floor" in arrays:
         floor, *parts = (arrays[name] for name in _CALIBRATION)
         model.calibration_ = ResidualCalibration(floor.item(), *parts)
+    known = metadata.get("by_kind", {})
+    model.by_kind_ = {str(kind): Residuals.from_json(each) for kind, each in known.items()}
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
     learned: Any = model.provenance_.get("routing", ())

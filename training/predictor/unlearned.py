@@ -2,24 +2,21 @@
 
 The mappings of an application are ordered by the release bound; dependent rounds also by how far
 they are apart, as held-out applications gave it. How much longer than it they all
-take is what the trees say of them in the mean. The intervals are those of applications that the
-model never saw: held-out ones of its samples, and generated ones of kinds of traffic that it did
-not learn from (`tools/unlearned.py` makes them).
+take is what the trees say of them in the mean. The intervals are those of held-out applications of
+the same kind of traffic (`tools/train_default.py`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.training.samples.samples import kinds_of
@@ -31,10 +28,11 @@ from .fitted import FittedModel, PriorPrediction
 Floats = NDArray[np.float64]
 # Quantiles by which a distribution is stored.
 _STORED = 200
+_MOST = 1000.0
 # How far apart rounds are where residuals are twice as wide.
 _TWICE = 0.4
 LEARNED = "one exchange"
-"""The kind of traffic that the default model learned from."""
+"""Traffic of none of the kinds of `kinds_of`."""
 APART = "rounds_apart"
 """Column of `RoutedTraffic.rounds_apart` in the features of `prior_of`."""
 
@@ -65,12 +63,15 @@ class Residuals:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        """Return what `to_json` gave."""
-        total, common, deviations = (
-            np.array(content[name], dtype=np.float64) for name in ("total", "common", "deviations")
+        """Return what `to_json` gave; `InputError` if no fit gives such numbers."""
+        centre, slope, *own = (
+            np.array(content[name], dtype=np.float64)
+            for name in ("centre", "slope", "total", "common", "deviations")
         )
-        own = ResidualCalibration(0.0, total, common, deviations)
-        return cls(float(content["centre"]), float(content["slope"]), own)
+        for values in (centre, slope, *own):
+            if not values.size or not (np.abs(values) <= _MOST).all():
+                raise InputError("absurd residuals in a model file", expected=f"within {_MOST:g}")
+        return cls(float(centre), float(slope), ResidualCalibration(0.0, *own))
 
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON; long distributions by their quantiles."""
@@ -108,13 +109,6 @@ def reach_of(apart: Floats) -> Floats:
     return 1.0 + apart / _TWICE
 
 
-@cache
-def _known() -> dict[str, Residuals]:
-    file = resources.files("toruscast.datasets") / "unlearned.json"
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    return {kind: Residuals.from_json(content) for kind, content in stored.items()}
-
-
 def unlearned_kinds(
     model: FittedModel,
     workload: Workload,
@@ -139,8 +133,9 @@ def prior_of(
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
     """Return a model's forecast, and the kinds of traffic that it never saw.
 
-    The intervals of the default model are those of applications of the widest of these kinds, or
-    of held-out ones of the kind that it learned from. The features hold `APART` besides its own.
+    The intervals of the default model are those of held-out applications of the first of the kinds
+    that this traffic is of; the widest of all kinds where it is of one that the model never saw.
+    The features hold `APART` besides its own.
 
     Warns
     -----
@@ -151,10 +146,13 @@ def prior_of(
     kinds = unlearned_kinds(model, workload, torus, routing, mappings)
     checks.warn_of_distance(model, features, kinds)
     prior = model.prior_prediction(features)
-    if not model.provenance_.get("default"):
+    if not model.by_kind_:
         return prior, kinds
-    known = [_known()[kind] for kind in kinds if kind in _known()] or [_known()[LEARNED]]
-    found = max(known, key=lambda each: each.calibration.quantile(0.9))
+    known = model.by_kind_
+    if not kinds:
+        found = known[(*kinds_of(workload, torus, routing, mappings), LEARNED)[0]]
+    else:
+        found = max(known.values(), key=lambda each: each.calibration.quantile(0.9))
     apart = features[APART].to_numpy(dtype=np.float64)
     return widened(ordered(prior, features), found, apart), kinds
 

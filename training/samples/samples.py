@@ -17,6 +17,7 @@ from toruscast.features.registry import select
 from toruscast.features.table import tabulate
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
+from toruscast.routing.packets import mean_message
 from toruscast.routing.routing import ways_are_open
 from toruscast.validation import job_count
 from toruscast.workers import Task
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 ROUNDS = "dependent rounds"
 PHASES = "phases between barriers"
 ADAPTIVE = "packets that choose their way"
+SHORT = "messages of a packet or less"
 SEVERAL = "several tasks a node"
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
@@ -155,13 +157,15 @@ def kinds_of(
     >>> from toruscast.mapping import patterns
     >>> twice = Workload([patterns.ring(4, 8)] * 2, dependent=True)
     >>> kinds_of(twice, Torus((4,)), "adaptive", [TaskMapping(range(4), 4)])
-    ('dependent rounds', 'packets that choose their way')
+    ('dependent rounds', 'packets that choose their way', 'messages of a packet or less')
     """
     kinds = []
     if len(workload) > 1:
         kinds.append(ROUNDS if workload.dependent else PHASES)
     if ways_are_open(workload, torus, routing):
         kinds.append(ADAPTIVE)
+    if mean_message(workload, torus) <= 1:
+        kinds.append(SHORT)
     if any(mapping.tasks_per_node > 1 for mapping in mappings):
         kinds.append(SEVERAL)
     return tuple(kinds)
