@@ -21,9 +21,9 @@ from .graphs import KINDS, draw
 
 Floats = NDArray[np.float64]
 SEED = 50
-MAPPINGS = 16
-# Packet-hops of one simulation at most; about two seconds.
-MOST_HOPS = 8e6
+MAPPINGS = 12
+# Packet-hops of one simulation at most; about a second.
+MOST_HOPS = 4e6
 HOSTS = ("8x8x4", "4x4x16", "4x4x4x2x2", "4x4x4x4x2", "8x8x8", "16x16", "tpu_v4:4x4x8:twisted")
 PACKETS = (1.0, 4.0, 24.0, 64.0, 256.0)
 LONG = 24.0

@@ -191,6 +191,29 @@ def test_rank_without_a_simulation_is_a_forecast(run):
     assert "Nothing was simulated" in told
 
 
+def test_rank_finds_the_order_that_is_asked_for(run):
+    line = "rank --comm halo.csv --torus 4x4 --candidates 9 --goal order --rcc 1 --seconds 600"
+    result = run(f"{line} --json -")
+    found = json.loads(result.stdout)
+    assert found["goal"] == "order"
+    assert {row["how"] for row in found["ranking"]} == {"simulated"}
+    times = [row["time"] for row in found["ranking"]]
+    assert times == sorted(times)
+    assert {"bound", "full"} <= set(found["spent"])
+    text = " ".join(run(line).stdout.split())
+    assert "for real packets" in text
+
+
+def test_rank_refuses_an_order_by_simulations_of_measured_times(run, folder):
+    run("rank --comm halo.csv --torus 4x4 --candidates 9 --no-simulation --out placed/ --quiet")
+    names = [path.stem for path in sorted((folder / "placed").glob("*.map"))]
+    rows = [f"{name},{1 + i / 10}" for i, name in enumerate(names)]
+    (folder / "placed.csv").write_text("\n".join(["mapping,time", *rows]) + "\n")
+    words = "--mappings placed --times placed.csv --goal order"
+    result = run(f"rank --comm halo.csv --torus 4x4 {words}", code=2)
+    assert "goal fastest" in result.stderr
+
+
 def test_rank_writes_the_best_mapping(ranked, folder):
     _, _, table = ranked
     best = read_mapping(folder / "best.map", TORUS)

@@ -109,7 +109,7 @@ def test_plain_times_of_other_messages_are_used_with_a_warning():
     learner = TimePredictor("prior", n_estimators=10, calibration_folds=10)
     model = train_for(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
     with pytest.warns(UserWarning, match="far from those that the model learned from, in"):
-        forecast(patterns.halo_3d((4, 4, 2), 400), TORUS, CANDIDATES, model=model)
+        forecast(patterns.halo_3d((4, 4, 2), 900), TORUS, CANDIDATES, model=model)
 
 
 def test_a_model_of_a_small_partition_serves_a_larger_one_and_says_what_is_too_far(tmp_path):

@@ -10,6 +10,7 @@ from toruscast.simulation import simulate
 from toruscast.training import Budget, forecast
 from toruscast.training.evaluate.metrics import rcc
 from toruscast.training.forecast import simulate_rest as order
+from toruscast.training.forecast.forecast import _Contest
 from toruscast.training.forecast.posterior import Posterior, expected_rcc
 from toruscast.training.forecast.simulate_rest import HOPS_A_SECOND, Simulate, mean_hops
 
@@ -162,3 +163,40 @@ def test_expected_pairs_are_as_often_right_as_they_say():
         right.append(rcc(truth, told.marginal()[0]))
         said.append(expected_rcc(told))
     assert np.mean(said) == pytest.approx(np.mean(right), abs=0.03)
+
+
+class Clock:
+    """Each look at it takes a second."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 1.0
+        return self.now
+
+
+def test_a_pass_with_longer_packets_ends_with_its_seconds(monkeypatch):
+    monkeypatch.setattr(order, "time", Clock())
+    simulate = Simulate(as_workload(COMM), TORUS, CANDIDATES, "deterministic", 1)
+    found = simulate(np.arange(30), 4, seconds=3.5)
+    assert np.isfinite(found).tolist() == [True] * 3 + [False] * 27
+    assert np.isfinite(simulate(np.arange(4), 4)).all()
+
+
+def test_an_order_that_time_cuts_short_says_which_were_simulated(monkeypatch, dear):
+    monkeypatch.setattr(_Contest, "_left", 3.5)
+    monkeypatch.setattr(_Contest, "_run", lambda self: None)
+    monkeypatch.setattr(_Contest, "_coarsening", lambda self: 4)
+    monkeypatch.setattr(order, "time", Clock())
+    found = forecast(COMM, TORUS, CANDIDATES, goal="order", budget=Budget(rcc=1.0), n_jobs=1)
+    table = found.table.set_index("mapping")
+    assert table["how"].value_counts().to_dict() == {"forecast": 27, "sketched": 3}
+    width = np.log(table["high"] / table["low"])
+    assert width[table["how"] == "sketched"].max() < width[table["how"] == "forecast"].min()
+
+
+def test_times_of_a_machine_are_not_ordered_by_simulations():
+    times = {each.name: 1e-4 + 1e-6 * i for i, each in enumerate(CANDIDATES[:8])}
+    with pytest.raises(InputError, match="simulations for the order, and times of a machine"):
+        forecast(COMM, TORUS, CANDIDATES, times=times, goal="order")

@@ -124,8 +124,8 @@ def forecast(
     Raises
     ------
     InputError
-        If there is no mapping, one does not fit, the goal is none of the two, or the model needs a
-        feature that is not known.
+        If there is no mapping, one does not fit, the goal is none of the two, an order is asked for
+        of times of a machine whose rules are known, or the model needs a feature that is not known.
 
     Warns
     -----
@@ -156,13 +156,17 @@ def forecast(
     simulate = Simulate(workload, torus, several, routing, job_count(n_jobs))
     if times is not None and model != "default":
         raise InputError("a model and times", expected="one of them: times make their own")
+    chosen = load_fitted(model) if isinstance(model, str) else model
     if torus.network.rules == "unknown" and most:
         if check:
             expected = "no check: known rules, or times of the machine"
             raise InputError("one simulation cannot check several networks", expected=expected)
-        chosen = load_fitted(model) if isinstance(model, str) else model
         runs = None if times is None else Runs.of(times)
         return forecast_networks(simulate, chosen, runs, budget, goal, coverage, seed, progress)
+    checks.check_model(chosen)
+    if goal == "order" and (times is not None or chosen.target == "measured"):
+        expected = "goal fastest: measured times are forecast without simulations for the order"
+        raise InputError("simulations for the order, and times of a machine", expected=expected)
     learned = None
     shared: dict[str, Any] = {
         "routing": routing,
@@ -172,9 +176,7 @@ def forecast(
     }
     if times is not None:
         learned = machine.learn_runs(workload, torus, several, times, simulate=most > 0, **shared)
-        model = learned.model
-    chosen = load_fitted(model) if isinstance(model, str) else model
-    checks.check_model(chosen)
+        chosen = learned.model
     if chosen.target == "measured":
         if check:
             expected = "no check, or a model of simulated times"
@@ -221,6 +223,7 @@ class _Contest:
             model, self.features, self.workload, self.torus, simulate.routing, self.mappings
         )
         self.bound = self._column(BOUND)
+        self.is_coarse = np.zeros(len(self.mappings), dtype=bool)
         rcc = budget.rcc if goal == "order" else None
         self.race = Race(process_of(self.prior), self._column(SURE_BOUND), seed, rcc)
         simulate.spent["bound"] = time.monotonic() - began
@@ -238,7 +241,7 @@ class _Contest:
             to_answer = self._order(finer)
             coarsening = finer or merged
         table, verdict = _answer(
-            race, self.prior, self.features, self.mappings, coverage, coarsening
+            race, self.prior, self.features, self.mappings, coverage, self.is_coarse
         )
         # Simulated times stand beside it, which a clock may have shortened.
         table["lower_bound"] = race.bounds[table.index]
@@ -319,14 +322,27 @@ class _Contest:
         race = self.race
         if coarsening == 1 and self.goal == "fastest":
             decided, best_time, n_decided = race.is_decided(), race.best_time, len(race.order)
-            run_all(race, self.simulate, self.observed)
+            run_all(race, self.simulate, self.observed, self._left)
             return n_decided if decided and race.best_time == best_time else len(race.order)
         if coarsening is not None and coarsening > 1:
-            rough = self.simulate(np.arange(len(self.mappings)), coarsening)
-            race.set_prior(self._sketched(rough, coarsening))
+            self._coarse(coarsening)
         if coarsening is not None or self.goal == "order":
             self._run()
         return len(race.order)
+
+    def _coarse(self, merged: int) -> None:
+        """Simulate all with longer packets; the likely fastest first, as far as time allows."""
+        middle, scale = self.race.posterior.marginal()
+        order = np.argsort(middle, kind="stable")
+        times = np.empty(order.size)
+        times[order] = self.simulate(order, merged, self._left)
+        known = np.isfinite(times)
+        if known.any():
+            level = float((np.log(times[known]) - middle[known]).mean())
+            prior = self._sketched(np.where(known, times, np.exp(middle + level)), merged)
+            prior.width = np.where(known, prior.width, scale)
+            self.race.set_prior(prior)
+        self.is_coarse = known
 
     def _sketched(self, times: Floats, merged: int) -> Posterior:
         packets = mean_message(self.workload, self.torus)
@@ -368,7 +384,7 @@ def _answer(
     features: pd.DataFrame,
     mappings: Sequence[TaskMapping],
     coverage: float,
-    coarsening: int | None,
+    is_coarse: NDArray[np.bool_],
 ) -> tuple[pd.DataFrame, Verdict]:
     """Return the candidates' times, best first and indexed by number, and the verdict."""
     seconds, low, high = interval(race, prior, coverage)
@@ -385,7 +401,7 @@ def _answer(
         shown = np.array([f"{each:.3g}" for each in seconds])
         leads = shown == shown[seconds.argmin()]
         leads &= loads == loads[leads].min()
-    rest = "forecast" if coarsening is None else "sketched"
+    rest = np.where(is_coarse, "sketched", "forecast")
     how = np.where(race.is_simulated, "simulated", rest)
     columns = {"time": seconds, "low": low, "high": high, "p_best": chances, "how": how}
     table = ranked(names_of(mappings), features, columns, leads)

@@ -129,7 +129,8 @@ def forecast_networks(
     cores, share = simulate.n_jobs * seconds, len(networks) / _WORTH
     levels = affordable(workload, torus, mappings, cores, share, goal=goal)
     merged = levels[0] if levels else _COARSEST
-    needed = () if levels else model.required_columns
+    # A network is guessed of candidates that time does not allow to simulate.
+    needed = () if levels and np.isinf(seconds) else model.required_columns
     began = time.monotonic()
     features = extract(
         workload,
@@ -143,14 +144,17 @@ def forecast_networks(
     )
     guess = None
     which = np.arange(len(mappings))
-    if not levels:
+    if needed:
         routing = simulate.routing
         prediction, _ = prior_of(model, features, workload, torus, routing, mappings)
         guess = prediction.logs()
-        which = np.argsort(guess[0], kind="stable")[: max(1, most // len(networks))]
+        which = np.argsort(guess[0], kind="stable")
+    if not levels:
+        which = which[: max(1, most // len(networks))]
     spent = {"bound": time.monotonic() - began}
     observed = None if progress is None else partial(progress, "simulations")
-    seen = _simulated(simulate, networks, which, merged, observed)
+    left = seconds - spent["bound"]
+    seen = _simulated(simulate, networks, which, merged, observed, left)
     spent["coarse" if merged > 1 else "full"] = time.monotonic() - began - spent["bound"]
     off = error_of(merged, mean_message(workload, torus)) if merged > 1 else 0.0
     prior = _processes(np.log(seen.to_numpy().T), off, guess, features)
@@ -202,12 +206,19 @@ def _simulated(
     which: Indices,
     merged: int,
     progress: Callable[[int, int], None] | None,
+    seconds: float,
 ) -> pd.DataFrame:
-    """Simulate these candidates on each network: a row per candidate, NaN of the others."""
+    """Simulate these candidates on each network: a row per candidate, NaN of the others.
+
+    None is begun after so many seconds, but the first.
+    """
     names = names_of(simulate.mappings)
     times = np.full((len(networks), len(names)), np.nan)
-    done = 0
-    for part in np.array_split(which, max(1, which.size // TOLD_AFTER)):
+    done, began = 0, time.monotonic()
+    at_once = TOLD_AFTER if np.isinf(seconds) else simulate.n_jobs
+    for part in np.array_split(which, max(1, which.size // at_once)):
+        if done and time.monotonic() - began >= seconds:
+            break
         some = [simulate.mappings[i] for i in part]
         times[:, part] = [
             each.times(simulate.workload, some, simulate.routing, simulate.n_jobs, merged)

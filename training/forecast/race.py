@@ -234,15 +234,21 @@ def run(
 
 def run_all(
     race: Race,
-    simulate: Callable[[Indices], Floats],
+    simulate: Callable[..., Floats],
     progress: Callable[[int, int], None] | None = None,
+    seconds: float = np.inf,
 ) -> None:
-    """Simulate the candidates that were not, some at a time."""
+    """Simulate the candidates that were not, some at a time, until so many seconds have passed."""
+    began = time.monotonic()
     left = np.flatnonzero(~race.is_simulated)
     for part in np.array_split(left, max(1, left.size // TOLD_AFTER)):
-        race.observe(part, simulate(part))
+        times = simulate(part, seconds=seconds - (time.monotonic() - began))
+        done = np.isfinite(times)
+        race.observe(part[done], times[done])
         if progress is not None:
             progress(len(race.order), race.times.size)
+        if not done.all():
+            break
 
 
 def _note(race: Race, event: str, more: str) -> None:

@@ -60,11 +60,19 @@ class Simulate:
         self.spent: dict[str, float] = {}
         """Seconds of all calls, with longer packets (``coarse``) and with real ones (``full``)."""
 
-    def __call__(self, which: NDArray[np.int64], coarsening: int | None = None) -> Floats:
-        """Return the times of these candidates, seconds."""
+    def __call__(
+        self, which: NDArray[np.int64], coarsening: int | None = None, seconds: float = np.inf
+    ) -> Floats:
+        """Return the times of these candidates, seconds; NaN of those not begun in time."""
         began = time.monotonic()
         items = [(self.mappings[i], coarsening) for i in which]
-        found = np.array(self._time.in_order(items, self.n_jobs), dtype=np.float64)
+        found = np.full(len(items), np.nan)
+        at_once = len(items) if np.isinf(seconds) else self.n_jobs
+        for first in range(0, len(items), max(1, at_once)):
+            if time.monotonic() - began >= seconds:
+                break
+            some = items[first : first + at_once]
+            found[first : first + at_once] = self._time.in_order(some, self.n_jobs)
         source = "full" if coarsening is None else "coarse"
         self.spent[source] = self.spent.get(source, 0.0) + time.monotonic() - began
         return found
