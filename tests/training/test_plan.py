@@ -136,7 +136,7 @@ def test_what_noise_blurs_is_told():
     assert 0.02 < runs.noise_share < 0.1
     assert found.rivals
     assert runs.best.name not in found.rivals
-    assert 0.0 < runs.gain <= runs.noise_share * 1.01
+    assert 0.0 < runs.gain <= found.goal * 1.01
     # Whoever wants to know more goes on.
     strict = plan(COMM, TORUS, CANDIDATES, runs.runs, goal=0.001)
     assert not strict.is_enough

@@ -307,8 +307,7 @@ class _Contest:
             began = time.monotonic()
             first = simulate(everyone[: simulate.n_jobs], merged)
             if (time.monotonic() - began) * everyone.size <= seconds * first.size:
-                rest = simulate(everyone[first.size :], merged)
-                self.race.set_prior(self._sketched(np.concatenate([first, rest]), merged))
+                self._coarse(merged)
                 return merged
         return None
 
@@ -342,7 +341,7 @@ class _Contest:
             prior = self._sketched(np.where(known, times, np.exp(middle + level)), merged)
             prior.width = np.where(known, prior.width, scale)
             self.race.set_prior(prior)
-        self.is_coarse = known
+        self.is_coarse |= known
 
     def _sketched(self, times: Floats, merged: int) -> Posterior:
         packets = mean_message(self.workload, self.torus)
