@@ -35,9 +35,9 @@ from .partitioners import placed_by
 from .starts import starts
 
 logger = logging.getLogger(__name__)
-# Shares of the time: starts have the first at most, proving what was found the second. Annealing
-# has the rest, and at least the third, even where starts took longer.
-_BEGINNING, _PROVING, _ANNEALING = 0.2, 0.25, 0.5
+# Shares of the time: starts have the first at most, comparing the best of them the second, proving
+# what was found the third. Annealing has the rest, and at least the last.
+_BEGINNING, _COMPARING, _PROVING, _ANNEALING = 0.2, 0.1, 0.25, 0.5
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
 _AT_BOUND, _LOOKED_AT = 1e-4, 8
 # The slowest kernels to compile, one for each step. Only a search for less time with the usual
@@ -231,7 +231,8 @@ def search(
         made = starts(workload, allocation, seed, clock, runs.energy)
         pool = sorted([*yours, *others, *made], key=runs.energy)
         goal = bound * (1 + _AT_BOUND)
-        if _compare_starts(contest, pool[:_LOOKED_AT], goal, clock):
+        comparing = Clock(_COMPARING * seconds if turns is None else None)
+        if _compare_starts(contest, pool[:_LOOKED_AT], goal, comparing):
             why = "no mapping can be better"
         else:
             _anneal(contest, runs, pool, turns, seconds, clock.spent)

@@ -105,6 +105,21 @@ def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
     assert longer("unknown") <= 1.01
 
 
+def test_a_search_ends_at_the_bound_although_its_starts_took_their_time(monkeypatch):
+    module = import_module("toruscast.search.search")
+
+    def slow(workload, allocation, seed, clock, energy):
+        while not clock.is_over():
+            pass
+        return [TaskMapping(range(16), allocation.torus)]
+
+    monkeypatch.setattr(module, "starts", slow)
+    grid, torus = grid_of((4, 4)), Torus((4, 4))
+    found = search(grid, torus, make("random", grid, torus), seconds=5.0)
+    assert found.mapping.node.tolist() == list(range(16))
+    assert found.proposals == 0
+
+
 def test_each_better_mapping_is_told():
     told = []
     found = search(
