@@ -237,6 +237,11 @@ class _Ranking:
                     "No lower bound is shown: times of the machine lie below that of the network "
                     "as it is given."
                 )
+            if self.found.fitted.target == "measured":
+                return (
+                    "Times of the machine hold more than the network, so how far they are from the "
+                    "least of all mappings is unknown: 'toruscast search' may find a faster one."
+                )
             return ""
         above = self.known[0] / self.floor - 1
         if above < _AT_FLOOR:

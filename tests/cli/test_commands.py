@@ -312,6 +312,11 @@ def test_rank_tells_where_a_search_may_help(run, folder):
     assert re.search(r"% above what no mapping can beat .*: 'toruscast search' may", said)
     (folder / "one.map").write_text("\n".join(map(str, range(16))) + "\n")
     assert "toruscast search" not in run(words).stdout
+    # One long message, eight hops in place of one.
+    (folder / "long.csv").write_text("src,dst,bytes\n0,1,100000\n")
+    (folder / "one.map").write_text("0\n8\n")
+    said = " ".join(run(words.replace("ring.edges", "long.csv")).stdout.split())
+    assert re.search(r"% above what no mapping can beat .*: remapping can give no more", said)
 
 
 def test_rank_of_a_single_mapping(run):
@@ -757,6 +762,7 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     assert "do not depend on the mapping" in out
     assert "of one mapping vary by 1 %" in out
     assert "forecast by measured times of 10 of them" in out
+    assert "the least of all mappings is unknown: 'toruscast search' may" in out
 
 
 def test_times_below_the_bound_show_that_it_is_none(run, folder, tmp_path):
