@@ -134,9 +134,10 @@ def _distance(found: MeshForecast) -> list[str]:
     if not floor > 0:
         return []
     above = max(found.best.time / floor - 1, 0.0)
-    far = f"{percent(above)} above" if above < 1 else f"{1 + above:.1f} times"
+    far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
     return [
-        f"It is {far} what no layout can beat, with all links of a chip at work ({seconds(floor)})."
+        f"No layout can be faster than {seconds(floor)}, with all links of a chip at work; this "
+        f"one takes {far}."
     ]
 
 
@@ -201,8 +202,8 @@ def _collectives(found: MeshForecast) -> Chart:
     return Chart(
         "collectives",
         "",
-        f"All runs of a step, {unit}. Grey: what no layout can beat, if a chip sends over all its "
-        "links.",
+        f"All runs of a step, {unit}. Grey: the least that any layout takes, if a chip sends over "
+        "all its links.",
         lambda: svg.bars(groups, series, scale, unit),
     )
 

@@ -83,16 +83,7 @@ def answer(
             "runs": made.n_runs,
             "next": [made.name_of(mapping) for mapping in chosen],
             "written": [str(path) for path in written or {}],
-            "verdict": {
-                **asdict(verdict),
-                "best": made.name_of(made.best),
-                "gain": made.gain,
-                "noise": made.noise_share,
-                "noise_from": made.noise_from,
-                "constant": made.constant_share,
-                "more_runs": made.more_runs,
-                "next_gain": made.next_gain,
-            },
+            "verdict": _verdict(made),
             "enough": made.is_enough,
             "mappings": made.table.to_dict("records"),
         },
@@ -100,6 +91,20 @@ def answer(
         file=None if view is None else view.launcher_file(),
         facts=[] if view is None else view.facts(),
     )
+
+
+def _verdict(made: Plan) -> dict[str, object]:
+    """Return what programs read of the verdict and of what it rests on."""
+    return {
+        **asdict(made.verdict),
+        "best": made.name_of(made.best),
+        "gain": made.gain,
+        "noise": made.noise_share,
+        "noise_from": made.noise_from,
+        "constant": made.constant_share,
+        "more_runs": made.more_runs,
+        "next_gain": made.next_gain,
+    }
 
 
 def _headline(made: Plan) -> Headline:

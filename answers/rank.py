@@ -248,8 +248,9 @@ class _Ranking:
             return (
                 f"No mapping can be faster ({seconds(self.floor)}): remapping has no more to give."
             )
-        far = f"{percent(max(above, 0.0))} above" if above < 1 else f"{1 + above:.1f} times"
-        text = f"It is {far} what no mapping can beat ({seconds(self.floor)})"
+        longer = "longer" if above < 1 else "times as long"
+        far = percent(max(above, 0.0)) if above < 1 else f"{1 + above:.1f}"
+        text = f"No mapping can be faster than {seconds(self.floor)}; this one takes {far} {longer}"
         if above <= _FAR:
             return f"{text}: remapping can give no more than that."
         return f"{text}: 'toruscast search' may find a faster one."

@@ -221,9 +221,7 @@ def search(
     contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
     runs = AnnealingRuns(workload, allocation, objective, routing, seed)
     interrupted, why = False, "all were compared, or the time was over"
-    yours = [allocation.confine(mapping) for mapping in given]
-    if not yours:
-        yours = [allocation.in_order(workload.n_tasks)]
+    yours = [allocation.confine(each) for each in given] or [allocation.in_order(workload.n_tasks)]
     try:
         for mapping in yours:
             contest.value(mapping, "given" if given else "tasks in order")
@@ -249,12 +247,7 @@ def search(
             expected="more --seconds, or fewer missing links",
         )
     value, low, high = contest.interval(contest.best)
-    known = [mapping for mapping in yours if contest.knows(mapping)] or [contest.best]
-    reference = min(known, key=lambda mapping: contest.interval(mapping)[0])
-    best_of_yours = contest.interval(reference)
-    if not np.isfinite(best_of_yours[0]):
-        # Its routes need a missing link.
-        reference = contest.best
+    reference, best_of_yours = _best_of(yours, contest, contest.best)
     return Found(
         mapping=contest.best,
         value=value,
@@ -272,6 +265,17 @@ def search(
         reference=reference,
         history=tuple(contest.history),
     )
+
+
+def _best_of(
+    yours: Sequence[TaskMapping], contest: Contest, best: TaskMapping
+) -> tuple[TaskMapping, tuple[float, float, float]]:
+    """Return the best of the user's mappings and its time; ``best`` where none can be routed."""
+    known = [mapping for mapping in yours if contest.knows(mapping)] or [best]
+    reference = min(known, key=lambda mapping: contest.interval(mapping)[0])
+    interval = contest.interval(reference)
+    # Routes of a mapping without a finite time need a missing link.
+    return (reference if np.isfinite(interval[0]) else best), interval
 
 
 def _compare_starts(

@@ -159,28 +159,16 @@ def forecast_networks(
     off = error_of(merged, mean_message(workload, torus)) if merged > 1 else 0.0
     prior = _processes(np.log(seen.to_numpy().T), off, guess, features)
     is_simulated = seen.notna().all(axis=1).to_numpy()
-    said = Mixture(prior, np.full(len(networks), 1 / len(networks)))
-    weights = said.weights
-    is_measured = np.zeros(len(mappings), dtype=bool)
-    if runs is not None:
-        place = {name: i for i, name in enumerate(names_of(mappings))}
-        kept = ~runs.is_outlier
-        ran = np.array([place[name] for name in runs.names])[runs.which[kept]]
-        every = Hypotheses(prior, constants=(*LESS, *CONSTANTS))
-        told = every.given(Repeated.of(ran, runs.seconds[kept]))
-        said, weights, is_measured[ran] = told, told.network_weights(len(networks)), True
-    mean, scale = said.marginal()
+    said, weights, is_measured = _conditioned(prior, runs, names_of(mappings))
+    times = _times(said, coverage, of_sums=workload.summed and runs is None)
     drawn = Outcomes.of(said, seed)
-    reach = scipy.special.ndtri((1 + coverage) / 2)
-    middle, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
-    if workload.summed and runs is None:
-        low, high = OF_SUMS[0] * low, OF_SUMS[1] * high
     how = np.where(is_measured, "measured", np.where(is_simulated, "averaged", "forecast"))
-    ends = {"time": middle, "low": low, "high": high, "p_best": drawn.p_best(mean.size), "how": how}
+    chances = drawn.p_best(len(mappings))
+    ends = {**times, "p_best": chances, "how": how}
     table = ranked(names_of(mappings), features, ends)
     # Another rule of FIFOs has another bound, and measured times are of another level.
     least = np.nan if runs is not None else np.minimum(table["lower_bound"], table["time"])
-    first = int(drawn.which[mean[drawn.which].argmin()])
+    first = int(drawn.which[times["time"][drawn.which].argmin()])
     certainty = drawn.certainty(first, REGRET)
     n = int(is_simulated.sum())
     return Forecast(
@@ -198,6 +186,38 @@ def forecast_networks(
         spent=spent,
         goal=goal,
     )
+
+
+def _conditioned(
+    prior: Sequence[Posterior], runs: Runs | None, names: Sequence[str]
+) -> tuple[Mixture, Floats, NDArray[np.bool_]]:
+    """Condition the times on each network on the runs, if there are any.
+
+    Return them with the probability of each network, and which mappings were measured.
+    """
+    is_measured = np.zeros(len(names), dtype=bool)
+    if runs is None:
+        equal = np.full(len(prior), 1 / len(prior))
+        return Mixture(prior, equal), equal, is_measured
+    place = {name: i for i, name in enumerate(names)}
+    kept = ~runs.is_outlier
+    ran = np.array([place[name] for name in runs.names])[runs.which[kept]]
+    is_measured[ran] = True
+    every = Hypotheses(prior, constants=(*LESS, *CONSTANTS))
+    found = every.given(Repeated.of(ran, runs.seconds[kept]))
+    return found, found.network_weights(len(prior)), is_measured
+
+
+def _times(said: Mixture, coverage: float, *, of_sums: bool) -> dict[str, Floats]:
+    """Return the likely time of each mapping with its ends, wider where rounds were summed."""
+    mean, scale = said.marginal()
+    reach = scipy.special.ndtri((1 + coverage) / 2) * scale
+    below, above = OF_SUMS if of_sums else (1.0, 1.0)
+    return {
+        "time": np.exp(mean),
+        "low": below * np.exp(mean - reach),
+        "high": above * np.exp(mean + reach),
+    }
 
 
 def _simulated(
