@@ -28,6 +28,8 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+# The space between a number and its unit.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 
 
 def write_page(
@@ -116,7 +118,7 @@ def _drawn(section: Section, macros: Any) -> tuple[str, dict[str, Any]]:
 def _block(block: Block, macros: Any, under: str) -> str:
     if isinstance(block, Sentence):
         strong = ("<strong>", "</strong>") if block.strong else ("", "")
-        return f"<p>{strong[0]}{Markup.escape(block.text)}{strong[1]}</p>\n"
+        return f"<p>{strong[0]}{Markup.escape(unbroken(block.text))}{strong[1]}</p>\n"
     if isinstance(block, TableBlock):
         return str(macros.table(block, under))
     if isinstance(block, Chart):
@@ -136,8 +138,20 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["shown"] = lambda value: shown_name(" ".join(str(value).split()))
     environment.filters["lines"] = _cell
+    environment.filters["unbroken"] = unbroken
     environment.filters["id"] = lambda name: "file-" + re.sub(r"\W+", "-", name)
     return environment
+
+
+def unbroken(text: str) -> str:
+    """Return a text that breaks no line between a number and its unit.
+
+    Examples
+    --------
+    >>> unbroken("17 % of 2.5 us").replace("\N{NO-BREAK SPACE}", "_")
+    '17_% of 2.5_us'
+    """
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _cell(value: object) -> Markup:

@@ -40,7 +40,7 @@ def answer(
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
-    sure = f"{certain(verdict.certainty)} sure"
+    sure = f"{certain(verdict.certainty)} sure that none is faster"
     badge = {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
     if len(made.names) == 1:
         badge = ""
