@@ -385,10 +385,8 @@ class RoutedTraffic:
     @property
     def _merges(self) -> Sequence[int]:
         """Real packets in one of the simulations that the time may come from."""
-        return self._attempts() if self.coarsening is None else [self.coarsening]
-
-    def _attempts(self) -> list[int]:
-        """Real packets in one of the simulations that the time may come from."""
+        if self.coarsening is not None:
+            return [self.coarsening]
         network = self.torus.network
         most = LARGEST_PACKET // (network.payload + network.header)
         return attempts(longest_message(self.workload, self.torus), most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,42 @@ class Messages(NamedTuple):
     merged: float  # real packets that one simulated packet carries, on average
 
 
+# Messages of each graph without their nodes, for its last network and coarsening, unless they take
+# much memory; their places among all edges, and their packets if none are merged.
+_Kept = tuple[Messages, NDArray[np.int64], NDArray[np.int64]]
+_KEPT: WeakKeyDictionary[CommGraph, tuple[object, _Kept]] = WeakKeyDictionary()
+_MOST_KEPT = 2**22
+
+
 def list_messages(
     traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping, coarsening: int
 ) -> Messages:
     """Return the messages of all rounds."""
-    network = torus.network
     workload = as_workload(traffic)
-    all_rounds = workload.unrolled
+    comm = workload.unrolled.comm
+    key, kept = _KEPT.get(comm, (None, None))
+    if kept is None or key != (torus.network, coarsening):
+        kept = _unplaced(workload, torus, coarsening)
+        if comm.n_edges <= _MOST_KEPT:
+            _KEPT[comm] = (torus.network, coarsening), kept
+    listed, place, real = kept
+    src, dst = mapping.node[listed.task], mapping.node[listed.receiver]
+    remote = src != dst
+    if torus.network.fifo_rule == "first_free":
+        # All messages of a node wait in one queue.
+        fifo = np.where(remote, np.int32(0), np.int32(-1))
+    else:
+        fifo = fifos_of(workload, torus, mapping)[place]
+    merged = 1.0
+    if coarsening > 1:
+        before, after = (float(n.sum(where=remote)) for n in (real, listed.packets))
+        merged = max(before, 1.0) / max(after, 1.0)
+    asks = listed.asks & remote
+    return listed._replace(src=src, dst=dst, fifo=fifo, asks=asks, merged=merged)
+
+
+def _unplaced(workload: Workload, torus: Torus, coarsening: int) -> _Kept:
+    network, all_rounds = torus.network, workload.unrolled
     comm = all_rounds.comm
     packets, wire = packet_counts(comm, torus, coarsening)
     edge, _ = hand_over_times(comm, network)
@@ -50,32 +80,21 @@ def list_messages(
     if len(workload) > 1:
         by_task = np.lexsort((number, task))
         edge, number, task = edge[by_task], number[by_task], task[by_task]
-    receiver = all_rounds.task[comm.dst[edge]]
-    src, dst = mapping.node[task], mapping.node[receiver]
-    if network.fifo_rule == "first_free":
-        # All messages of a node wait in one queue.
-        fifo = np.where(src == dst, np.int32(-1), np.int32(0))
-    else:
-        fifo = fifos_of(workload, torus, mapping)[edge]
     nbytes = comm.nbytes[edge]
+    nowhere = np.zeros(0, dtype=np.int32)
     listed = Messages(
         round=number,
         edge=edge - all_rounds.begin[number],
         task=task,
-        src=src,
-        dst=dst,
-        receiver=receiver,
-        fifo=fifo,
+        src=nowhere,
+        dst=nowhere,
+        receiver=all_rounds.task[comm.dst[edge]],
+        fifo=nowhere,
         nbytes=nbytes,
         packets=packets[edge],
         wire=wire[edge],
         software=software_times(comm, network)[edge],
-        asks=(nbytes / comm.whole_messages[edge] > network.eager_limit) & (src != dst),
+        asks=nbytes / comm.whole_messages[edge] > network.eager_limit,
         merged=1.0,
     )
-    if coarsening == 1:
-        return listed
-    remote = src != dst
-    real = float(packet_counts(comm, torus)[0][edge][remote].sum())
-    simulated = float(listed.packets[remote].sum())
-    return listed._replace(merged=max(real, 1.0) / max(simulated, 1.0))
+    return listed, edge, packet_counts(comm, torus)[0][edge]

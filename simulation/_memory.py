@@ -18,7 +18,8 @@ _SMALL = _HUGE // 2
 
 def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
     """Return a placeholder for zeros, which takes no memory until `side_by_side` lays it out."""
-    return np.broadcast_to(np.zeros((), dtype=dtype), (size,))
+    dtype = np.dtype(dtype)
+    return np.ndarray((size,), dtype, bytes(dtype.itemsize), strides=(0,))
 
 
 def side_by_side(arrays: T) -> T:
@@ -28,44 +29,51 @@ def side_by_side(arrays: T) -> T:
     the translation cache, and the system clears one huge page faster than it finds 512 small ones.
     Arrays that would fill less than half of a huge page stay in small ones.
     """
-    flat = _arrays(arrays)
-    size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)
-    small = size <= _SMALL
-    align = _LINE if small else _HUGE
+    size = _size(arrays)
+    if size <= _SMALL:
+        memory, align = np.zeros(size + _LINE, dtype=np.uint8), _LINE
+    else:
+        memory, align = _huge_pages(size + 2 * _HUGE), _HUGE
+    moved: T = _moved(arrays, memory, -memory.ctypes.data % align)[0]
+    return moved
+
+
+def _huge_pages(size: int) -> NDArray[np.uint8]:
     # Systems without such flags give the same memory.
     private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
-    block = mmap.mmap(-1, size + 2 * align, **({"flags": private} if private else {}))
-    if not small and hasattr(mmap, "MADV_HUGEPAGE"):
+    block = mmap.mmap(-1, size, **({"flags": private} if private else {}))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
         # If the system has no huge pages, small ones are used; nothing else changes.
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)
-    memory = np.frombuffer(block, dtype=np.uint8)
-    start = -memory.ctypes.data % align
-    moved = {}
-    for array in flat:
-        view = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-        if array.strides != (0,):
-            # The copy is made as bytes, because NumPy copies records field by field.
-            memory[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
-        moved[id(array)] = view
-        start += -(-array.nbytes // _LINE) * _LINE
-    result: T = _replaced(arrays, moved)
-    return result
+    return np.frombuffer(block, dtype=np.uint8)
 
 
-def _arrays(value: tuple[Any, ...]) -> list[Any]:
-    found = []
+def _size(value: tuple[Any, ...]) -> int:
+    """Return the bytes of all arrays, in whole lines."""
+    size = 0
     for item in value:
         if isinstance(item, np.ndarray):
-            found.append(item)
+            size += -(-item.nbytes // _LINE) * _LINE
         elif isinstance(item, tuple):
-            found += _arrays(item)
-    return found
+            size += _size(item)
+    return size
 
 
-def _replaced(value: Any, moved: dict[int, Any]) -> Any:
-    if isinstance(value, np.ndarray):
-        return moved[id(value)]
-    if isinstance(value, tuple):
-        return type(value)(*(_replaced(item, moved) for item in value))
-    return value
+def _moved(value: tuple[Any, ...], memory: NDArray[np.uint8], start: int) -> tuple[Any, int]:
+    """Return a tuple with its arrays copied to a place in memory, and the place after them."""
+    items: list[Any] = []
+    for item in value:
+        if isinstance(item, np.ndarray):
+            place = memory[start : start + item.nbytes]
+            if item.strides != (0,):
+                # The copy is made as bytes, because NumPy copies records field by field.
+                place[:] = item.reshape(-1).view(np.uint8)
+            items.append(np.ndarray(item.shape, item.dtype, place))
+            start += -(-item.nbytes // _LINE) * _LINE
+        elif isinstance(item, tuple):
+            inner, start = _moved(item, memory, start)
+            items.append(inner)
+        else:
+            items.append(item)
+    return type(value)(*items), start

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
 
 LARGEST_PACKET = 2**26
 """Bytes of a packet at most: free ones behind a link are counted in 32 bits."""
@@ -31,17 +34,6 @@ _MANY = 16
 _ROOM = 1 / 8
 
 
-class HasTime(Protocol):
-    """A result with a time in seconds."""
-
-    @property
-    def time(self) -> float:
-        """Seconds."""
-
-
-T = TypeVar("T", bound=HasTime)
-
-
 def attempts(longest: int, most: float = math.inf) -> list[int]:
     """Return the numbers of real packets in one that `refine` may simulate, the largest first.
 
@@ -58,9 +50,9 @@ def refine(
     longest: int,
     hops: int,
     depth: int,
-    run: Callable[[int, int], T],
+    run: Callable[[int, int], Simulation],
     most: float = math.inf,
-) -> tuple[T, float]:
+) -> tuple[Simulation, float]:
     """Simulate with shorter and shorter packets until the time changes little.
 
     The change must be small three times in a row, or six times after a change by more than the
@@ -119,6 +111,6 @@ def refine(
     return result, 0.0 if coarsening == 1 else change
 
 
-def _change(before: HasTime, after: HasTime) -> float:
+def _change(before: Simulation, after: Simulation) -> float:
     """Return the relative change of the time; 0 if the time is 0."""
     return abs(after.time - before.time) / after.time if after.time else 0.0

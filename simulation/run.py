@@ -95,10 +95,6 @@ class Steps:
             self.told = max(self.told, min(self.before + done, self.total))
             self.progress(self.told, self.total)
 
-    def finish(self, done: int) -> None:
-        """Count a run that has ended."""
-        self.before += done
-
 
 def packet_hops(messages: Messages, torus: Torus) -> int:
     """Return the hops of all packets, including questions and answers."""
@@ -144,8 +140,9 @@ def run_stretch(
     if interval is not None:
         last = float(state.packets.receipt["finish"][: messages.task.size].max(initial=0)) * tick
         snapshots.append(_snapshot(state, last, begin))
-    steps.report(int(state.events.clock[records.HOPS]))
-    steps.finish(int(state.events.clock[records.HOPS]))
+    hops = int(state.events.clock[records.HOPS])
+    steps.report(hops)
+    steps.before += hops
     n = messages.task.size
     first = state.packets.message["ready"][state.rounds.first]
     finish = state.packets.receipt["finish"][:n] * tick

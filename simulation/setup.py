@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ def is_special(network: Network, looked_at: bool) -> bool:
     )
 
 
+@lru_cache(maxsize=8)
 def fields_of(torus: Torus) -> records.Fields:
     """Return the fields in which routes keep the hops left through each port."""
     ports = 2 * torus.ndim
@@ -413,7 +415,7 @@ def _pack_hops(fields: records.Fields, hops: NDArray[np.int32]) -> NDArray[np.ui
 def _fifos_of_answers(
     torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    if torus.network.fifo_rule == "first_free":
+    if torus.network.fifo_rule == "first_free" or not src.size:
         return np.zeros(src.size, dtype=np.int32)
     return fifos_between(torus, src, dst)
 

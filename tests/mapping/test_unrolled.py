@@ -69,3 +69,16 @@ def test_phases_without_an_edge():
     together = Workload([empty, empty]).unrolled
     assert together.comm.n_edges == 0
     assert together.begin.tolist() == [0, 0, 0]
+
+
+def test_messages_kept_of_a_graph_are_those_of_its_network_and_nodes():
+    fast, slow = TORUS.with_network(eager_limit=1000), TORUS.with_network(overhead=1e-5)
+    other = TaskMapping(np.arange(9), TORUS)
+    known = Workload(phases(1), dependent=True)
+    cases = [(fast, MAPPING, 1), (fast, other, 1), (fast, other, 4), (slow, other, 4)]
+    for torus, mapping, coarsening in cases:
+        anew = Workload(phases(1), dependent=True)
+        found, expected = (list_messages(w, torus, mapping, coarsening) for w in (known, anew))
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(found.src, list_messages(known, slow, MAPPING, 4).src)

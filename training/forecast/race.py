@@ -96,6 +96,7 @@ class Race:
     def __post_init__(self) -> None:
         self.times = np.full(self.bounds.size, np.nan)
         self.posterior = self.prior
+        self._least = np.log(np.maximum(self.bounds, 1e-300))
 
     @property
     def goal(self) -> Goal:
@@ -137,7 +138,7 @@ class Race:
         logs = np.full((DRAWS, known.size + rivals.size), np.log(self.best_time))
         if rivals.size:
             drawn = self.posterior.draws(rivals, DRAWS, np.random.default_rng(self.seed))
-            logs[:, known.size :] = np.maximum(drawn, np.log(_positive(self.bounds[rivals])))
+            logs[:, known.size :] = np.maximum(drawn, self._least[rivals])
         return Outcomes(np.concatenate([known, rivals]), logs)
 
     def certainty(self, share: float = REGRET) -> float:
@@ -162,7 +163,7 @@ class Race:
         rivals = self.rivals()
         middle, _ = self.posterior.marginal(rivals)
         if not self.order:
-            rank = np.argsort(np.maximum(middle, np.log(_positive(self.bounds[rivals]))))
+            rank = np.argsort(np.maximum(middle, self._least[rivals]))
         else:
             chance = self._below(rivals, self.best_time)
             # Where chances are equal, as where none is left, the lower bound decides.
@@ -196,10 +197,6 @@ class Race:
         nu = self.posterior.freedom
         chance = scipy.special.stdtr(nu, score)
         return np.where(self.bounds[which] < seconds, chance, 0.0)
-
-
-def _positive(values: Floats) -> Floats:
-    return np.maximum(values, 1e-300)
 
 
 def run(
