@@ -42,8 +42,8 @@ class System:
 
     Examples
     --------
-    >>> System("small", 64, 2e9, 1e10).total_memory
-    128000000000.0
+    >>> System("small", 64, 2e9, 1e10).memory
+    2000000000.0
     """
 
     name: str
@@ -64,11 +64,6 @@ class System:
                 raise InputError("bad processes", found=self.processes, expected="1 or more")
         except InputError as error:
             raise error.replace(f"system {self.name}: {error.message}") from None
-
-    @property
-    def total_memory(self) -> float:
-        """Bytes of all processes together."""
-        return self.processes * self.memory
 
     def times(self, application: Application, n: float) -> dict[str, float]:
         """Return the seconds that each requirement takes at the rate that the system has for it.

@@ -46,10 +46,6 @@ class Upgrade:
         )
 
 
-# Double the racks, the sockets (which share their node's memory), the memory [Calotoiu18].
-UPGRADES = (Upgrade("A", 2.0, 1.0), Upgrade("B", 2.0, 0.5), Upgrade("C", 1.0, 2.0))
-
-
 def upgrades_by(factor: float) -> tuple[Upgrade, ...]:
     """Return the three upgrades with another factor than 2.
 
@@ -61,6 +57,9 @@ def upgrades_by(factor: float) -> tuple[Upgrade, ...]:
     check_positive(factor=factor)
     return Upgrade("A", factor, 1.0), Upgrade("B", factor, 1 / factor), Upgrade("C", 1.0, factor)
 
+
+# Double the racks, the sockets (which share their node's memory), the memory [Calotoiu18].
+UPGRADES = upgrades_by(2.0)
 
 # The memory is so large that n dominates p in a sum of both.
 LARGE_BASE = System("base", 1e5, 1e12)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.validation import one_of
 
 from .range import RangePart, pieces
 from .stage import Stage, acting, added, check_names, columns_of, slowest
@@ -142,10 +143,9 @@ class Expression:
         return added(str(self), [(1.0, stage) for stage in self._normal])
 
     def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
-        if maximum not in MAXIMA:
-            raise InputError("unknown maximum", found=maximum, expected=" or ".join(MAXIMA))
+        one_of(maximum, "maximum", MAXIMA)
         columns = columns_of(self.stages, at)
-        stages = self.slowest() if maximum == "asymptotic" else sorted(set(self._normal), key=_key)
+        stages = self.slowest() if maximum == "asymptotic" else tuple(dict.fromkeys(self._normal))
         slowest_of_all: Array = np.max([stage.values(columns) for stage in stages], axis=0)
         return slowest_of_all
 
@@ -187,7 +187,3 @@ class Expression:
             raise InputError("the reference is 0 there; no relative error")
         error: Array = np.abs(self._values(at) - true) / np.abs(true)
         return error
-
-
-def _key(stage: Stage) -> tuple[str, int]:
-    return stage.order

@@ -7,15 +7,13 @@ number of times on a part of the item.
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from toruscast.errors import InputError
+from toruscast.validation import one_of, whole_number
 
 from ..formula import Fitted, Formula, Term, joined
 from .expression import Expression
@@ -23,6 +21,7 @@ from .stage import Stage, added
 
 MOST_WORKERS = 2**53
 MOST_STAGES = 10_000
+_WORKERS = "number of workers"
 
 
 @dataclass(frozen=True)
@@ -117,9 +116,8 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     >>> print(shared("dac", 4, split, sort, merge).formula())
     6 + n + 0.25 n log2(n)
     """
-    if name not in PATTERNS:
-        raise InputError("unknown pattern", found=name, expected=" or ".join(PATTERNS))
-    pattern, count = PATTERNS[name], _workers(workers)
+    one_of(name, "pattern", tuple(PATTERNS))
+    pattern, count = PATTERNS[name], whole_number(workers, _WORKERS, 1, MOST_WORKERS)
     if len(tasks) != len(pattern.tasks):
         raise InputError(
             f"{name} takes {len(pattern.tasks)} tasks",
@@ -178,7 +176,7 @@ def tpool(task: Expression, workers: int) -> Expression:
     tpool_4(inc)
     """
     _check_expression(task)
-    count = _workers(workers)
+    count = whole_number(workers, _WORKERS, 1, MOST_WORKERS)
     if count * max(stage.workers for stage in task.stages) > MOST_WORKERS:
         raise InputError("too many workers", found=workers)
     stages = tuple(Stage(s.name, s.parameters, s.terms, s.workers * count) for s in task.stages)
@@ -213,20 +211,6 @@ def pipe(*tasks: Expression) -> Expression:
     stages = tuple(stage for task in tasks for stage in task.stages)
     text = f"pipe({', '.join(map(str, tasks))})"
     return Expression(text, stages, 1 + max(task.depth for task in tasks))
-
-
-def _workers(workers: int) -> int:
-    try:
-        count = operator.index(workers)
-    except TypeError:
-        count = 0
-    if isinstance(workers, bool | np.bool_) or count < 1:
-        raise InputError(
-            "a pattern needs workers", found=workers, expected="a whole number, 1 or more"
-        )
-    if count > MOST_WORKERS:
-        raise InputError("too many workers", found=workers)
-    return count
 
 
 def _check_expression(task: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 from .expression import Expression
 from .patterns import pipe, tpool
@@ -61,12 +61,7 @@ def replicate(
     >>> print(program, steps["time"].tolist())
     pipe(tpool_3(qsort), tpool_2(inc)) [45.0, 40.0, 30.0]
     """
-    try:
-        count = operator.index(workers)
-    except TypeError:
-        count = 0
-    if not 1 <= count <= _MOST or isinstance(workers, bool):
-        raise InputError("bad number of workers", found=workers, expected=f"1 to {_MOST}")
+    count = whole_number(workers, "number of workers", 1, _MOST)
     before = program.predict(at)
     if before.size != 1:
         raise InputError("replicating needs one value of each parameter", found=dict(at))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -108,7 +107,8 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
     lines = as_string(read_limited(file, _MAX_BYTES), file).splitlines()
     header: list[str] | None = None
-    rows: list[dict[str, str | float]] = []
+    rows: list[dict[str, str]] = []
+    places: list[int] = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -127,16 +127,19 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
                 found=f"{len(cells)} fields",
                 expected=f"{len(header)}: {','.join(header)}",
             )
-        rows.append(_row(dict(zip(header, cells, strict=True)), stated, file, number))
+        rows.append(dict(zip(header, cells, strict=True)))
+        places.append(number)
     if header is None or not rows:
         raise InputError(
             "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
         )
-    return check_jobs(pd.DataFrame(rows), file)
+    return _in_base_units(check_jobs(pd.DataFrame(rows), file, places), stated, file, places)
 
 
-def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
-    """Check runs, and return them with numbers as floats.
+def check_jobs(
+    jobs: pd.DataFrame, file: str | None = None, lines: Sequence[int] | None = None
+) -> pd.DataFrame:
+    """Check runs, which may come from the lines of a file; return them with numbers as floats.
 
     Raises
     ------
@@ -156,9 +159,13 @@ def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
         raise InputError("the table of runs is empty", file=file)
     checked = jobs.reset_index(drop=True)
     for name in ("job", "interconnect"):
-        if checked[name].isna().any():
-            row = int(np.argmax(checked[name].isna()))
-            raise InputError(f"a run has no {name}", file=file, found=f"none in row {row}")
+        absent_there = checked[name].isna() | (checked[name] == "")
+        if absent_there.any():
+            row = int(np.argmax(absent_there))
+            line = lines[row] if lines else None
+            raise InputError(
+                f"a run has no {name}", file=file, line=line, found=f"none in row {row}"
+            )
     for name, least in _LEAST.items():
         column = pd.to_numeric(checked[name], errors="coerce").to_numpy(dtype=float)
         good = np.isfinite(column) & ((column > 0) | ((column == 0) & (least == "0 or more")))
@@ -167,7 +174,8 @@ def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
             raise InputError(
                 f"bad {name} of job {checked['job'][row]}",
                 file=file,
-                found=checked[name][row],
+                line=lines[row] if lines else None,
+                found="nothing" if checked[name][row] == "" else checked[name][row],
                 expected=f"a finite number, {least}",
             )
         checked[name] = column
@@ -199,38 +207,22 @@ def _header(cells: list[str], file: str, line: int) -> list[str]:
     return cells
 
 
-def _row(
-    cells: dict[str, str], units: Mapping[str, str], file: str, line: int
-) -> dict[str, str | float]:
-    row: dict[str, str | float] = dict(cells)
-    for name in ("job", "interconnect"):
-        if not cells[name]:
-            raise InputError("bad line", file=file, line=line, found=f"no {name}")
-    for name, least in _LEAST.items():
-        try:
-            value = float(cells[name])
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or value < 0 or (value == 0 and least == "above 0"):
-            raise InputError(
-                f"bad {name}",
-                file=file,
-                line=line,
-                found=cells[name] or "nothing",
-                expected=f"a finite number, {least}",
-            )
-        row[name] = value
+def _in_base_units(
+    jobs: pd.DataFrame, units: Mapping[str, str], file: str, lines: Sequence[int]
+) -> pd.DataFrame:
+    """Return runs with stated units as seconds and bytes/s; refuse others that look like them."""
     for name, factors in UNITS.items():
-        value = float(row[name])
         if name in units:
-            row[name] = value * factors[units[name]]
-        elif not is_plausible(name, value):
-            raise InputError(
-                f"this {name} looks like another unit than {next(iter(factors))}; state it with "
-                f"--{name}-unit",
-                file=file,
-                line=line,
-                found=cells[name],
-                expected=f"{_PLAUSIBLE[name]}, or one of {', '.join(factors)}",
-            )
-    return row
+            jobs[name] *= factors[units[name]]
+            continue
+        for line, value in zip(lines, jobs[name], strict=True):
+            if not is_plausible(name, value):
+                raise InputError(
+                    f"this {name} looks like another unit than {next(iter(factors))}; state it "
+                    f"with --{name}-unit",
+                    file=file,
+                    line=line,
+                    found=value,
+                    expected=f"{_PLAUSIBLE[name]}, or one of {', '.join(factors)}",
+                )
+    return jobs

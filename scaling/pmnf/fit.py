@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import numbers
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -11,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
+from toruscast.validation import one_of, whole_number
 
 from .measurements import Measurements, logarithms
 from .models import Models, Searched
@@ -62,18 +61,10 @@ class FitOptions:
         if not isinstance(self.space, str):
             # The pairs may come from an iterator, which can be read only once.
             object.__setattr__(self, "space", TermSpace.of(self.space))
-        if self.max_terms not in (1, 2):
-            raise InputError("max_terms must be 1 or 2", found=self.max_terms)
-        if self.noise not in ("auto", "normal", "bounded"):
-            raise InputError(
-                "unknown law of noise", found=self.noise, expected="auto, normal or bounded"
-            )
-        if self.select not in CRITERIA:
-            raise InputError("unknown criterion", found=self.select, expected=" or ".join(CRITERIA))
-        whole = isinstance(self.keep, numbers.Real) and self.keep == self.keep // 1
-        if not whole or isinstance(self.keep, bool) or self.keep < 1:
-            raise InputError("keep must be a whole number of at least 1", found=self.keep)
-        object.__setattr__(self, "keep", int(self.keep))
+        whole_number(self.max_terms, "max_terms", 1, 2)
+        one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
+        one_of(self.select, "criterion", tuple(CRITERIA))
+        object.__setattr__(self, "keep", whole_number(self.keep, "keep", 1))
 
 
 def fit_many(

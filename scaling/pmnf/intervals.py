@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, softmax
 
 from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 from .fit import FitOptions, fit_many
 from .measurements import Measurements, off_zero
@@ -75,10 +76,7 @@ def interval(
     """
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("level must lie between 0 and 1", found=level)
-    whole = isinstance(n_bootstrap, numbers.Real) and n_bootstrap == n_bootstrap // 1
-    if not whole or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
-        raise InputError("n_bootstrap must be a whole number of at least 1", found=n_bootstrap)
-    n_bootstrap = int(n_bootstrap)
+    n_bootstrap = whole_number(n_bootstrap, "n_bootstrap", 1)
     data = models.measurements
     least = points_needed(models)
     if len(data.points) < least:

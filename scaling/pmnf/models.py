@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 from .. import formula
 from . import notes
@@ -129,12 +129,8 @@ class Models:
             If there is no such path, or no such hypothesis was kept.
         """
         found, n_parameters = self._found, len(self.measurements.parameters)
-        for value, size, what in (
-            (path, self.n_paths, "call path"),
-            (rank, found.used.shape[1], "hypothesis"),
-        ):
-            if not isinstance(value, numbers.Integral) or not 0 <= value < size:
-                raise InputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
+        path = whole_number(path, "number of the call path", 0, self.n_paths - 1)
+        rank = whole_number(rank, "number of the hypothesis", 0, found.used.shape[1] - 1)
         searched = list(zip(self._active, self._spaces, strict=True))
         result: list[Term] = []
         for k in np.flatnonzero(found.used[path, rank]):

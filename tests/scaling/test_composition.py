@@ -207,7 +207,7 @@ def test_bad_expressions(expression, message):
         composed(expression, {"inc": INC})
 
 
-@pytest.mark.parametrize("workers", [0, -1, 2.0, 1.5, "2", None, True, 2**60])
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", None, True, 2**60])
 def test_bad_workers(workers):
     with pytest.raises(InputError, match="workers"):
         tpool(INC, workers)
@@ -228,7 +228,7 @@ def test_other_bad_input():
     with pytest.raises(InputError, match="not a model"):
         sequential("t", 3.0)
     models = fit_many(Measurements(["n"], [[2.0], [4.0]], [[[1.0], [2.0]]]))
-    with pytest.raises(InputError, match="no such call path"):
+    with pytest.raises(InputError, match="bad number of the call path"):
         sequential("t", models, 1)
     deep = INC
     for _ in range(100):
@@ -312,5 +312,5 @@ def test_bad_ranges_and_references():
         INC.pieces("n", "a", "b")
     with pytest.raises(InputError, match="reference is 0"):
         INC.relative_error(sequential("zero", "0"), {"n": 3})
-    with pytest.raises(InputError, match="unknown maximum"):
+    with pytest.raises(InputError, match="bad maximum: found largest"):
         INC.predict({"n": 3}, "largest")

@@ -286,7 +286,7 @@ def test_patterns_are_read_and_nest():
     [
         ("dac_3(split, sort, merge)", "dac halves the item: found 3 workers"),
         ("dac_4(split, sort)", "dac takes 3 tasks: found 2, expected divide, solve, merge"),
-        ("scan_0(sort, merge)", "a pattern needs workers: found 0"),
+        ("scan_0(sort, merge)", "bad number of workers: found 0"),
         ("scan_4", "a whole number T of workers"),
         ("scan_2(root, merge)", "no part of root can be taken"),
     ],

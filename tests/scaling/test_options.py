@@ -19,7 +19,7 @@ P = np.array([4.0, 8, 16, 32, 64])
 
 @pytest.mark.parametrize("keep", [0, -1, 2.5, np.nan, np.inf, True, "32", None])
 def test_hypotheses_kept_must_be_a_whole_number(keep):
-    with pytest.raises(InputError, match="keep must be a whole number"):
+    with pytest.raises(InputError, match="bad keep: found"):
         FitOptions(keep=keep)
 
 

@@ -72,7 +72,7 @@ def test_levels_lie_between_0_and_1(models, levels):
         models.spread(GRID, levels)
 
 
-@pytest.mark.parametrize("path", [0.5, 0.0, "a", None, -1, 1])
+@pytest.mark.parametrize("path", [0.5, "a", None, -1, 1])
 def test_there_is_no_such_call_path(models, path):
-    with pytest.raises(InputError, match="no such call path"):
+    with pytest.raises(InputError, match="bad number of the call path"):
         models.terms(path)
