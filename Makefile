@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: jax-installed rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower jax pythons soak clean-kernels clean
+.PHONY: jax-installed rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -122,6 +122,17 @@ lower:
 	.venv/lower/bin/toruscast search --comm lammps-lj-64 --torus 4x4x4 --seconds 2
 	.venv/lower/bin/python -m pytest -q -m "not slow" tests/mapping tests/routing tests/features tests/scaling \
 		tests/training/test_search.py tests/training/test_plan.py tests/training/test_model_file.py
+
+# The newest numba, whatever constraints.txt names: `_llvm.py` and the private options of `_jit.py`
+# rest on what another version may change.
+newest:
+	rm -rf .venv/newest build
+	$(PYTHON) -m venv .venv/newest
+	.venv/newest/bin/pip install --quiet . hypothesis 'pytest<9'
+	.venv/newest/bin/pip install --quiet --upgrade numba
+	rm -rf build
+	.venv/newest/bin/python -m pytest -q -m "not slow" tests/house/test_llvm.py tests/house/test_kept_kernels.py \
+		tests/routing tests/simulation
 
 # The wheel in an empty environment of each Python that is here, PYTHONS="..." naming them.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14

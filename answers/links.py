@@ -24,6 +24,8 @@ _MOST_SHARES, _FEWEST = 130_000, 3
 _MOST_LISTED, PAIRS = 1200, 3
 # Hops of all messages up to which the pairs behind links are looked for.
 _MOST_HOPS = 20_000_000
+# Pixels of a table of links.
+_HEIGHT = 330.0
 # Busy times are kept in steps of 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
@@ -190,7 +192,7 @@ def _packed(array: NDArray[Any]) -> str:
     return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
 
 
-def places(shape: Sequence[int], height: float = 330.0) -> tuple[int, list[dict[str, Any]]]:
+def places(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
     """Return the size of a cell and, for each dimension of more than one node, how it is laid out.
 
     The links of a dimension and direction are a table: a row for each ring, a column for each place
@@ -213,7 +215,7 @@ def places(shape: Sequence[int], height: float = 330.0) -> tuple[int, list[dict[
         # Bands end where a group of rings does: the dimension before the last of the others.
         others = [s for j, s in enumerate(shape) if j != k]
         group = others[-1] if len(others) > 1 else 1
-        most = max(1, int(height / cell) // group) * group
+        most = max(1, int(_HEIGHT / cell) // group) * group
         # Bands of about the same height.
         rows = math.ceil(rings / math.ceil(rings / most) / group) * group
         blocks.append(

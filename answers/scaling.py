@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 
 # Values further apart than this go on a logarithmic axis.
 _WIDE = 8.0
+# Ticks of an axis at most.
+_TICKS = 8
 
 
 def label(text: str, most: int = 70) -> str:
@@ -86,9 +88,9 @@ def span(values: Array, beyond: float = 1.0, n: int = 60) -> Array:
     return result
 
 
-def ticks_at(axis: Axis, values: Sequence[float], most: int = 8) -> None:
+def ticks_at(axis: Axis, values: Sequence[float]) -> None:
     """Put the ticks of an axis at measured values, every second or third one where many."""
-    step = -(-len(values) // most)
+    step = -(-len(values) // _TICKS)
     shown = list(values)[::step]
     axis.set_ticks(shown, [f"{value:g}" for value in shown])
     axis.set_ticks([], minor=True)

@@ -79,12 +79,12 @@ def option(help: str, metavar: str = "", *names: str, default: Any = None, **how
     return field(default=default, metadata=declared)
 
 
-def argument(metavar: str, default: Any = None, **how: Any) -> Any:
+def argument(metavar: str, **how: Any) -> Any:
     """Declare a field of a record that is an argument, without a name.
 
     It must be given unless its type has None or ``required`` is False.
     """
-    return field(default=default, metadata={"metavar": metavar, "is_argument": True, **how})
+    return field(default=None, metadata={"metavar": metavar, "is_argument": True, **how})
 
 
 class GroupedOption(click.Option):

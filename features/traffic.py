@@ -392,7 +392,7 @@ class RoutedTraffic:
         return attempts(longest_message(self.workload, self.torus), most)
 
     def simulated_as(self, simulation: Simulation) -> Self:
-        """Return it with the packets and iterations of a simulation that is done."""
+        """Return this traffic with a finished simulation, whose times are not simulated again."""
         merged, times = simulation.coarsening, simulation.iterations
         known = replace(self, coarsening=merged, iterations=times)
         known.__dict__["simulation"] = simulation

@@ -180,6 +180,7 @@ def fields(line: str, separator: str | None = None) -> list[str]:
 
 
 def _seconds(text: Text, number: int, value: str, unit: float) -> float:
+    """Return a cell of line ``number`` in seconds; ``unit`` is that of the column."""
     seconds = float(value) * unit if NUMBER.fullmatch(value) else math.nan
     if not 0 < seconds < math.inf:
         point = ", with a decimal point" if COMMA.fullmatch(value) else ""

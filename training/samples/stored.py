@@ -24,6 +24,8 @@ from toruscast.validation import job_count, whole_number
 
 from ._keys import digest
 
+# Rows of a block that are looked at, however many messages they send.
+_LEAST_ROWS = 24
 _Hops = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
 _CHECKS: dict[str, _Hops] = {
     "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
@@ -196,12 +198,12 @@ def _shape_of(placement: Placement) -> tuple[object, ...]:
     return (placement.grid, placement.capacity, total.src, total.dst, total.nbytes / most)
 
 
-def thinned(block: SampleBlock, most: int | None, least: int = 24) -> NDArray[np.intp]:
+def thinned(block: SampleBlock, most: int | None) -> NDArray[np.intp]:
     """Return the rows of a block of which not more messages than that are routed."""
     rows = block.rows
     if most is None:
         return rows
-    n = min(rows.size, max(least, most // max(block.placement.total.n_edges, 1)))
+    n = min(rows.size, max(_LEAST_ROWS, most // max(block.placement.total.n_edges, 1)))
     chosen: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, n).round().astype(int)]
     return chosen
 

@@ -39,7 +39,7 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     options.only(source.path, "columns")
     with as_damaged(source.path, "Parquet file"):
         values, told = _columns(source, options)
-        count, grid = stated_in(told)
+        count, grid = tasks_and_grid(told)
         n_tasks = options.agree(count or None, source.path)
     with at_file(source.path):
         src, dst = (whole_array(values[name], name) for name in COLUMNS[:2])
@@ -79,8 +79,8 @@ def numbers(column: Any, name: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def stated_in(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...] | None]:
-    """Return the number of tasks, 0 if it is not told, and their grid."""
+def tasks_and_grid(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...] | None]:
+    """Return the number of tasks that a table's metadata state, else 0, and their grid."""
     told = metadata or {}
     sizes = told.get(b"grid", b"").decode()
     grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
@@ -167,7 +167,7 @@ def stream_comm(
     factor = real_number(factor, "factor", 0)
     with as_damaged(path, "Parquet file"):
         file = _opened(path)
-        told, grid = stated_in(file.schema_arrow.metadata)
+        told, grid = tasks_and_grid(file.schema_arrow.metadata)
         wanted = names_of(file.schema_arrow.names, columns or {}, path)
         n_rows = file.metadata.num_rows
     read = partial(_pieces, path, _stamp(path), wanted, factor)

@@ -206,7 +206,7 @@ def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
         return _read_raw(source, options)
     pieces: list[NDArray[np.int64]] = []
     count = 0
-    for block in _blocks(source):
+    for block in _taskmap_blocks(source):
         if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
             expected = "[first node, nodes, tasks a node, repeats]"
             raise text.fault("bad block of a taskmap", number, block, expected)
@@ -237,7 +237,8 @@ def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_on_hosts(text, options, [number] * len(tasks), places, task=tasks)
 
 
-def _blocks(source: Source) -> list[Any]:
+def _taskmap_blocks(source: Source) -> list[Any]:
+    """Return the blocks of a Flux taskmap, or of PMI's vector as such: four numbers each."""
     text = source.text
     number, line = text.first_line()
     if VECTOR.match(source.start):
