@@ -91,6 +91,7 @@ def command(
     load_plugin(basis.plugin)
     application = load_application(traffic)
     torus = load_torus(traffic)
+    compiling = Compiling(torus, work.routing, output)
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
         mappings = load_mappings(application.workload, torus, candidates, work.seed)
@@ -99,7 +100,6 @@ def command(
         refuse("without --coords", *own, "changes", "slow_links", "allocation")
         mappings, in_job = launcher_orders.scattered_job(application.workload, torus, how.coords)
         torus = mappings[0].torus or torus
-    compiling = Compiling(torus, work.routing, output)
     _announce(application, torus, mappings, basis, limits, how, work, output)
     with output.progress("Routing") as show:
 

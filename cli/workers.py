@@ -229,6 +229,20 @@ def compile_simulator() -> None:
     tc.simulate(tc.CommGraph(2, [0], [1], [512.0]), torus, tc.TaskMapping([0, 1], torus))
 
 
+def compile_the_rest() -> None:
+    """Compile in another process, which nobody waits for, what the first answer does without."""
+    code = "from toruscast.mapping.strategies import registry; registry.compile_strategies()"
+    quiet = subprocess.DEVNULL
+    subprocess.Popen(
+        [sys.executable, "-P", "-c", code],
+        stdin=quiet,
+        stdout=quiet,
+        stderr=quiet,
+        start_new_session=True,
+    )
+
+
 if __name__ == "__main__":
     gc.disable()
     compile_simulator()
+    compile_the_rest()

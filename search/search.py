@@ -16,6 +16,7 @@ from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.strategies.placement_kernels import bisect_both
+from toruscast.mapping.strategies.registry import compile_strategies
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link
@@ -308,6 +309,7 @@ def _anneal(
 def _compile(objective: str, routing: Routing) -> None:
     """Search on a small torus: else the first search on a machine would only compile."""
     tasks, torus = np.arange(64), Torus((4, 4, 4))
+    compile_strategies()
     # No mapping of these is at its bound, where a search would end before it takes all steps.
     src, dst = np.tile(tasks, 2), np.concatenate([7 * tasks + 3, 11 * tasks + 5]) % 64
     tangled = CommGraph(64, src, dst, np.full(128, 1e5))

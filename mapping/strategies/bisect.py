@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..twist import images
-from .placement import Placement, placement_kernels
+from .placement import Placement, jit, placement_kernels
 from .registry import bad_variant, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
@@ -40,7 +40,8 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     first_edge, partner, nbytes = placement.partners
     torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
-    return placement_kernels.bisect_both(
+    kernel = placement_kernels.bisect_both
+    return jit.for_few_calls(kernel, partner.size)(
         first_edge,
         partner,
         nbytes,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..twist import images
-from .placement import Placement, placement_kernels
+from .placement import Placement, jit, placement_kernels
 from .registry import bad_variant, register
 
 
@@ -39,7 +39,8 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     else:
         raise bad_variant(placement, "greedy", variant)
     torus = placement.torus
-    return placement_kernels.place_greedily(
+    kernel = placement_kernels.place_greedily
+    return jit.for_few_calls(kernel, partner.size)(
         first_edge,
         partner,
         nbytes,

@@ -21,9 +21,12 @@ from ..torus import Torus
 from ..workload import Workload, as_workload
 
 if TYPE_CHECKING:
+    import toruscast._jit as jit
+
     from . import placement_kernels as placement_kernels
 else:
     # numba takes long to start, and few strategies need it.
+    jit = Slow("toruscast._jit")
     placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
 
 

@@ -232,6 +232,16 @@ def make(
     return mapping(placement, name, nodes(placement, name, whole_number(seed, "seed", 0)))
 
 
+def compile_strategies() -> None:
+    """Compile what strategies run as Python on small graphs."""
+    # More edges than the interpreter is given.
+    n = 150
+    src, dst = np.nonzero(~np.eye(n, dtype=np.bool_))
+    comm, torus = CommGraph(n, src, dst, np.ones(src.size)), Torus((n,))
+    for name in ("bisect-graph", "greedy-heaviest"):
+        make(name, comm, torus)
+
+
 def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     """Node of each task under the mapping of that name."""
     plain, at, draw = name.partition("@")

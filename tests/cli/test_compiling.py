@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import click
 import pytest
 
+from toruscast import _jit
 from toruscast.cli import workers as compiling
-from toruscast.mapping import Torus
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.strategies import placement_kernels
 from toruscast.simulation.kernels import loop
 
 TORUS = Torus((4,))
@@ -84,3 +86,20 @@ def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, st
 def test_what_it_runs_compiles_the_simulator():
     compiling.compile_simulator()
     assert loop.run.signatures
+
+
+@pytest.mark.parametrize("name", ["bisect-refined", "greedy-heaviest"])
+def test_what_a_small_graph_runs_as_python_places_as_the_kernel_does(monkeypatch, name):
+    comm, torus = patterns.halo_3d((4, 4, 2), 100.0), Torus((4, 2, 2))
+    compiled = strategies.make(name, comm, torus).node
+    monkeypatch.setattr(_jit, "is_compiled", lambda _: False)
+    monkeypatch.setattr(_jit, "_spent", {})
+    assert strategies.make(name, comm, torus).node.tolist() == compiled.tolist()
+    assert len(_jit._spent) == 1
+
+
+def test_the_rest_is_compiled_after_the_answer_without_anyone_waiting(started):
+    compiling.compile_the_rest()
+    [command] = started
+    exec(command[-1])
+    assert placement_kernels.bisect_both.signatures and placement_kernels.place_greedily.signatures
