@@ -102,4 +102,5 @@ def test_the_rest_is_compiled_after_the_answer_without_anyone_waiting(started):
     compiling.compile_the_rest()
     [command] = started
     exec(command[-1])
-    assert placement_kernels.bisect_both.signatures and placement_kernels.place_greedily.signatures
+    assert placement_kernels.bisect_both.signatures
+    assert placement_kernels.place_greedily.signatures
