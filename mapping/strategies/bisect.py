@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..twist import images
-from .placement import Placement, jit, placement_kernels
+from .placement import Placement, placement_kernels
 from .registry import bad_variant, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
@@ -41,7 +41,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
     kernel = placement_kernels.bisect_both
-    return jit.for_few_calls(kernel, partner.size)(
+    return placement.for_few_calls(kernel)(
         first_edge,
         partner,
         nbytes,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..twist import images
-from .placement import Placement, jit, placement_kernels
+from .placement import Placement, placement_kernels
 from .registry import bad_variant, register
 
 
@@ -40,7 +40,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         raise bad_variant(placement, "greedy", variant)
     torus = placement.torus
     kernel = placement_kernels.place_greedily
-    return jit.for_few_calls(kernel, partner.size)(
+    return placement.for_few_calls(kernel)(
         first_edge,
         partner,
         nbytes,
