@@ -10,9 +10,9 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .inputs import load_application
 from .options import TorusOptions, Traffic, argument, option, sub_command
 from .output import Output, check_writable, records
+from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.training.measured.calibrate import Calibration

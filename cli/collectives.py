@@ -9,7 +9,7 @@ from toruscast import answers
 from toruscast.errors import InputError
 from toruscast.units import seconds
 
-from .inputs import load_mapping, load_torus
+from .mappings import load_mapping
 from .options import (
     Placing,
     Positive,
@@ -22,6 +22,7 @@ from .options import (
 )
 from .output import Output, records
 from .slow import collective_times, validation
+from .torus import load_torus
 
 
 @dataclass(frozen=True)

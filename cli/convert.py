@@ -14,7 +14,6 @@ from toruscast.errors import InputError
 from toruscast.units import nbytes
 from toruscast.wording import counted
 
-from .inputs import load_torus, per_iteration, read_traffic
 from .mapping_files import MappingFile, is_folder, write_to_folder
 from .options import (
     Placing,
@@ -29,6 +28,8 @@ from .options import (
 from .output import Output, check_writable
 from .phrases import occupancy
 from .slow import orders_of_ranks, registry
+from .torus import load_torus
+from .traffic import per_iteration, read_traffic
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from toruscast.units import nbytes
 from toruscast.wording import counted, one_line
 
 from .app import WRONG_INPUT
-from .inputs import load_torus
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
+from .torus import load_torus
 
 
 @dataclass(frozen=True)

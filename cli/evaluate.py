@@ -12,7 +12,6 @@ import toruscast as tc
 from toruscast import answers, datasets
 from toruscast.errors import InputError
 
-from .inputs import load_application, load_torus
 from .learning import learn_from_runs, load_plugin, names_of, obtain_samples, on_splits, scored
 from .options import (
     MINE,
@@ -36,6 +35,8 @@ from .slow import (
     splits_of,
     stored,
 )
+from .torus import load_torus
+from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.training.evaluate.hold_out import HoldOut

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import toruscast as tc
 from toruscast import answers
 
-from .inputs import load_application, load_mapping, load_torus
+from .mappings import load_mapping
 from .options import (
     MAPPING_HELP,
     Placing,
@@ -19,6 +19,8 @@ from .options import (
 )
 from .output import PageOutput
 from .phrases import application_line
+from .torus import load_torus
+from .traffic import load_application
 
 
 @dataclass(frozen=True)

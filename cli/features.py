@@ -12,13 +12,14 @@ from toruscast import answers
 from toruscast.units import number
 from toruscast.wording import counted
 
-from .inputs import load_torus, stream_mappings
 from .learning import check_use, load_plugin, names_of
+from .mappings import stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing, records
 from .phrases import Occupancy
 from .slow import pd
 from .streams import load_sent
+from .torus import load_torus
 
 # Rows that a terminal shows.
 MOST_SHOWN = 1000

@@ -15,11 +15,12 @@ import click
 import toruscast as tc
 from toruscast.errors import InputError
 
-from .inputs import load_application, load_torus
 from .options import Traffic, argument, option, sub_command
 from .output import check_writable
 from .progress import time_on_stderr
 from .slow import jobs
+from .torus import load_torus
+from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.mapping.formats.jobs import BatchJob

@@ -14,10 +14,12 @@ import toruscast as tc
 from toruscast.errors import InputError, MissingFileError
 from toruscast.wording import closest
 
-from .inputs import load_application, load_mappings, load_torus
+from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output, check_writable
 from .slow import drawn_samples, measured_runs, metrics, pd
+from .torus import load_torus
+from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.training import Measured

@@ -14,7 +14,6 @@ from toruscast import answers
 from toruscast.atomic import atomic_path
 from toruscast.units import seconds
 
-from .inputs import load_torus
 from .options import TorusOptions, Workers, option, sub_command
 from .output import PageOutput, check_writable, records, write_text
 from .slow import (
@@ -27,6 +26,7 @@ from .slow import (
     programs,
     registry,
 )
+from .torus import load_torus
 
 if TYPE_CHECKING:
     from toruscast.mapping.formats.graphs.hlo import HloStep

@@ -14,8 +14,8 @@ from .slow import np
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus
 
-    from .inputs import LoadedTraffic
     from .options import Traffic
+    from .traffic import LoadedTraffic
 
 # Share of the bytes that are left out.
 _NOTABLE = 0.001

@@ -19,8 +19,8 @@ from toruscast.errors import InputError
 from toruscast.units import percent, seconds
 from toruscast.wording import counted
 
-from .inputs import load_application, load_mappings, load_torus
 from .mapping_files import OUT_FORMAT
+from .mappings import load_mappings
 from .options import (
     ABOVE_0,
     Candidates,
@@ -34,6 +34,8 @@ from .options import (
 from .output import Output, PageOutput, check_folder, check_writable
 from .phrases import application_line, occupancy
 from .slow import forecast_answer, formats_of_times, registry, run_loop, run_script
+from .torus import load_torus
+from .traffic import load_application
 
 # Runs that a script makes at most unless another number is given.
 _RUNS = 30

@@ -10,9 +10,9 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.wording import counted, printable
 
-from .inputs import LoadedTraffic, load_application, load_mappings, load_torus
 from .learning import COVERAGE, load_plugin
 from .mapping_files import MappingFile, is_folder, write_to_folder
+from .mappings import load_mappings
 from .options import (
     Basis,
     Candidates,
@@ -27,6 +27,8 @@ from .options import (
 from .output import Output, PageOutput
 from .phrases import application_line, occupancy
 from .slow import launcher_orders
+from .torus import load_torus
+from .traffic import LoadedTraffic, load_application
 from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}

@@ -10,13 +10,14 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .inputs import check_mappings, load_application, load_torus
 from .mapping_files import MappingFile
+from .mappings import check_mappings, read_fixed
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
 from .phrases import application_line
-from .places import read_fixed
 from .progress import time_on_stderr
+from .torus import load_torus
+from .traffic import load_application
 from .workers import Compiling
 
 

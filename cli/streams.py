@@ -12,10 +12,10 @@ from toruscast.memory import available
 from toruscast.units import part_of
 from toruscast.wording import printable, shortened
 
-from .inputs import check_any, is_file, load_application, of_an_iteration, task_grid
 from .options import Traffic
 from .progress import working
 from .slow import build, parquet
+from .traffic import check_any, is_file, load_application, of_an_iteration, task_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

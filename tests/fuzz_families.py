@@ -17,7 +17,7 @@ from format_examples import example_bytes
 
 import toruscast as tc
 from toruscast.answers.figures import Views
-from toruscast.cli.places import change_links, only_nodes
+from toruscast.cli.torus import change_links, only_nodes
 from toruscast.errors import InputError
 from toruscast.mapping import parse_torus
 from toruscast.mapping.formats import (

@@ -15,7 +15,7 @@ from toruscast.errors import InputError
 from toruscast.units import part_of, seconds
 from toruscast.wording import printable
 
-from ..inputs import load_application, load_mapping, load_mappings, load_torus
+from ..mappings import load_mapping, load_mappings
 from ..options import (
     MAPPING_HELP,
     ORDERS,
@@ -31,8 +31,9 @@ from ..options import (
 )
 from ..output import PageOutput, write_text
 from ..phrases import Setting, occupancy
-from ..places import read_time
 from ..slow import reasons, simulation_run, simulation_trace
+from ..torus import load_torus, read_time
+from ..traffic import load_application
 from .files import check_result_folder, inside, write_folder
 from .many import OF_PACKETS, rank_flows, rank_packets
 

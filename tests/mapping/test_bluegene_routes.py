@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_cases import TIES, cases, graphs, mapped, simulated_networks
 
-from toruscast.cli.places import change_network
+from toruscast.cli.torus import change_network
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, bluegene_routes, machines
 from toruscast.routing import link_loads

@@ -1,10 +1,9 @@
-"""From the words of the command line to graphs, tori and mappings."""
+"""From the words of the command line to what is sent."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +12,16 @@ import click
 
 import toruscast as tc
 from toruscast import datasets
-from toruscast.errors import InputError, InputWarning, MissingFileError
+from toruscast.errors import InputError, MissingFileError
 from toruscast.units import part_of
 from toruscast.wording import closest, printable, shortened
 
-from .options import Candidates, Host, Include, Placing, TorusOptions, Traffic
-from .places import change_links, change_network, check_fixed, only_nodes, put, read_fixed
+from .options import Include, Traffic
 from .progress import working
-from .slow import launcher_orders, mapping_formats, orders_of_ranks, sampling, validation
+from .slow import validation
 
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+    from toruscast.mapping import CommGraph, Torus, Workload
     from toruscast.mapping.collectives import Schedule
 
 
@@ -101,9 +99,6 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     shape = torus.shape if tasks == torus.n_nodes else None
     ports = int(rest[1]) if len(rest) == 2 else 1
     return collectives.schedule(name, tasks, validation.read_bytes(rest[0]), shape, ports=ports)
-
-
-DEFAULT_CANDIDATES = 84
 
 
 @dataclass(frozen=True)
@@ -271,134 +266,6 @@ def _load_collective(traffic: Traffic) -> LoadedTraffic:
     text = traffic.collective or ""
     workload = load_collective(traffic, tc.parse_torus(traffic.torus or "")).workload()
     return LoadedTraffic(workload, (text,), traffic.include, None)
-
-
-def load_torus(traffic: TorusOptions, unused: Collection[str] = ()) -> Torus:
-    """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
-    if traffic.torus is None:
-        raise click.UsageError("missing --torus")
-    torus = tc.parse_torus(traffic.torus)
-    if torus.twist and "twisted" not in traffic.torus.lower():
-        sizes = "x".join(map(str, torus.shape))
-        click.echo(
-            f"toruscast: {torus.name}:{sizes} is a twisted torus; "
-            f"{torus.name}:{sizes}:untwisted is a plain one",
-            err=True,
-        )
-    torus = change_network(torus, traffic.changes, unused)
-    if not isinstance(traffic, Host):
-        return torus
-    if traffic.allocation is not None:
-        torus = only_nodes(torus, traffic.allocation)
-    return torus if traffic.slow_links is None else change_links(torus, traffic.slow_links)
-
-
-def load_mappings(
-    workload: Workload, torus: Torus, candidates: Candidates, seed: int
-) -> list[TaskMapping]:
-    """Read mappings, or make a sample of them."""
-    made = candidates.mappings is None
-    loaded: list[TaskMapping] = []
-    with working("Making mappings" if made else "Reading mappings") as progress:
-        found, n = stream_mappings(workload, torus, candidates, seed)
-        for mapping in found:
-            loaded.append(mapping)
-            progress(len(loaded), n)
-    return loaded
-
-
-def stream_mappings(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    candidates: Candidates,
-    seed: int,
-    kinds: Sequence[str] | None = None,
-) -> tuple[Iterator[TaskMapping], int | None]:
-    """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
-
-    Very many are not held, but where tasks are bound, which may make some of them alike. ``kinds``
-    are the families of strategies that they are drawn from.
-    """
-    mappings, n = candidates.mappings, candidates.candidates
-    capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
-    if mappings is not None and n is not None:
-        raise click.UsageError("--mappings and --candidates exclude each other")
-    if isinstance(n, str):
-        orders = put(launcher_orders.order_mappings(traffic, torus, capacity), torus, fixed)
-        return iter(orders), len(orders)
-    if mappings is None:
-        if n is None:
-            n = sampling.most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
-        sample = tc.strategies.iter_sample(
-            traffic, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
-        )
-        if not fixed:
-            return sample, n
-        confined = put(list(sample), torus, fixed)
-        return iter(confined), len(confined)
-    files = mapping_formats.mapping_files(mappings)
-    n_tasks = traffic.n_tasks
-    found = mapping_formats.iter_mappings(mappings, torus, n_tasks=n_tasks, **candidates.how)
-    checked = _checked(found, mappings, n_tasks, torus, fixed)
-    return checked, None if files is None else len(files)
-
-
-def _checked(
-    found: Iterable[TaskMapping],
-    file: str,
-    n_tasks: int,
-    torus: Torus,
-    fixed: Mapping[int, int],
-) -> Iterator[TaskMapping]:
-    """Give mappings of a file or folder, each after a look at whether it fits."""
-    for mapping in found:
-        check_mappings([mapping], file, n_tasks, torus)
-        check_fixed([mapping], file, fixed)
-        yield mapping
-
-
-def load_mapping(
-    workload: Workload, torus: Torus, mapping: str, placing: Placing, seed: int
-) -> TaskMapping:
-    """Read one mapping from a file, or make one by a strategy's name or the machine's own word.
-
-    Raises
-    ------
-    InputError
-        If the text names neither, or the mapping does not fit the graph and the torus.
-    """
-    fixed = read_fixed(placing.fixed)
-    is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
-    if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
-        chosen = tc.read_mapping(mapping, torus, n_tasks=workload.n_tasks, **placing.how)
-        check_mappings([chosen], mapping, workload.n_tasks, torus)
-        check_fixed([chosen], mapping, fixed)
-        return chosen
-    if orders_of_ranks.is_order_word(mapping, torus):
-        found = orders_of_ranks.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
-        return put([found], torus, fixed)[0]
-    if not is_known:
-        known = tc.strategies.examples()
-        raise InputError(
-            "neither a file nor a mapping strategy",
-            found=mapping,
-            expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
-        )
-    if said := orders_of_ranks.remark(mapping, torus):
-        warnings.warn(said, InputWarning, stacklevel=2)
-    capacity = placing.tasks_per_node
-    with working("Making the mapping"):
-        made = tc.strategies.make(mapping, workload, torus, tasks_per_node=capacity, seed=seed)
-    return put([made], torus, fixed)[0]
-
-
-def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, torus: Torus) -> None:
-    """Raise, naming the file, unless every mapping fits."""
-    try:
-        for mapping in mappings:
-            mapping.check(n_tasks, torus)
-    except InputError as error:
-        raise error.replace(file=file) from None
 
 
 def task_grid(text: str) -> tuple[int, ...]:

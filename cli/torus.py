@@ -1,22 +1,25 @@
-"""The torus that is ours: constants of its network, nodes, links, and tasks bound to theirs."""
+"""From the words of the command line to a torus: its network, its nodes and its links."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
+
+import click
 
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.wording import closest
 
-from .slow import allocation, sources, validation
+from .options import Host, TorusOptions
+from .slow import sources, validation
 
 if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus
+    from toruscast.mapping import Torus
 
 
 _EXPONENTS = {"s": 0, "": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12}
@@ -289,52 +292,21 @@ def _link_bandwidth(word: str) -> float:
         raise InputError("bad bandwidth", found=word, expected="bytes per second") from None
 
 
-def read_fixed(words: Sequence[str]) -> dict[int, int]:
-    """Return the node of each task in words such as ``0=17``.
-
-    Raises
-    ------
-    InputError
-        If a word is not such, or a task stands twice.
-    """
-    fixed: dict[int, int] = {}
-    for word in words:
-        match = re.fullmatch("([0-9]{1,9})=([0-9]{1,9})", word.strip())
-        if match is None:
-            raise InputError("bad --fix", found=word, expected="TASK=NODE, such as 0=17")
-        task, node = map(int, match.groups())
-        if fixed.setdefault(task, node) != node:
-            raise InputError(
-                "task bound to two nodes", found=word, expected=f"{task}={fixed[task]}"
-            )
-    return fixed
-
-
-def put(
-    mappings: Sequence[TaskMapping], torus: Torus, fixed: Mapping[int, int]
-) -> list[TaskMapping]:
-    """Return mappings of our own making with tasks put where they are bound, each once."""
-    if not fixed:
-        return list(mappings)
-    confined = [
-        allocation.Allocation(torus, tasks_per_node=mapping.tasks_per_node, fixed=fixed).confine(
-            mapping
+def load_torus(traffic: TorusOptions, unused: Collection[str] = ()) -> Torus:
+    """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
+    if traffic.torus is None:
+        raise click.UsageError("missing --torus")
+    torus = tc.parse_torus(traffic.torus)
+    if torus.twist and "twisted" not in traffic.torus.lower():
+        sizes = "x".join(map(str, torus.shape))
+        click.echo(
+            f"toruscast: {torus.name}:{sizes} is a twisted torus; "
+            f"{torus.name}:{sizes}:untwisted is a plain one",
+            err=True,
         )
-        for mapping in mappings
-    ]
-    different = {mapping.node.tobytes(): mapping for mapping in reversed(confined)}
-    return list(different.values())[::-1]
-
-
-def check_fixed(mappings: Sequence[TaskMapping], file: str, fixed: Mapping[int, int]) -> None:
-    """Raise, naming the file, if a mapping has a bound task elsewhere."""
-    for mapping in mappings:
-        for task, node in fixed.items():
-            if task >= mapping.n_tasks or mapping.node[task] != node:
-                there = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "nowhere"
-                raise InputError(
-                    f"mapping {mapping.name} has a bound task elsewhere",
-                    file=file,
-                    found=f"task {task} {there}",
-                    expected=f"on node {node}, as --fix has it",
-                )
+    torus = change_network(torus, traffic.changes, unused)
+    if not isinstance(traffic, Host):
+        return torus
+    if traffic.allocation is not None:
+        torus = only_nodes(torus, traffic.allocation)
+    return torus if traffic.slow_links is None else change_links(torus, traffic.slow_links)

@@ -1,0 +1,184 @@
+"""From the words of the command line to mappings: from files, by strategies, with tasks bound."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import toruscast as tc
+from toruscast.errors import InputError, InputWarning
+from toruscast.wording import closest
+
+from .options import Candidates, Placing
+from .progress import working
+from .slow import allocation, launcher_orders, mapping_formats, orders_of_ranks, sampling
+from .traffic import is_file
+
+if TYPE_CHECKING:
+    from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+
+DEFAULT_CANDIDATES = 84
+
+
+def load_mappings(
+    workload: Workload, torus: Torus, candidates: Candidates, seed: int
+) -> list[TaskMapping]:
+    """Read mappings, or make a sample of them."""
+    made = candidates.mappings is None
+    loaded: list[TaskMapping] = []
+    with working("Making mappings" if made else "Reading mappings") as progress:
+        found, n = stream_mappings(workload, torus, candidates, seed)
+        for mapping in found:
+            loaded.append(mapping)
+            progress(len(loaded), n)
+    return loaded
+
+
+def stream_mappings(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    candidates: Candidates,
+    seed: int,
+    kinds: Sequence[str] | None = None,
+) -> tuple[Iterator[TaskMapping], int | None]:
+    """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
+
+    Very many are not held, but where tasks are bound, which may make some of them alike. ``kinds``
+    are the families of strategies that they are drawn from.
+    """
+    mappings, n = candidates.mappings, candidates.candidates
+    capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
+    if mappings is not None and n is not None:
+        raise click.UsageError("--mappings and --candidates exclude each other")
+    if isinstance(n, str):
+        orders = put(launcher_orders.order_mappings(traffic, torus, capacity), torus, fixed)
+        return iter(orders), len(orders)
+    if mappings is None:
+        if n is None:
+            n = sampling.most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
+        sample = tc.strategies.iter_sample(
+            traffic, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
+        )
+        if not fixed:
+            return sample, n
+        confined = put(list(sample), torus, fixed)
+        return iter(confined), len(confined)
+    files = mapping_formats.mapping_files(mappings)
+    n_tasks = traffic.n_tasks
+    found = mapping_formats.iter_mappings(mappings, torus, n_tasks=n_tasks, **candidates.how)
+    checked = _checked(found, mappings, n_tasks, torus, fixed)
+    return checked, None if files is None else len(files)
+
+
+def _checked(
+    found: Iterable[TaskMapping],
+    file: str,
+    n_tasks: int,
+    torus: Torus,
+    fixed: Mapping[int, int],
+) -> Iterator[TaskMapping]:
+    """Give mappings of a file or folder, each after a look at whether it fits."""
+    for mapping in found:
+        check_mappings([mapping], file, n_tasks, torus)
+        check_fixed([mapping], file, fixed)
+        yield mapping
+
+
+def load_mapping(
+    workload: Workload, torus: Torus, mapping: str, placing: Placing, seed: int
+) -> TaskMapping:
+    """Read one mapping from a file, or make one by a strategy's name or the machine's own word.
+
+    Raises
+    ------
+    InputError
+        If the text names neither, or the mapping does not fit the graph and the torus.
+    """
+    fixed = read_fixed(placing.fixed)
+    is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
+    if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
+        chosen = tc.read_mapping(mapping, torus, n_tasks=workload.n_tasks, **placing.how)
+        check_mappings([chosen], mapping, workload.n_tasks, torus)
+        check_fixed([chosen], mapping, fixed)
+        return chosen
+    if orders_of_ranks.is_order_word(mapping, torus):
+        found = orders_of_ranks.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
+        return put([found], torus, fixed)[0]
+    if not is_known:
+        known = tc.strategies.examples()
+        raise InputError(
+            "neither a file nor a mapping strategy",
+            found=mapping,
+            expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
+        )
+    if said := orders_of_ranks.remark(mapping, torus):
+        warnings.warn(said, InputWarning, stacklevel=2)
+    capacity = placing.tasks_per_node
+    with working("Making the mapping"):
+        made = tc.strategies.make(mapping, workload, torus, tasks_per_node=capacity, seed=seed)
+    return put([made], torus, fixed)[0]
+
+
+def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, torus: Torus) -> None:
+    """Raise, naming the file, unless every mapping fits."""
+    try:
+        for mapping in mappings:
+            mapping.check(n_tasks, torus)
+    except InputError as error:
+        raise error.replace(file=file) from None
+
+
+def read_fixed(words: Sequence[str]) -> dict[int, int]:
+    """Return the node of each task in words such as ``0=17``.
+
+    Raises
+    ------
+    InputError
+        If a word is not such, or a task stands twice.
+    """
+    fixed: dict[int, int] = {}
+    for word in words:
+        match = re.fullmatch("([0-9]{1,9})=([0-9]{1,9})", word.strip())
+        if match is None:
+            raise InputError("bad --fix", found=word, expected="TASK=NODE, such as 0=17")
+        task, node = map(int, match.groups())
+        if fixed.setdefault(task, node) != node:
+            raise InputError(
+                "task bound to two nodes", found=word, expected=f"{task}={fixed[task]}"
+            )
+    return fixed
+
+
+def put(
+    mappings: Sequence[TaskMapping], torus: Torus, fixed: Mapping[int, int]
+) -> list[TaskMapping]:
+    """Return mappings of our own making with tasks put where they are bound, each once."""
+    if not fixed:
+        return list(mappings)
+    confined = [
+        allocation.Allocation(torus, tasks_per_node=mapping.tasks_per_node, fixed=fixed).confine(
+            mapping
+        )
+        for mapping in mappings
+    ]
+    different = {mapping.node.tobytes(): mapping for mapping in reversed(confined)}
+    return list(different.values())[::-1]
+
+
+def check_fixed(mappings: Sequence[TaskMapping], file: str, fixed: Mapping[int, int]) -> None:
+    """Raise, naming the file, if a mapping has a bound task elsewhere."""
+    for mapping in mappings:
+        for task, node in fixed.items():
+            if task >= mapping.n_tasks or mapping.node[task] != node:
+                there = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "nowhere"
+                raise InputError(
+                    f"mapping {mapping.name} has a bound task elsewhere",
+                    file=file,
+                    found=f"task {task} {there}",
+                    expected=f"on node {node}, as --fix has it",
+                )
