@@ -155,7 +155,8 @@ def besides(made: Plan) -> str:
     """Return the sentences about noise and computation."""
     runs, noise = made.runs, _share(made.noise_share)
     if runs is None:
-        return "Times are those of the network alone, as the default model forecasts them."
+        source = "simulated" if made.is_simulated else "the model forecasts them"
+        return f"Times are those of the network alone, as {source}."
     text = {
         "user": f"Noise of a run: {noise}, as you say.",
         "repetitions": f"Noise of a run: {noise}, from mappings that ran more than once.",

@@ -3,8 +3,9 @@
     python benchmarks/plan.py --out FOLDER [--data FOLDER]
 
 Measured: the emulated torus of `--data`, one repetition a run, drawn at random, or the mean of a
-mapping's repetitions. Simulated: the captured applications, 84 candidates each; a run is the
-simulated time and a constant as large as the median of them all, times noise.
+mapping's repetitions. Simulated: two captured applications and an octree of 64 tasks, 84
+candidates each; a run is the time on a network whose FIFOs follow another rule than the one that
+the plan simulates, and a constant as large as the median of them all, times noise.
 
 A start is three mappings drawn at random; then the plan chooses, until it has enough or a quarter
 of the mappings have been run. The random order runs that many mappings, each once, and takes the
@@ -20,9 +21,9 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +33,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from validation import emulated_cases
 
+from studies.unseen.graphs import draw
 from toruscast import datasets
-from toruscast.features import extract
-from toruscast.mapping import (
-    CommGraph,
-    TaskMapping,
-    Torus,
-    Workload,
-    as_workload,
-    parse_torus,
-    strategies,
-)
-from toruscast.training import Plan, load_predictor
-from toruscast.training.predictor.fitted import PriorPrediction
-from toruscast.training.predictor.unlearned import prior_of as default_prior
+from toruscast.mapping import CommGraph, parse_torus, strategies
+from toruscast.simulation import simulate
+from toruscast.training import Plan, plan
 
 Floats = NDArray[np.float64]
 STARTS = 20
 BEGUN = 3
-HOSTS = (("lammps-lj-64", "4x4x4"), ("lammps-droplet-128", "4x4x8"), ("espresso-si-64", "4x4x4"))
+HOST, CAPTURED = "4x4x4", ("lammps-lj-64", "espresso-si-64")
 NOISES = {
     "noise of 1 %": (0.01, 0.0),
     "noise of 3 %": (0.03, 0.0),
@@ -68,26 +60,14 @@ def blurred(time: float, noise: tuple[float, float], rng: np.random.Generator) -
 
 @dataclass(frozen=True)
 class Machine:
-    """A case: mappings, what is forecast of them, and what a run of each may take."""
+    """A case: a plan without runs, and what a run of each mapping may take."""
 
     name: str
     run: str
-    mappings: tuple[TaskMapping, ...]
-    prior: PriorPrediction
+    planned: Plan
     true: Floats
     is_right: NDArray[np.bool_]
     draw: Callable[[int, np.random.Generator], float]
-
-
-def prior_of(
-    traffic: CommGraph | Workload, torus: Torus, mappings: list[TaskMapping]
-) -> tuple[PriorPrediction, pd.DataFrame]:
-    """Return what the default model says, and the features with simulated times."""
-    also = {"rounds_apart": attrgetter("rounds_apart")}
-    table = extract(traffic, torus, mappings, level=2, also=also, n_jobs=-1)
-    work = as_workload(traffic)
-    prior, _ = default_prior(load_predictor(), table, work, torus, "deterministic", mappings)
-    return prior, table
 
 
 def measured(folder: Path) -> Iterator[Machine]:
@@ -98,7 +78,7 @@ def measured(folder: Path) -> Iterator[Machine]:
         here = times[(times["pattern"] == pattern) & (times["msg_bytes"] == int(nbytes))]
         numbers = sorted(case.mappings)
         mappings = [case.mappings[number] for number in numbers]
-        prior, _ = prior_of(case.workload, case.torus, mappings)
+        planned = plan(case.workload, case.torus, mappings)
         every = [here.loc[here["mapping_id"] == i, "time_s"].to_numpy() for i in numbers]
         clean = here[here["retrans"] == 0].groupby("mapping_id")["time_s"]
         true, error = clean.mean()[numbers].to_numpy(), clean.sem()[numbers].to_numpy()
@@ -108,8 +88,7 @@ def measured(folder: Path) -> Iterator[Machine]:
         yield Machine(
             name,
             "one repetition",
-            tuple(mappings),
-            prior,
+            planned,
             true,
             right,
             lambda i, rng, each=every: float(rng.choice(each[i])),
@@ -118,8 +97,7 @@ def measured(folder: Path) -> Iterator[Machine]:
         yield Machine(
             name,
             "mean of all",
-            tuple(mappings),
-            prior,
+            planned,
             true,
             right,
             lambda i, _rng, each=means: float(each[i]),
@@ -127,30 +105,38 @@ def measured(folder: Path) -> Iterator[Machine]:
 
 
 def simulated() -> Iterator[Machine]:
-    """Yield the captured applications, with a constant and noise."""
-    for name, host in HOSTS:
-        comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
-        torus = parse_torus(host)
+    """Yield applications on a network of another rule, with a constant and noise."""
+    for name, comm in graphs():
+        torus = parse_torus(HOST)
         mappings = strategies.sample(comm, torus, n=84, seed=1)
-        prior, table = prior_of(comm, torus, mappings)
-        network = table["time"].to_numpy()
+        planned = plan(comm, torus, mappings)
+        real = torus.with_network(fifo_rule="first_dimension", feeding="packets")
+        network = np.array([simulate(comm, real, each).time for each in mappings])
         true = network + np.median(network)
         for run, noise in NOISES.items():
             yield Machine(
-                f"{name} on {host}",
+                f"{name} on {HOST}",
                 run,
-                tuple(mappings),
-                prior,
+                planned,
                 true,
                 true <= true.min() * (1 + noise[0]),
                 lambda i, rng, t=true, noise=noise: blurred(t[i], noise, rng),
             )
 
 
+def graphs() -> Iterator[tuple[str, CommGraph]]:
+    """Yield two captured applications and a generated one."""
+    for name in CAPTURED:
+        yield name, datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
+    network = parse_torus(HOST).network
+    yield "octree", draw("octree", 64, network.payload, 16.0, np.random.default_rng(5))
+
+
 def answer(machine: Machine, seed: int) -> dict[str, Any]:
     """Plan from one random start."""
     rng = np.random.default_rng([seed, zlib.crc32((machine.name + machine.run).encode())])
-    runs = Plan(machine.mappings, machine.prior, seed=seed)
+    runs = copy(machine.planned)
+    runs.seed = seed
     place = {name: i for i, name in enumerate(runs.names)}
     n = len(place)
     quarter = n // 4
@@ -193,7 +179,7 @@ def score(machine: Machine) -> dict[str, Any]:
     return {
         "case": machine.name,
         "run": machine.run,
-        "mappings": len(machine.mappings),
+        "mappings": len(machine.planned.names),
         "quarter": int(table["quarter"].iloc[0]),
         "right": table["right"].mean(),
         "right_random": table["right_random"].mean(),

@@ -116,6 +116,16 @@ def test_the_fastest_is_found_whatever_else_is_in_the_times(constant, factor):
     assert runs.gain <= 0.011
 
 
+def test_a_plan_begins_with_simulations_where_they_take_seconds():
+    made = plan(COMM, TORUS, CANDIDATES)
+    assert made.is_simulated
+    np.testing.assert_allclose(made.forecast_times(), TIMES, rtol=1e-9)
+    assert NAMES.index(made.ask()[0].name) == TIMES.argmin()
+    forecast = plan(COMM, TORUS, CANDIDATES, simulate=False)
+    assert not forecast.is_simulated
+    assert not np.allclose(forecast.forecast_times(), TIMES, rtol=1e-3)
+
+
 def test_the_share_that_no_mapping_changes_is_learned():
     times = dict(zip(NAMES, 9 * np.median(TIMES) + TIMES, strict=True))
     told = plan(COMM, TORUS, CANDIDATES, times, noise=0.001)

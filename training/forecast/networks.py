@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,7 +27,8 @@ from toruscast.routing.packets import mean_message
 from toruscast.simulation import simulate_flows
 from toruscast.training.measured.hypotheses import CONSTANTS, LESS, Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, mappings_of
-from toruscast.training.predictor.fitted import FittedModel
+from toruscast.training.predictor._calibration import ResidualCalibration
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.workers import Task
 
@@ -44,6 +46,8 @@ Indices = NDArray[np.int64]
 _OWN, _COMMON = 0.1, 0.1
 # Mappings of like features have a little of their own part alike.
 _KERNEL = Kernel(common=0.5, smooth=0.05, own=0.45, freedom=float("inf"))
+# Seconds of each core that simulations may take before the first run.
+_AT_FIRST = 5.0
 # How many times as much as one network all of them together may cost.
 _WORTH = 3.0
 # Error of the flows' shares: the measured RCC moves by .001, and the work halves
@@ -104,6 +108,33 @@ def possible_networks(torus: Torus, routing: Routing = "deterministic") -> tuple
     if routing == "deterministic":
         found.append(Possible("flows", own, flows=True))
     return tuple(found)
+
+
+def simulated_prior(simulate: Simulate, prior: PriorPrediction) -> PriorPrediction | None:
+    """Return what simulations say of a machine's network, in place of a model's forecast.
+
+    They are means over the networks that it may have, as far off as machines were. None if
+    simulating all candidates takes more than a few seconds.
+    """
+    workload, torus, mappings = simulate.workload, simulate.torus, simulate.mappings
+    networks = possible_networks(torus, simulate.routing)
+    cores, n = simulate.n_jobs * _AT_FIRST, len(networks)
+    levels = affordable(workload, torus, mappings, cores, n)
+    if not levels:
+        return None
+    which = np.arange(len(mappings))
+    seen = _simulated(simulate, networks, which, levels[0], None, np.inf)
+    off = error_of(levels[0], mean_message(workload, torus)) if levels[0] > 1 else 0.0
+    share = scipy.special.ndtri((np.arange(200) + 0.5) / 200) / np.sqrt(2)
+    return replace(
+        prior,
+        centre=np.log(seen.to_numpy()).mean(axis=1),
+        width=np.full(len(mappings), np.sqrt(_OWN**2 + _COMMON**2 + off**2)),
+        calibration=ResidualCalibration(0.0, np.sqrt(2) * share, share, share),
+        relative=None,
+        is_log=True,
+        is_bounded=False,
+    )
 
 
 def forecast_networks(

@@ -22,8 +22,10 @@ from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import Kind, Verdict, names_of
 from toruscast.training.forecast.forecast import process_of
+from toruscast.training.forecast.networks import simulated_prior
 from toruscast.training.forecast.posterior import DRAWS, Outcomes
 from toruscast.training.forecast.race import REGRET, SURE
+from toruscast.training.forecast.simulate_rest import Simulate
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
@@ -73,6 +75,8 @@ class Plan:
         What is sent, for reports.
     routing : {"deterministic", "adaptive", "by_size"}
         Of the forecast.
+    is_simulated : bool
+        Whether the forecast is of simulations.
     """
 
     def __repr__(self) -> str:
@@ -95,6 +99,7 @@ class Plan:
         seed: int = 0,
         workload: Workload | None = None,
         routing: Routing = "deterministic",
+        is_simulated: bool = False,
     ) -> None:
         self.mappings = tuple(mappings)
         self.names = names_of(self.mappings)
@@ -107,6 +112,7 @@ class Plan:
             raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
         self.workload = workload
         self.routing: Routing = routing
+        self.is_simulated = is_simulated
         self._prediction = prior
         self._prior = Hypotheses(process_of(prior), self.noise)
         self.runs: Runs | None = None
@@ -447,6 +453,7 @@ def plan(
     goal: float | None = None,
     run_cost: float | None = None,
     model: FittedModel | str = "default",
+    simulate: bool = True,
     routing: Routing = "deterministic",
     n_jobs: int | None = None,
     seed: int = 0,
@@ -454,10 +461,10 @@ def plan(
 ) -> Plan:
     """Plan the runs of mappings on a machine: which is next, and whether those made are enough.
 
-    A measured time holds computation and software too, and noise. The model forecasts the time of
-    the network; how much is added to it, by what factor it is off, how far single mappings miss it
-    and how noisy a run is, is learned from the runs. The next run is the one that is expected to
-    improve the choice most (knowledge gradient [1]_).
+    A measured time holds computation and software too, and noise. Simulations, or the model, say
+    the time of the network; how much is added to it, by what factor it is off, how far single
+    mappings miss it and how noisy a run is, is learned from the runs. The next run is the one that
+    is expected to improve the choice most (knowledge gradient [1]_).
 
     Parameters
     ----------
@@ -477,9 +484,12 @@ def plan(
         plan has enough where it gains less. No limit if not given.
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
+    simulate : bool
+        Whether simulations take the place of the default model's forecast, where those of all
+        candidates take a few seconds.
     routing : {"deterministic", "adaptive", "by_size"}
     n_jobs : int, optional
-        Threads that compute features.
+        Threads that compute features and simulate.
     seed : int
         Of the draws behind the probabilities.
     progress : callable, optional
@@ -535,15 +545,20 @@ def plan(
         progress=progress,
     )
     prior, _ = prior_of(chosen, features, workload, torus, routing, several)
+    simulated = None
+    if simulate and len(several) > 1 and chosen.by_kind_:
+        each = Simulate(workload, torus, several, routing, job_count(n_jobs))
+        simulated = simulated_prior(each, prior)
     made = Plan(
         several,
-        prior,
+        simulated or prior,
         noise=noise,
         goal=goal,
         run_cost=run_cost,
         seed=seed,
         workload=workload,
         routing=routing,
+        is_simulated=simulated is not None,
     )
     is_file = isinstance(times, str | os.PathLike)
     if times is not None and (not is_file or holds_runs(times)):
