@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ def side_by_side(arrays: T) -> T:
     the translation cache, and the system clears one huge page faster than it finds 512 small ones.
     Arrays that would fill less than half of a huge page stay in small ones.
     """
-    size = _size(arrays)
+    size = sum(-(-array.nbytes // _LINE) * _LINE for array in _arrays(arrays))
     if size <= _SMALL:
         memory, align = np.zeros(size + _LINE, dtype=np.uint8), _LINE
     else:
@@ -49,15 +50,12 @@ def _huge_pages(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(block, dtype=np.uint8)
 
 
-def _size(value: tuple[Any, ...]) -> int:
-    """Return the bytes of all arrays, in whole lines."""
-    size = 0
+def _arrays(value: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
     for item in value:
         if isinstance(item, np.ndarray):
-            size += -(-item.nbytes // _LINE) * _LINE
+            yield item
         elif isinstance(item, tuple):
-            size += _size(item)
-    return size
+            yield from _arrays(item)
 
 
 def _moved(value: tuple[Any, ...], memory: NDArray[np.uint8], start: int) -> tuple[Any, int]:

@@ -14,6 +14,7 @@ from toruscast.features import RoutedTraffic
 from toruscast.mapping.workload import as_workload
 from toruscast.training import rcc_told_apart
 from toruscast.training.forecast.networks import Possible
+from toruscast.training.forecast.simulate_rest import Simulate
 
 from ..study import Chart, Findings, Inputs, Target
 
@@ -122,8 +123,9 @@ def _held_out(programs: Sequence[Program]) -> np.ndarray:
     networks.append(Possible("flows", TORUS, flows=True))
     rcc = []
     for each in programs:
-        work = each.workloads[ROUNDS], each.mappings, "deterministic", 1, 1
-        logs = np.log([network.times(*work) for network in networks])
+        simulate = Simulate(each.workloads[ROUNDS], TORUS, each.mappings, "deterministic", 1)
+        every = np.arange(len(each.mappings))
+        logs = np.log([network.times(simulate, every, 1) for network in networks])
         sets = combinations(logs, 3)
         rcc.append([_rcc(each, np.exp(np.mean(several, axis=0))) for several in sets])
     of_sets = np.array(rcc)

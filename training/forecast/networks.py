@@ -65,20 +65,14 @@ class Possible(NamedTuple):
     flows: bool = False
     """Whether messages share links as flows, without packets and buffers."""
 
-    def times(
-        self,
-        workload: Workload,
-        mappings: Sequence[TaskMapping],
-        routing: Routing,
-        n_jobs: int,
-        coarsening: int,
-    ) -> Floats:
-        """Return the simulated seconds of each mapping."""
+    def times(self, simulate: Simulate, which: Indices, coarsening: int) -> Floats:
+        """Return the simulated seconds of these candidates."""
+        mappings, n_jobs = [simulate.mappings[i] for i in which], simulate.n_jobs
         if self.flows:
-            flow = Task(_flow_time, workload, self.torus)
+            flow = Task(_flow_time, simulate.workload, self.torus)
             return np.array(flow.in_order(mappings, n_jobs), dtype=np.float64)
-        simulate = Simulate(workload, self.torus, mappings, routing, n_jobs)
-        return simulate(np.arange(len(mappings)), None if coarsening == 1 else coarsening)
+        own = Simulate(simulate.workload, self.torus, mappings, simulate.routing, n_jobs)
+        return own(np.arange(which.size), None if coarsening == 1 else coarsening)
 
 
 def _flow_time(workload: Workload, torus: Torus, mapping: TaskMapping) -> float:
@@ -270,11 +264,7 @@ def _simulated(
     for part in np.array_split(which, max(1, which.size // at_once)):
         if done and time.monotonic() - began >= seconds:
             break
-        some = [simulate.mappings[i] for i in part]
-        times[:, part] = [
-            each.times(simulate.workload, some, simulate.routing, simulate.n_jobs, merged)
-            for each in networks
-        ]
+        times[:, part] = [each.times(simulate, part, merged) for each in networks]
         done += part.size
         if progress is not None:
             progress(done, which.size)
