@@ -33,6 +33,7 @@ notebooks: .venv/installed-dev
 
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large
+	$(BIN)/python benchmarks/plain_numba.py --out benchmarks/results
 	$(BIN)/python benchmarks/level_one.py --out benchmarks/results
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
 	$(BIN)/python benchmarks/bisection.py --out benchmarks/results

@@ -3,8 +3,9 @@
     python benchmarks/plain_numba.py --out FOLDER
 
 Writes plain_numba.csv: for every part the processor seconds of the same work with the part and with
-what `numba.njit` alone offers, and those of compiling both. Each variant runs in a process of its
-own with kernels of its own; the variants take turns, and the best time of a variant counts.
+what `numba.njit` alone offers, the bytes of machine code, and the seconds of compiling both. Each
+variant runs in a process of its own with kernels of its own; the variants take turns, and the best
+time of a variant counts.
 """
 
 from __future__ import annotations
@@ -120,31 +121,38 @@ def measure(variant: str) -> dict[str, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kernels", type=Path, help="folder that keeps what is compiled")
     parser.add_argument("--variant", choices=VARIANTS)
     options = parser.parse_args()
     if options.variant:
         print(json.dumps(measure(options.variant)))
         return
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    rows: list[tuple[str, str, int, float, float]] = []
+    sizes: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as temporary:
         for turn in range(ROUNDS):
             for variant in VARIANTS:
-                kept = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder) / variant)}
+                folder = options.kernels or Path(temporary)
+                kept = {**os.environ, "NUMBA_CACHE_DIR": str(folder / variant)}
                 command = [sys.executable, __file__, "--out", ".", "--variant", variant]
                 ended = subprocess.run(
                     command, env=kept, check=True, stdout=subprocess.PIPE, text=True
                 )
                 for case, (compiling, running) in json.loads(ended.stdout).items():
                     rows.append((variant, case, turn, compiling, running))
+                print(variant, ended.stdout, end="", flush=True)
+                kernels = (folder / variant).rglob("*.nb[ic]")
+                sizes[variant] = sum(file.stat().st_size for file in kernels)
     table = pd.DataFrame(rows, columns=["part", "case", "turn", "compiling", "running"])
-    # The first turn compiles.
-    compiling = table[table["turn"] == 0].set_index(["part", "case"])["compiling"]
-    running = table.groupby(["part", "case"], sort=False)["running"].min()
-    wide = pd.DataFrame({"compile_seconds": compiling, "seconds": running}).reset_index()
-    own = wide[wide["part"] == "as it is"].set_index("case")
-    for name in ("compile_seconds", "seconds"):
-        wide[f"{name}_over_ours"] = wide[name] / wide["case"].map(own[name])
-    wide = wide.assign(numba=numba.__version__, **describe_machine())
+    running = table.groupby(["part", "case"], sort=False)["running"]
+    wide = running.min().rename("seconds").reset_index()
+    own = wide[wide["part"] == "as it is"].set_index("case")["seconds"]
+    wide["seconds_over_ours"] = wide["seconds"] / wide["case"].map(own)
+    wide["kept_bytes"] = wide["part"].map(sizes)
+    # Where kernels were kept from an earlier call, the first turn compiles nothing.
+    if options.kernels is None:
+        wide["compile_seconds"] = table[table["turn"] == 0]["compiling"].to_numpy()
+    wide = wide.assign(**describe_machine())
     options.out.mkdir(parents=True, exist_ok=True)
     wide.to_csv(options.out / "plain_numba.csv", index=False, float_format="%.4g")
     print(wide.iloc[:, :6].to_string(index=False))

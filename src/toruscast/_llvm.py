@@ -1,9 +1,7 @@
 """What kernels need of LLVM and numba does not offer: pointers, prefetching, rows compared at once.
 
-By value, every call takes all arrays apart and puts them together again: hundreds of values, of
-which the compiler then removes nearly all. That took more than half of the time of compiling. All
-kernels that take the pointer are inlined into the one that makes it, so the machine code is the
-same.
+`benchmarks/plain_numba.py` measures each against what numba alone offers, and
+`tests/house/test_llvm.py` tries them on the numba at hand; ``make newest`` takes the newest.
 """
 
 from __future__ import annotations
@@ -31,7 +29,11 @@ _Template: Any = AttributeTemplate
 
 
 class Pointer(types.Type):
-    """Pointer to a named tuple; its attributes are those of the tuple."""
+    """Pointer to a named tuple; its attributes are those of the tuple.
+
+    By value, every call takes all arrays apart and puts them together again: hundreds of values, of
+    which the compiler then removes nearly all. What it makes is as fast, but 2.9 times as large.
+    """
 
     def __init__(self, pointee: types.NamedTuple) -> None:
         self.pointee = pointee
@@ -80,7 +82,10 @@ point_to: Any = _intrinsic(_point_to)
 
 
 def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for an element of an array, counted through all rows, to be brought into the cache."""
+    """Ask for an element of an array, counted through all rows, to be brought into the cache.
+
+    Without it packets take 2.6 times as long, and adaptive ones as well.
+    """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -99,8 +104,8 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 def _which(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
     """Intrinsic: bits of those of some numbers of an array, in a row, that compare with a number.
 
-    A vector of a processor compares them at once; a loop with a branch for each takes many times as
-    long where nothing foretells the answers.
+    A vector of a processor compares them at once; with a loop adaptive packets take 3.2 times as
+    long.
     """
 
     def which(_typing: Any, array: Any, index: Any, number: Any) -> Any:
