@@ -27,7 +27,8 @@ def accuracy() -> str:
     measured, other, unseen = _measured(), _simulators(), _unseen()
     best = measured.loc["mean"]
     named = pd.read_csv(_TABLES / "real_mpi/named.csv").set_index("program")
-    regret = pd.read_csv(_TABLES / "unseen/cases.csv").groupby("orders")["regret"].mean()
+    cases = pd.read_csv(_TABLES / "unseen/cases.csv")
+    regret = cases.groupby("orders")["regret"].mean()
     return f"""# How accurate is it for me?
 
 This page says how often the order of two mappings is right, and what to do where that is not
@@ -68,7 +69,7 @@ microbenchmarks, `--network` sets them ([my machine](../guide/my-machine.md)).
 
 {_table(unseen, ("short messages", "long messages", "adaptive routing", "all"))}
 
-RCC against simulations with real packets, 48 applications drawn at random
+RCC against simulations with real packets, {cases["case"].nunique()} applications drawn at random
 ([how](../studies/unseen.md)). *Release bound* and *default model* simulate nothing. Taking the
 first of their order costs {100 * regret["release bound"]:.1f} % and
 {100 * regret["default model"]:.1f} % of time in the mean, with packets merged by sixteen
