@@ -225,25 +225,21 @@ def find_ways(
         port[:] = 0
         for i in range(ndim - 1, -1, -1):
             k = grid.order[i]
-            shift, mask, name = table.shift[i], table.mask[i], 2 * k
-            if grid.wrap[k]:
-                _add_ring(
-                    n,
-                    here,
-                    there,
-                    step,
-                    port,
-                    shift,
-                    mask,
-                    name,
-                    grid.shape[k],
-                    table.shift[ndim],
-                    grid.tie.with_others,
-                    grid.tie.by_parity,
-                    grid.tie.by_target,
-                )
-            else:
-                _add_line(n, here, there, step, port, shift, mask, name)
+            # A dimension without a wrap is a ring that is too long to go round.
+            size = grid.shape[k] * (1 if grid.wrap[k] else 4)
+            _add_steps(
+                n,
+                here,
+                there,
+                step,
+                port,
+                table.shift[i],
+                table.mask[i],
+                2 * k,
+                size,
+                table.shift[ndim],
+                grid.tie,
+            )
         for e in range(n):
             ways.hops[begin + e] = step[e] & (2**_UNWRAPPED - 1)
         for e in range(n):
@@ -262,7 +258,7 @@ def find_ways(
 
 
 @inner_kernel
-def _add_ring(
+def _add_steps(
     n: int,
     here: NDArray[np.int64],
     there: NDArray[np.int64],
@@ -273,41 +269,20 @@ def _add_ring(
     name: int,
     size: int,
     parity: int,
-    by_sum: int,
-    by_parity: int,
-    by_target: int,
+    tie: Tie,
 ) -> None:
-    """Add the steps along a ring, and note its port, for edges between two codes."""
+    """Add the steps along a dimension, and note its port, for edges between two codes."""
     for e in range(n):
         s, t = (here[e] >> shift) & mask, (there[e] >> shift) & mask
         gap = t - s
         apart = abs(gap)
         hops = min(apart, size - apart)
         ahead = gap + (size if gap < 0 else 0)
-        odd = (s + by_sum * ((there[e] >> parity) ^ t)) & by_parity
-        odd |= by_target if t == 0 else 0
+        odd = (s + tie.with_others * ((there[e] >> parity) ^ t)) & tie.by_parity
+        odd |= tie.by_target if t == 0 else 0
         differs = 1 if gap != 0 else 0
         step[e] += hops + (apart << _UNWRAPPED) + (differs << _DIFFERS)
         port[e] = name + (2 * ahead + odd <= size) if gap != 0 else port[e]
-
-
-@inner_kernel
-def _add_line(
-    n: int,
-    here: NDArray[np.int64],
-    there: NDArray[np.int64],
-    step: NDArray[np.int64],
-    port: NDArray[np.int64],
-    shift: int,
-    mask: int,
-    name: int,
-) -> None:
-    """Add the steps along a dimension without a wrap, and note its port."""
-    for e in range(n):
-        gap = ((there[e] >> shift) & mask) - ((here[e] >> shift) & mask)
-        differs = 1 if gap != 0 else 0
-        step[e] += abs(gap) + (abs(gap) << _UNWRAPPED) + (differs << _DIFFERS)
-        port[e] = name + (gap > 0) if gap != 0 else port[e]
 
 
 @kernel
