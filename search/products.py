@@ -27,8 +27,9 @@ from ._graph_kernels import join_by_squares
 
 # Steps of the search for squares that are affordable, and layouts that are looked at.
 _MOST_STEPS, _MOST_SPLITS = 2e8, 3000
-# Weights beside the heaviest that may be left out: none, or those of small talk.
-_SMALL = (0.0, 0.05)
+# Weights beside the heaviest that may be left out: none, or those of small talk, such as over the
+# edges and corners of blocks of eight cells a side.
+_SMALL = (0.0, 0.15)
 # Edges in less than this share of the median's squares are not of the product.
 _ENOUGH = 0.5
 # Logarithms of weights of one kind of edges have no such gap; graphs with more kinds are of one.

@@ -1,5 +1,6 @@
 """Starts of the search: by levels and by other programs; what it refuses."""
 
+import itertools
 import sys
 
 import networkx as nx
@@ -195,6 +196,19 @@ def test_products_are_found_however_tasks_are_numbered(parts):
         assert (comm.nbytes[along] * 2 == axis.weight).all()
         most = {"exchange": {1, axis.size - 1}, "pipeline": {1}}.get(axis.kind)
         assert most is None or set(step[along].tolist()) <= most
+
+
+def test_a_stencil_with_diagonals_is_the_product_of_its_rings():
+    place = np.random.default_rng(1).permutation(125).reshape(5, 5, 5)
+    columns = []
+    for step in itertools.product((-1, 0, 1), repeat=3):
+        # Faces of blocks of eight cells a side, their edges and their corners.
+        nbytes = 8.0 ** (3 - sum(map(abs, step)))
+        columns.append((place.ravel(), np.roll(place, step, (0, 1, 2)).ravel(), [nbytes] * 125))
+    src, dst, nbytes = (np.concatenate(part) for part in zip(*columns, strict=True))
+    found, tasks = factors(CommGraph(125, src, dst, nbytes))
+    assert [(axis.kind, axis.size) for axis in found] == [("exchange", 5)] * 3
+    assert sorted(tasks.ravel().tolist()) == list(range(125))
 
 
 @pytest.mark.parametrize("seed", range(3))

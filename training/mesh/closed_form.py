@@ -252,7 +252,7 @@ class RingSteps:
 def ring_score(steps: RingSteps, traffic: MeshTraffic, ways: int) -> Score:
     """Return what rounds round the ring take, each way its share of each block.
 
-    The score has no seconds of links; `with_links` adds them.
+    The score has no seconds of links; `ring_seconds` returns them.
     """
     torus, n = steps.torus, steps.lines.shape[1]
     pace = steps.paces[ways]
