@@ -24,9 +24,14 @@ from toruscast.mapping.torus import MAX_DIMENSIONS
 from toruscast.training.mesh.candidates import Scored, best_layouts
 
 from ._graph_kernels import join_by_squares
+from .clock import Clock
 
 # Steps of the search for squares that are affordable, and layouts that are looked at.
 _MOST_STEPS, _MOST_SPLITS = 2e8, 3000
+# Tasks up to which so many are looked at; of more, the fewer the larger the torus is.
+_MANY_TASKS = 1000
+# Seconds that they have although the time is over: what they find is often the best there is.
+_SECONDS = 0.5
 # Weights beside the heaviest that may be left out: none, or those of small talk, such as over the
 # edges and corners of blocks of eight cells a side.
 _SMALL = (0.0, 0.15)
@@ -117,8 +122,10 @@ def _is_affordable(both: sparse.csr_array) -> bool:
     return bool(float(both.shape[0]) * degree.max(initial=0) ** 3 <= _MOST_STEPS)
 
 
-def product_starts(workload: Workload, allocation: Allocation, n: int) -> list[TaskMapping]:
-    """Return the best layouts of a workload's graph, if it is a product.
+def product_starts(
+    workload: Workload, allocation: Allocation, n: int, clock: Clock
+) -> list[TaskMapping]:
+    """Return the best layouts of a workload's graph, if it is a product, of those seen in time.
 
     Where nodes have room for several tasks, it must fill them all, and the places of a node are
     a dimension more.
@@ -135,6 +142,7 @@ def product_starts(workload: Workload, allocation: Allocation, n: int) -> list[T
     devices_torus = chips_as_devices(torus, workload.n_tasks, capacity)
     places = nodes if capacity == 1 else np.arange(workload.n_tasks)
     devices = Devices(places, places)
+    own = Clock(_SECONDS)
     starts: list[TaskMapping] = []
     for axes, tasks in _as_meshes(*found):
         names = tuple(_LETTERS[: len(axes)])
@@ -147,7 +155,10 @@ def product_starts(workload: Workload, allocation: Allocation, n: int) -> list[T
         )
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
         scored = Scored(devices_torus, mesh, traffic, overlap=True)
-        best = best_layouts(scored, devices, n, 1, most_splits=_MOST_SPLITS)
+        splits = _MOST_SPLITS * min(_MANY_TASKS, workload.n_tasks) // workload.n_tasks
+        best = best_layouts(
+            scored, devices, n, 1, None, splits, lambda: clock.is_over() and own.is_over()
+        )
         for _, layout in best.kept.values():
             node = np.empty(workload.n_tasks, dtype=np.int64)
             node[tasks.ravel()] = layout.nodes(devices_torus).ravel() // capacity

@@ -135,7 +135,7 @@ class _Sources:
         return self._named([name for name in dict.fromkeys(names) if name not in _FAST])
 
     def _products(self) -> Iterator[TaskMapping]:
-        yield from product_starts(self.workload, self.allocation, _PRODUCTS)
+        yield from product_starts(self.workload, self.allocation, _PRODUCTS, self.clock)
 
     def _levels(self) -> Iterator[TaskMapping]:
         for number in range(self.most_levels):

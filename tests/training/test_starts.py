@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from importlib import import_module
 
 import networkx as nx
 import numpy as np
@@ -94,7 +95,7 @@ def test_a_product_fills_nodes_of_many_dimensions(shape):
     """Axes are called ABCDE, and C is none of them twice; nine dimensions are too many."""
     torus = Torus(shape)
     comm = halo_2d((2 * torus.n_nodes // 8, 8), 2048, periodic=True)
-    starts = product_starts(as_workload(comm), Allocation(torus, tasks_per_node=2), 3)
+    starts = product_starts(as_workload(comm), Allocation(torus, tasks_per_node=2), 3, Clock())
     assert bool(starts) == (torus.ndim < 8)
     assert all((start.occupancy == 2).all() for start in starts)
 
@@ -252,12 +253,19 @@ def test_a_product_is_laid_on_a_part_of_the_torus():
     graph, torus = shuffled(product_of((9, RING(4)), (30, LINE(4)))), Torus((4, 6))
     # Four columns of the torus, whose rings of four are whole.
     allocation = Allocation(torus, [node for node in range(24) if node % 6 < 4])
-    found = product_starts(Workload([graph]), allocation, 3)
+    found = product_starts(Workload([graph]), allocation, 3, Clock())
     for mapping in found:
         assert np.isin(mapping.node, allocation.nodes).all()
         assert np.unique(mapping.node).size == 16
     # Every neighbour is one hop away.
     assert min(hop_bytes(graph, torus, each.node) for each in found) == graph.nbytes.sum()
+
+
+def test_layouts_of_a_product_end_with_the_time(monkeypatch):
+    monkeypatch.setattr(import_module("toruscast.search.products"), "_SECONDS", -1.0)
+    comm, allocation = shuffled(halo_2d((8, 8), 2048, periodic=True)), Allocation(Torus((8, 8)))
+    assert product_starts(Workload([comm]), allocation, 3, Clock())
+    assert not product_starts(Workload([comm]), allocation, 3, Clock(-1.0))
 
 
 def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():

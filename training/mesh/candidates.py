@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,18 +245,21 @@ def best_layouts(
     n_jobs: int,
     progress: Callable[[int, int], object] | None = None,
     most_splits: int = MOST_SPLITS,
+    is_over: Callable[[], bool] | None = None,
 ) -> Best:
     """Return the n fastest layouts: of pieces where the mesh fills the torus, or cut from a walk.
 
-    Blocks of them are looked at by workers; how many workers there are changes nothing.
+    Blocks of them are looked at by workers; how many workers there are changes nothing. Where
+    ``is_over`` says so, no further ones are looked at.
     """
     torus, axes = scored.torus, scored.axes
     cuts: Iterable[Cut] = ()
     if axes.n_tasks == torus.n_nodes:
         cuts = islice(splits(torus.shape, axes.sizes), most_splits + 1)
-    found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs, progress=progress)
+    task = Task(best_of_pieces, scored, n, is_over)
+    found = task.in_order(list(_blocks(cuts)), n_jobs, progress=progress)
     walks = cut_curves(torus, axes, devices.nodes)
-    found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))
+    found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n, is_over))
     if axes.n_tasks < torus.n_nodes:
         found.append(_best(scored, _in_boxes(scored, devices, n), n))
     kept: dict[tuple[int, ...], tuple[float, LaidMesh]] = {}
@@ -266,9 +269,11 @@ def best_layouts(
     return Best(sum(each.number for each in found), kept).first(n)
 
 
-def best_of_pieces(scored: Scored, n: int, cuts: Sequence[Cut]) -> Best:
+def best_of_pieces(
+    scored: Scored, n: int, is_over: Callable[[], bool] | None, cuts: Sequence[Cut]
+) -> Best:
     """Return the n fastest of layouts of pieces."""
-    return _best(scored, map(scored.of_pieces, cuts), n)
+    return _best(scored, map(scored.of_pieces, cuts), n, is_over)
 
 
 def total(candidate: LaidMesh, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
@@ -281,8 +286,15 @@ def total(candidate: LaidMesh, traffic: Sequence[MeshTraffic], overlap: bool) ->
     return max(float(np.max(busy)), *times)
 
 
-def _best(scored: Scored, layouts: Iterable[LaidMesh], n: int) -> Best:
+def _best(
+    scored: Scored,
+    layouts: Iterable[LaidMesh],
+    n: int,
+    is_over: Callable[[], bool] | None = None,
+) -> Best:
     found = Best(0, {})
+    if is_over is not None:
+        layouts = takewhile(lambda _: not is_over(), layouts)
     for number, layout in enumerate(layouts, start=1):
         if scored.hosts is not None and not is_together(layout.nodes(scored.torus), scored.hosts):
             continue
@@ -308,7 +320,7 @@ def _in_boxes(scored: Scored, devices: Devices, n: int) -> Iterator[LaidMesh]:
         hosts = None if scored.hosts is None else scored.hosts[nodes]
         inside = Scored(box, scored.axes, scored.traffic, scored.overlap, hosts)
         cuts = list(islice(splits(box.shape, sizes), _SPLITS_IN_BOX))
-        for _, layout in best_of_pieces(inside, n, cuts).kept.values():
+        for _, layout in best_of_pieces(inside, n, None, cuts).kept.values():
             corner = ",".join(map(str, scored.torus.coords[nodes[0]].tolist()))
             size = "x".join(map(str, box.shape))
             name = f"{layout.in_words(box, scored.axes)}, in {size} from ({corner})"
