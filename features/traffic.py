@@ -373,11 +373,11 @@ class RoutedTraffic:
         for error in errors:
             parts = [error.after(bounds.link, 0.0), *(error.after(0.0, s) for s in bounds[1:4])]
             own = 0.0
-            if released and error.in_order:
+            if released and error.rounding.in_order:
                 own = error.after(0.0, released)
             elif released:
                 phase = together.phases[0]
-                ticked = release_bound(phase, self.torus, self.mapping, ready=error.ready)
+                ticked = release_bound(phase, self.torus, self.mapping, ready=error.rounding.ready)
                 own = error.after(0.0, ticked, in_ticks=True)
             found.append([*parts, max(error.after(working, 0.0), *parts[1:], own)])
         return Bounds(*map(min, zip(*found, strict=True)))

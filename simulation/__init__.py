@@ -1,8 +1,8 @@
 """The packet simulator and the flow simulator, with their counters and traces."""
 
-from .flow import FlowSimulation, simulate_flows
+from .flow.flows import FlowSimulation, simulate_flows
+from .run import StallError
 from .simulation import Simulation
 from .simulator import simulate
-from .stall import StallError
 
 __all__ = ["FlowSimulation", "Simulation", "StallError", "simulate", "simulate_flows"]

@@ -118,10 +118,8 @@ PACKET = np.dtype(
         ("since", np.int32),  # tick of arrival
         ("message", np.int32),
         ("place", np.int32),  # link and channel that hold it, or -2 - FIFO
-        (
-            "next",
-            np.int32,
-        ),  # next in its lane; before it waits, on the usual network, that lane: link * 2 + kind
+        # Next in its lane; before it waits, on the usual network, that lane: link * 2 + kind.
+        ("next", np.int32),
         ("wire", np.float32),
     ],
     align=True,
@@ -213,9 +211,8 @@ class Rules(NamedTuple):
     arbitration: int
     adaptive: int | None  # whether packets choose among links; not 0 but None if not special
     outside: int  # packets of a FIFO that may wait at the router
-    turns_a_byte: (
-        float  # turns a byte of a FIFO's packet: it goes with its last turn, and gives way before
-    )
+    # Turns a byte of a FIFO's packet: it goes with its last turn, and gives way before.
+    turns_a_byte: float
     injection: float  # parts of ticks a byte of a FIFO
     shared_by: int  # number of FIFOs that take from one queue
     by_packet: int  # whether FIFOs send one packet of each message in turn
@@ -248,9 +245,8 @@ class PacketRecords(NamedTuple):
     free: NDArray[np.int32]  # (P,) stack of free packet slots
     fifo: NDArray[Any]  # (F,) FIFO
     filling: NDArray[Any]  # (F,) FILLING
-    turns_left: NDArray[
-        np.int32
-    ]  # (F,) turns of its packet at the router; (0,) where none gives way
+    # (F,) turns of its packet at the router; (0,) where none gives way
+    turns_left: NDArray[np.int32]
     message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
     receipt: NDArray[Any]  # (E,) RECEIPT
 
@@ -264,9 +260,8 @@ class TaskRounds(NamedTuple):
     sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
     begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
     waits: NDArray[np.int32]  # (T * R,) messages still to arrive
-    asked: NDArray[
-        np.int32
-    ]  # (T * R,) last question that came before the round; (0,) without questions
+    # (T * R,) last question that came before the round; (0,) without questions
+    asked: NDArray[np.int32]
 
 
 class Tasks(NamedTuple):

@@ -56,16 +56,6 @@ class ClockRounding(NamedTuple):
     hops: float
     """Seconds by which a message may cross the network earlier."""
 
-    @property
-    def ready(self) -> Floats:
-        """Seconds at which each edge is handed over, in whole ticks."""
-        return self.rounding.ready
-
-    @property
-    def in_order(self) -> bool:
-        """Whether edges become ready in the order that they have without ticks."""
-        return self.rounding.in_order
-
     def after(self, working: float, arriving: float, *, in_ticks: bool = False) -> float:
         """Return seconds before which the simulation does not end.
 

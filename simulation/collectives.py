@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pandas as pd
@@ -10,10 +11,12 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus, collectives
 from toruscast.routing import time_bounds
 
-from .flow import simulate_flows
+from .flow.flows import simulate_flows
 
 # Algorithms with more messages are not simulated, so that the table takes little time.
 _MOST_MESSAGES = 2_000_000
+_NOT_RUN: dict[str, object] = {"time": math.nan, "lower_bound": math.nan, "rounds": 0}
+_NOT_RUN |= {"messages": 0, "GBps": math.nan, "why": ""}
 
 
 def rank_collectives(
@@ -95,36 +98,18 @@ def _try(
         plan = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
         rounds = list(plan.rounds())
     except InputError as refusal:
-        return None if ports > 1 else _row(why=str(refusal))
+        return None if ports > 1 else _NOT_RUN | {"why": str(refusal)}
     messages = sum(times * step.src.size for times, steps in rounds for step in steps)
     if messages > _MOST_MESSAGES:
-        return _row(messages=messages, why="too many messages to simulate here")
+        return _NOT_RUN | {"messages": messages, "why": "too many messages to simulate here"}
     workload = plan.workload()
     bound = time_bounds(workload, torus, mapping).total
     # The accepted error may give a time below the lower bound.
     time = max(simulate_flows(workload, torus, mapping, error=error).time, bound)
-    return _row(
-        time=time,
-        lower_bound=bound,
-        rounds=len(workload),
-        messages=messages,
-        GBps=nbytes / time / 1e9 if time else float("nan"),
-    )
-
-
-def _row(
-    time: float = float("nan"),
-    lower_bound: float = float("nan"),
-    rounds: int = 0,
-    messages: int = 0,
-    GBps: float = float("nan"),
-    why: str = "",
-) -> dict[str, object]:
-    return {
+    return _NOT_RUN | {
         "time": time,
-        "lower_bound": lower_bound,
-        "rounds": rounds,
+        "lower_bound": bound,
+        "rounds": len(workload),
         "messages": messages,
-        "GBps": GBps,
-        "why": why,
+        "GBps": nbytes / time / 1e9 if time else math.nan,
     }

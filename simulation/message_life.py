@@ -143,10 +143,7 @@ def station_name(simulation: Simulation, station: str, place: int) -> str:
 
 def _watched(simulation: Simulation) -> tuple[Stretch, int] | None:
     """Return the stretch with the log, and the watched message in it."""
-    for stretch in simulation.stretches:
-        if len(stretch.log):
-            return stretch, stretch.watched
-    return None
+    return next(((s, s.watched) for s in simulation.stretches if len(s.log)), None)
 
 
 def _stations(

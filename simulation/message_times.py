@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,32 +21,16 @@ from toruscast.wording import shown_name
 logger = logging.getLogger(__name__)
 
 
-class Span(Protocol):
+@dataclass(frozen=True, eq=False)
+class Span:
     """One or more phases without a barrier between them; times in seconds from the start."""
 
-    @property
-    def phases(self) -> tuple[int, ...]:
-        """Their numbers."""
-
-    @property
-    def begin(self) -> float:
-        """Begin of the first phase."""
-
-    @property
-    def end(self) -> float:
-        """Time at which the last message has arrived."""
-
-    @property
-    def messages(self) -> Messages:
-        """The messages that were sent."""
-
-    @property
-    def handed_over(self) -> NDArray[np.float64]:
-        """Time at which each message was handed over, ``(n_messages,)``."""
-
-    @property
-    def arrived(self) -> NDArray[np.float64]:
-        """Time at which each message has arrived, ``(n_messages,)``."""
+    phases: tuple[int, ...]
+    begin: float
+    end: float
+    messages: Messages
+    handed_over: NDArray[np.float64]  # (n_messages,)
+    arrived: NDArray[np.float64]
 
 
 S = TypeVar("S", bound=Span)

@@ -1,13 +1,15 @@
-"""A run of the phases between two barriers, with the clock, the snapshots and the log."""
+"""A run of the phases between two barriers: clock, snapshots, log, the ring where it stalls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import networkx as nx
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.routing.messages import Messages
@@ -17,8 +19,9 @@ from toruscast.typing import Routing
 from . import _state as records
 from ._clock import BETWEEN_LOOKS, waits_too_long
 from .kernels.loop import run, start
+from .kernels.network import lane_of
+from .message_times import Span
 from .setup import build_state
-from .stall import check_finished
 
 
 class Snapshot(NamedTuple):
@@ -29,15 +32,10 @@ class Snapshot(NamedTuple):
     occupied: NDArray[np.int32]
 
 
-class Stretch(NamedTuple):
-    """One or more phases without a barrier between them; times in seconds from the start."""
+@dataclass(frozen=True, eq=False)
+class Stretch(Span):
+    """Phases whose packets were simulated together."""
 
-    phases: tuple[int, ...]
-    begin: float
-    end: float
-    messages: Messages
-    handed_over: NDArray[np.float64]  # (n_messages,)
-    arrived: NDArray[np.float64]
     packets: NDArray[np.int64]  # (n_links,)
     wire_bytes: NDArray[np.float64]
     most: NDArray[np.int64]
@@ -64,6 +62,11 @@ _MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2 * 10**9
 # Approximate bytes of a snapshot.
 _SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
+
+
+# Most links of a ring that the message names.
+_NAMED = 8
+_CHANNEL_NAMES = ("", " (second channel)", " (adaptive channel)")
 
 
 class Options(NamedTuple):
@@ -101,6 +104,10 @@ def packet_hops(messages: Messages, torus: Torus) -> int:
     hops = torus.distance(messages.src, messages.dst)
     # A question and its answer are a packet each.
     return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
+
+
+class StallError(RuntimeError):
+    """Packets wait for each other's places, and none can move."""
 
 
 def run_stretch(
@@ -224,3 +231,45 @@ def _log(state: records.State, tick: float, begin: float) -> NDArray[np.float64]
     log = state.events.log[: state.events.clock[records.LOGGED]].astype(np.float64)
     log[:, 0] = begin + log[:, 0] * tick
     return log
+
+
+def check_finished(state: records.State, torus: Torus) -> None:
+    """Raise `StallError` if packets are left but nothing can move."""
+    left = int(state.packets.receipt["left"].sum())
+    if left == 0:
+        return
+    waits: Any = nx.DiGraph()
+    for out in np.flatnonzero(state.links.link["lanes"]):
+        link = state.links.link[out]
+        second = 0 if state.rules.special is None else int(state.links.rest[out]["second_channel"])
+        for lane in range(records.KINDS * state.rules.inputs):
+            if not (int(link["lanes"]) >> lane) & 1:
+                continue
+            kind = lane // state.rules.inputs
+            channel = second if kind == records.SECOND else 0
+            p = int(state.links.lane[lane_of(state, int(out), lane)]["head"])
+            while p != records.NONE:
+                held = int(state.packets.packet[p]["place"])
+                if held >= 0:
+                    waits.add_edge(
+                        (
+                            (held >> records.CHANNEL_BITS) // state.rules.virtual,
+                            held & ((1 << records.CHANNEL_BITS) - 1),
+                        ),
+                        (int(out), channel),
+                    )
+                p = int(state.packets.packet[p]["next"])
+    try:
+        cycle = [edge[0] for edge in nx.find_cycle(waits)]
+    except nx.NetworkXNoCycle:
+        raise StallError(f"the network stalled with {left} packets still to arrive") from None
+    names = [torus.link_label(link) + _CHANNEL_NAMES[ch] for link, ch in cycle[:_NAMED]]
+    if len(cycle) > _NAMED:
+        last, channel = cycle[-1]
+        names[-1] = f"... {len(cycle) - _NAMED} more ..."
+        names.append(torus.link_label(last) + _CHANNEL_NAMES[channel])
+    named = " -> ".join(names)
+    raise StallError(
+        f"the network stalled with {left} packets still to arrive: the buffers behind these links "
+        f'are full and wait for each other: {named}; deadlock="bubble" or "dateline" prevents that'
+    )

@@ -1,5 +1,1 @@
-"""The flow simulator: messages share links, without packets."""
-
-from .flows import FlowSimulation, simulate_flows
-
-__all__ = ["FlowSimulation", "simulate_flows"]
+"""Messages that share links as connections do."""

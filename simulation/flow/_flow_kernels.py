@@ -20,8 +20,7 @@ from ._flow_state import (
     Flows,
     FlowState,
 )
-from ._heap_kernels import rise, take_top
-from ._sharing_kernels import enter, leave, share, take_next
+from ._sharing_kernels import enter, leave, rise, share, take_next, take_top
 
 NONE = -1
 # Kinds of events: a message's head has come through, a message was copied within its node, or a

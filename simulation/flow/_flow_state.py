@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Places of the clock, and of the counts. Rates are to be worked out again at DEADLINE at the
-# latest. Until MISSED_AT the messages that flow have missed MISSED seconds, on average; all of them
-# get RATES bytes a second, and ended ones have left FREED. BEGAN is the sum of when those that flow
-# began.
-NOW, DEADLINE, MISSED, MISSED_AT, RATES, FREED, BEGAN = range(7)
+# latest. All messages that flow get RATES bytes a second, and those that ended since have left
+# FREED. BEGAN is the sum of when those that flow began.
+NOW, DEADLINE, RATES, FREED, BEGAN = range(5)
 EVENTS, ACTIVE, CHANGED, ARRIVED, TOUCHED, SOON, NEWCOMERS, LISTED, FILLED = range(9)
 # What is known of a message, in one cache line: weight, bytes a second, bytes left when it got that
 # rate, when that was, when it began, where its places begin and end in `place`, when it arrived.
@@ -47,7 +46,7 @@ class Flows(NamedTuple):
 class FlowState(NamedTuple):
     """What changes."""
 
-    clock: NDArray[np.float64]  # (7,) by the places above
+    clock: NDArray[np.float64]  # (5,) by the places above
     counts: NDArray[np.int64]  # (9,)
     missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
     entered: NDArray[np.int64]  # (T,) round

@@ -9,6 +9,7 @@ A message is one cache line, its places another; both are asked for before their
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel
 from toruscast._llvm import prefetch
@@ -29,8 +30,6 @@ from ._flow_state import (
     LEVEL,
     LISTED,
     LISTED_ONCE,
-    MISSED,
-    MISSED_AT,
     NEWCOMERS,
     NOT_FLOWING,
     NOW,
@@ -46,7 +45,6 @@ from ._flow_state import (
     Flows,
     FlowState,
 )
-from ._heap_kernels import heap_up, sink, take_top
 
 # Levels that differ by less than rounding are one.
 _EVEN = 1 + 1e-9
@@ -59,14 +57,12 @@ _LOOSER, _MOST = 2.0, 0.3
 
 
 @bare_kernel
-def _touch(flows: Flows, state: FlowState, m: int) -> None:
-    """Note that something began or ended at the places of a message."""
-    for h in range(np.int64(state.message[m, FIRST]), np.int64(state.message[m, LAST])):
-        q = flows.place[h]
-        if not state.is_touched[q]:
-            state.is_touched[q] = True
-            state.touched[state.counts[TOUCHED]] = q
-            state.counts[TOUCHED] += 1
+def _touch(state: FlowState, q: int) -> None:
+    """Note that a message of a place began or ended."""
+    if not state.is_touched[q]:
+        state.is_touched[q] = True
+        state.touched[state.counts[TOUCHED]] = q
+        state.counts[TOUCHED] += 1
 
 
 @bare_kernel
@@ -81,9 +77,7 @@ def enter(flows: Flows, state: FlowState, m: int) -> None:
         q = flows.place[h]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
-    _touch(flows, state, m)
-    # It has missed nothing yet.
-    clock[MISSED] *= counts[ACTIVE] / (counts[ACTIVE] + 1)
+        _touch(state, q)
     clock[BEGAN] += clock[NOW]
     counts[ACTIVE] += 1
     counts[CHANGED] = 1
@@ -91,48 +85,29 @@ def enter(flows: Flows, state: FlowState, m: int) -> None:
 
 @bare_kernel
 def leave(flows: Flows, state: FlowState, m: int, error: float) -> None:
-    """Let a message flow no more, and find until when the others can do without what it leaves.
+    """Let a message flow no more.
 
-    They miss what it had from now on, until rates are worked out anew: that is due when they have
-    missed the part ``error`` of the time for which they have flowed, on average.
+    The others miss what it had until rates are worked out anew: that is due when they miss twice
+    the part ``error``, so that they miss that part on average.
     """
     clock, counts, message = state.clock, state.counts, state.message
     state.turn[m] = NOT_FLOWING
-    _touch(flows, state, m)
     for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         state.shared[flows.place[h], FREE] += message[m, RATE] * flows.part
+        _touch(state, flows.place[h])
     state.held_weight[state.holder[m]] -= message[m, WEIGHT] * flows.part
     clock[BEGAN] -= message[m, BEGUN]
-    counts[ACTIVE] -= 1
-    if counts[ACTIVE] == 0:
-        return
-    now = clock[NOW]
-    miss(state)
+    clock[RATES] -= message[m, RATE]
     clock[FREED] += message[m, RATE]
-    rest = clock[RATES] - clock[FREED]
-    a_second = clock[FREED] / rest if rest > 0 else np.inf
-    spare = error * (now - clock[BEGAN] / counts[ACTIVE]) - clock[MISSED]
-    if a_second > error:
-        clock[DEADLINE] = min(clock[DEADLINE], now + max(spare, 0.0) / (a_second - error))
-
-
-@bare_kernel
-def miss(state: FlowState) -> None:
-    """Add up what the messages that flow have missed."""
-    clock = state.clock
-    passed = clock[NOW] - clock[MISSED_AT]
-    rest = clock[RATES] - clock[FREED]
-    if clock[FREED] > 0 and rest > 0:
-        clock[MISSED] += passed * clock[FREED] / rest
-    clock[MISSED_AT] = clock[NOW]
+    counts[ACTIVE] -= 1
+    if clock[FREED] > 2 * error * (clock[RATES] + clock[FREED]):
+        counts[CHANGED] = 1
 
 
 @bare_kernel
 def share(flows: Flows, state: FlowState, error: float) -> None:
     """Work out the rates: those of all messages, or of those near the ones that began or ended."""
     counts, clock, shared = state.counts, state.clock, state.shared
-    miss(state)
-    clock[RATES] -= clock[FREED]
     clock[FREED] = 0.0
     counts[LISTED] = counts[NEWCOMERS]
     counts[FILLED] = 0
@@ -448,3 +423,52 @@ def take_next(state: FlowState) -> int:
     if size:
         _seat(state, 0, state.soon_end[size], state.soon[size])
     return m
+
+
+@bare_kernel
+def rise(
+    key: NDArray[np.float64], what: NDArray[np.int64], size: int, new: float, item: int
+) -> None:
+    """Put an item into a heap of a size."""
+    i = size
+    while i > 0:
+        above = (i - 1) >> 1
+        if key[above] <= new:
+            break
+        key[i] = key[above]
+        what[i] = what[above]
+        i = above
+    key[i] = new
+    what[i] = item
+
+
+@bare_kernel
+def sink(
+    key: NDArray[np.float64], what: NDArray[np.int64], size: int, place: int, new: float, item: int
+) -> None:
+    """Put an item at a place of a heap of a size, or below it, where a lower key must go up."""
+    i = place
+    while 2 * i + 1 < size:
+        below = 2 * i + 1
+        if below + 1 < size and key[below + 1] < key[below]:
+            below += 1
+        if new <= key[below]:
+            break
+        key[i] = key[below]
+        what[i] = what[below]
+        i = below
+    key[i] = new
+    what[i] = item
+
+
+@bare_kernel
+def take_top(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
+    """Take the top out of a heap, which leaves it a size."""
+    sink(key, what, size, 0, key[size], what[size])
+
+
+@bare_kernel
+def heap_up(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
+    """Make a heap of items in any order."""
+    for i in range(size // 2 - 1, -1, -1):
+        sink(key, what, size, i, key[i], what[i])

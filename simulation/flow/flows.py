@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,11 @@ from toruscast.routing.loads import check_ways, link_loads
 from toruscast.routing.messages import Messages, list_messages
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes
-from toruscast.simulation.message_times import noted
 from toruscast.validation import real_number
 
 from .._memory import side_by_side
 from ..iterations import between_barriers, first_alone, part_of, repeated
-from ..message_times import MessageTimes
+from ..message_times import MessageTimes, Span, noted
 from ._flow_kernels import advance, begin
 from ._flow_state import (
     ARRIVED,
@@ -47,26 +45,15 @@ _MOST_ROUNDS = 2**28
 _MOST_UNLIKE = 1e12
 
 
-class FlowStretch(NamedTuple):
-    """One or more phases without a barrier between them; times in seconds from the start."""
-
-    phases: tuple[int, ...]
-    begin: float
-    end: float
-    messages: Messages
-    handed_over: NDArray[np.float64]  # (n_messages,)
-    arrived: NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class FlowSimulation(MessageTimes[FlowStretch]):
+class FlowSimulation(MessageTimes[Span]):
     """Times of a workload whose messages flow; made by `simulate_flows`.
 
     Attributes
     ----------
     workload, torus, mapping
         What was simulated.
-    stretches : tuple of FlowStretch
+    stretches : tuple of Span
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
     error : float
         Requested error, as a part of a message's own time.
@@ -194,7 +181,7 @@ def simulate_flows(
     total = sum(messages.task.size for messages in listed)
     tell = progress or (lambda arrived, total: None)
     done, start, alone = 0, 0.0, 0.0
-    stretches: list[FlowStretch] = []
+    stretches: list[Span] = []
     for number, (several, messages) in enumerate(zip(together, listed, strict=True)):
         if number == len(first):
             start, alone, stretches = 0.0, start, []
@@ -213,7 +200,7 @@ def simulate_flows(
         arrived = state.message[:, CAME].copy()
         end = start + float(arrived.max(initial=0.0))
         stretches.append(
-            FlowStretch(several, start, end, messages, start + state.handed_over, start + arrived)
+            Span(several, start, end, messages, start + state.handed_over, start + arrived)
         )
         start = end
     tell(total, total)
@@ -320,7 +307,7 @@ def _state(
     # The hand-over of a round, and all messages whose answers a task waits for.
     missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
     return FlowState(
-        clock=np.zeros(7),
+        clock=np.zeros(5),
         counts=np.zeros(9, dtype=np.int64),
         missing=missing.reshape(rounds, tasks).astype(np.int32),
         entered=np.full(tasks, -1),

@@ -22,7 +22,6 @@ from .._state import (
 from .buffer import channel_of, room
 from .claim import claims, words
 from .network import arbitration, inputs, is_adaptive, is_usual, lane_of, second_channel
-from .random import random_bits
 
 
 @bare_kernel
@@ -201,3 +200,15 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
                 best = lane
                 nearest = away
     return best
+
+
+@bare_kernel
+def random_bits(seed: int, high: int, low: int) -> np.uint64:
+    """Return 64 random bits from a 64-bit seed and two numbers below 2**32, all unsigned.
+
+    A counter is mixed as in SplitMix64 (Steele et al., OOPSLA'14).
+    """
+    bits = low + (high << np.uint64(32)) + seed * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

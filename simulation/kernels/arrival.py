@@ -9,11 +9,10 @@ from toruscast._jit import bare_kernel
 from .._state import ARRIVED, CHANNEL_BITS, DELIVERED, NONE, PARTS, State
 from .buffer import count, link_of
 from .departure import leave
-from .event import schedule
+from .event import note, schedule
 from .lane import join
 from .network import counts_arrivals, has_queues, inputs, node_of
 from .node import take_in
-from .trace import note
 
 
 @bare_kernel

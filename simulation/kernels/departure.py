@@ -25,10 +25,8 @@ from .._state import (
 from .arbitration import choose, choose_adaptive, kind_of, open_channels
 from .buffer import channel_of, count, link_of, room, roomiest, size_of, take_room
 from .claim import claim, enters_as, ranks, seat
-from .event import schedule
-from .fair import depart
-from .lane import join, take_out
-from .look import arm, is_armed, others_wait
+from .event import arm, free_tick, is_armed, nearest_tick, note, others_wait, schedule
+from .lane import depart, join, take_out
 from .network import (
     arbitration,
     counts_arrivals,
@@ -43,8 +41,6 @@ from .network import (
     zone_of,
 )
 from .node import leave_fifo
-from .tick import free_tick, nearest_tick
-from .trace import note
 
 
 @bare_kernel

@@ -2,17 +2,20 @@
 
 Every event of the network lies less than a turn of the wheel ahead, so it goes straight into the
 list of its tick. A list is a chain of chunks of 15 events: the next events are known early, so that
-their cache misses overlap.
+their cache misses overlap. Beside it stand the links that an event will look at, the parts of ticks
+in which links, FIFOs and reception ports count, and the log of a watched message.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from toruscast._jit import bare_kernel, trailing_zeros
 from toruscast._llvm import prefetch
 
-from .._state import CHUNK, CHUNKS, DELIVERED, NONE, SECOND, State
+from .._state import CHUNK, CHUNKS, DELIVERED, LOGGED, NONE, PARTS, SECOND, State
 from .arbitration import choose, choose_adaptive, open_channels
 from .buffer import link_of
 from .network import counts_arrivals, inputs, is_adaptive, is_usual, lane_of, port_of
@@ -207,3 +210,68 @@ def _bring_ways(state: State, p: int, came: int) -> None:
             port = port_of(state, route)
             route &= ~state.fields.mask[np.uint64(port)]
             prefetch(state.links.link, first + port)
+
+
+@bare_kernel
+def is_armed(state: State, out: int) -> bool:
+    """Return whether an event will look at a link."""
+    if is_adaptive(state):
+        rest = state.links.rest[out]
+        bits = np.uint32(state.links.node[np.int64(rest.node)].armed)
+        return bool(bits >> np.uint32(rest.rank) & np.uint32(1) != 0)
+    return bool(state.links.link[out].armed != 0)
+
+
+@bare_kernel
+def arm(state: State, out: int) -> None:
+    """Note that an event will look at a link."""
+    if is_adaptive(state):
+        rest = state.links.rest[out]
+        state.links.node[np.int64(rest.node)].armed |= np.uint32(1) << np.uint32(rest.rank)
+    else:
+        state.links.link[out].armed = 1
+
+
+@bare_kernel
+def disarm(state: State, out: int) -> None:
+    """Note that no event will look at a link."""
+    if is_adaptive(state):
+        rest = state.links.rest[out]
+        state.links.node[np.int64(rest.node)].armed &= ~(np.uint32(1) << np.uint32(rest.rank))
+    else:
+        state.links.link[out].armed = 0
+
+
+@bare_kernel
+def others_wait(state: State, out: int) -> bool:
+    """Return whether packets wait at a link's node that may choose it."""
+    return is_adaptive(state) and state.links.node[np.int64(state.links.rest[out].node)].waiting > 0
+
+
+@bare_kernel
+def free_tick(server: Any) -> int:
+    """Return the tick in which a link or a FIFO can begin its next packet.
+
+    It begins at the part of the tick at which the last one ended, so that short packets lose no
+    time.
+    """
+    tick: int = server.free_at >> PARTS
+    return tick
+
+
+@bare_kernel
+def nearest_tick(parts: int) -> int:
+    """Return the whole ticks nearest to a number of parts."""
+    return (parts + (1 << (PARTS - 1))) >> PARTS
+
+
+@bare_kernel
+def note(state: State, kind: int, packet: int, link: int, now: int) -> None:
+    """Log an event of a packet of the watched message; count events after the log is full."""
+    i = state.events.clock[LOGGED]
+    if i < state.events.log.shape[0]:
+        state.events.log[i, 0] = now
+        state.events.log[i, 1] = kind
+        state.events.log[i, 2] = packet
+        state.events.log[i, 3] = link
+    state.events.clock[LOGGED] = i + 1

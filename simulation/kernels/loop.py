@@ -14,12 +14,10 @@ from toruscast._llvm import point_to
 from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
 from .arrival import arrive, next_in_queue, proceed
 from .departure import announce, serve
-from .event import bring, event_of, next_tick, schedule
-from .look import disarm
+from .event import bring, disarm, event_of, free_tick, next_tick, schedule
 from .network import is_adaptive
 from .node import begin_round, feed, hand_over, message_arrived
 from .task_event import next_task_tick, take
-from .tick import free_tick
 
 _LAST = CHUNK - 1
 

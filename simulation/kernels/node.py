@@ -7,12 +7,10 @@ import numpy as np
 from toruscast._jit import bare_kernel
 
 from .._state import HANDED_OVER, INJECTED, NONE, PARTS, SLOTS, TAKEN_IN, State
-from .event import schedule
+from .arbitration import random_bits
+from .event import free_tick, nearest_tick, note, schedule
 from .network import first_fifo
-from .random import random_bits
 from .task_event import put
-from .tick import free_tick, nearest_tick
-from .trace import note
 
 _FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
 

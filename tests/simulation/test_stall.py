@@ -14,8 +14,8 @@ from toruscast.mapping.patterns import all_to_all
 from toruscast.routing import dilations
 from toruscast.routing.messages import list_messages
 from toruscast.simulation import StallError, simulate
+from toruscast.simulation.run import check_finished
 from toruscast.simulation.setup import build_state
-from toruscast.simulation.stall import check_finished
 
 ROUTINGS = ["deterministic", "adaptive"]
 NO_PAUSE = {"payload": 64, "overhead": 0.0, "memory_bandwidth": 1e9}
