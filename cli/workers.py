@@ -230,8 +230,11 @@ def compile_simulator() -> None:
 
 
 def compile_the_rest() -> None:
-    """Compile in another process, which nobody waits for, what the first answer does without."""
-    code = "from toruscast.mapping.strategies import registry; registry.compile_strategies()"
+    """Compile what the first answer does without, in a process of low priority that ends itself."""
+    code = (
+        "import os; getattr(os, 'nice', int)(19); "
+        "from toruscast.mapping.strategies import registry; registry.compile_strategies()"
+    )
     quiet = subprocess.DEVNULL
     subprocess.Popen(
         [sys.executable, "-P", "-c", code],
