@@ -53,7 +53,7 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
     ("toruscast.errors", "WorkersError", FAILED),
-    ("toruscast.simulation.stall", "StallError", FAILED),
+    ("toruscast.simulation.run", "StallError", FAILED),
     ("toruscast.training.plan.script", "RunError", FAILED),
 )
 # Options whose readers recognise every format.

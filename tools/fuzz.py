@@ -23,7 +23,6 @@ KEPT = ROOT / "tests" / "data" / "fuzz"
 # Readers whose lines guide the search.
 READERS = [
     "toruscast.mapping.formats",
-    "toruscast.mapping.hlo",
     "toruscast.mapping.mesh",
     "toruscast.mapping.machines",
     "toruscast.scaling.formats",

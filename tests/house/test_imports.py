@@ -1,7 +1,12 @@
 """Imports go one way, and nothing imports what could run a stranger's code or reach the network."""
 
+import re
+from importlib import import_module
+
 import pytest
 from source_files import MODULES, ROOT, imported
+
+from toruscast.cli import app
 
 # Each package and what it may import besides itself.
 FOUNDATIONS = {
@@ -98,3 +103,16 @@ def test_the_package_root_links_to_each_room():
         p.name: str(p.readlink()) for p in (ROOT / "src/toruscast").iterdir() if p.is_symlink()
     }
     assert links == {room: f"../../{room}" for room in MAY_IMPORT}
+
+
+def test_modules_that_are_named_in_text_are_there():
+    """What is imported when first used, and what the fuzzer follows; errors that commands tell."""
+    text = "".join(path.read_text() for path in [*MODULES, ROOT / "tools" / "fuzz.py"])
+    named = {*re.findall(r'\bSlow\("(toruscast[\w.]+)"\)', text)}
+    named |= {*re.findall(r'^    "(toruscast\.[\w.]+)",$', text, re.M)}
+    assert len(named) > 10
+    for name in named:
+        file = ROOT.joinpath("src", *name.split("."))
+        assert file.with_suffix(".py").is_file() or (file / "__init__.py").is_file(), name
+    for module, error, _ in app._TOLD:
+        assert issubclass(getattr(import_module(module), error), Exception)
