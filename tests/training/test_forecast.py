@@ -109,7 +109,7 @@ def test_plain_times_of_other_messages_are_used_with_a_warning():
     learner = TimePredictor("prior", n_estimators=10, calibration_folds=10)
     model = train_for(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
     with pytest.warns(UserWarning, match="far from those that the model learned from, in"):
-        forecast(patterns.halo_3d((4, 4, 2), 900), TORUS, CANDIDATES, model=model)
+        forecast(patterns.halo_3d((4, 4, 2), 65536), TORUS, CANDIDATES, model=model)
 
 
 def test_a_model_of_a_small_partition_serves_a_larger_one_and_says_what_is_too_far(tmp_path):
@@ -228,13 +228,13 @@ def test_with_too_little_time_for_all_longer_packets_come_first(monkeypatch):
     monkeypatch.setattr(module, "affordable", lambda *_, **__: [4])
     calls, real = [], module.Simulate.__call__
 
-    def noted(self, which, coarsening=None):
+    def noted(self, which, coarsening=None, *seconds):
         calls.append((coarsening, len(which)))
-        return real(self, which, coarsening)
+        return real(self, which, coarsening, *seconds)
 
     monkeypatch.setattr(module.Simulate, "__call__", noted)
     answer = forecast(COMM, TORUS, CANDIDATES, budget=Budget(2, seconds=600.0), n_jobs=1)
-    assert calls[:3] == [(4, 1), (4, 29), (None, 1)]
+    assert calls[:3] == [(4, 1), (4, 30), (None, 1)]
     assert set(answer.table["how"]) == {"simulated", "sketched"}
     assert answer.cost.coarsening == 4
 
