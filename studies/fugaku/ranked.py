@@ -16,7 +16,7 @@ from .table import tabulate
 FILES = ("pico-fugaku/*.aggregated_results_summary.csv", "pico-fugaku/jobs/*")
 CALIBRATION = "2x2x2"
 _MODEL, _AS_BEFORE = "model", f"times of {CALIBRATION}"
-_FREE, _MORE = "model, links without limit", "model, a tenth of all times"
+_FREE, _MORE = "model, links without limit", "model, a tenth of larger tori"
 # Times that are drawn at random, and how often.
 _TENTH, _DRAWS = 0.1, 3
 _RCC, _REGRET = 0.85, 0.10
