@@ -22,6 +22,11 @@ from toruscast.errors import InputError
 from toruscast.mapping.collectives import schedule
 
 
+@pytest.fixture(autouse=True)
+def one_draw(monkeypatch):
+    monkeypatch.setattr("studies.fugaku.ranked._DRAWS", 1)
+
+
 @pytest.fixture(scope="module")
 def measured(shared_data):
     return shared_data / "pico-fugaku"
