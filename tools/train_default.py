@@ -118,7 +118,7 @@ FEWEST = 20
 """Applications that a kind of traffic needs for intervals of its own."""
 
 
-class Application(NamedTuple):
+class TrainingCase(NamedTuple):
     """What is sent, with the kind of its graph, which is held out as a whole."""
 
     graph: str
@@ -128,7 +128,7 @@ class Application(NamedTuple):
     routing: Routing = "deterministic"
 
 
-def exchanges() -> Iterator[Application]:
+def exchanges() -> Iterator[TrainingCase]:
     """Give the applications that the trees learn from."""
     rng = np.random.default_rng(SEED)
     hosts = [(Torus(shape), 1) for shape in SHAPES]
@@ -138,7 +138,7 @@ def exchanges() -> Iterator[Application]:
         for graph, comm in regular(n, payload, rng):
             seed = int(rng.integers(2**31))
             some = strategies.sample(comm, torus, n=MAPPINGS, seed=seed)
-            yield Application(graph, Workload([comm]), torus, some)
+            yield TrainingCase(graph, Workload([comm]), torus, some)
         if n > MOST_TASKS:
             continue
         own = np.random.default_rng([SEED, number])
@@ -157,11 +157,11 @@ def exchange(
     packets: float,
     rng: np.random.Generator,
     routing: Routing = "deterministic",
-) -> Application:
+) -> TrainingCase:
     """Return one exchange over a generated graph."""
     work = Workload([draw(graph, n, torus.network.payload, packets, rng)])
     some = strategies.sample(work, torus, n=FEWER, seed=int(rng.integers(2**31)))
-    return Application(graph, work, torus, some, routing)
+    return TrainingCase(graph, work, torus, some, routing)
 
 
 def regular(
@@ -268,7 +268,7 @@ def pattern(
     return graph, CommGraph(n, comm.src, comm.dst, nbytes, name=comm.name)
 
 
-def generated() -> Iterator[Application]:
+def generated() -> Iterator[TrainingCase]:
     """Give applications of dependent rounds, of phases between barriers, and on adaptive ways."""
     rng = np.random.default_rng([SEED, 1])
     for number in range(3 * APPLICATIONS):
@@ -286,10 +286,10 @@ def generated() -> Iterator[Application]:
             graph, comm = pattern(n, torus, 4 * packets, rng)
             work, routing = Workload([comm]), "adaptive"
         some = strategies.sample(work, torus, n=FEWER, seed=int(rng.integers(2**31)))
-        yield Application(graph, work, torus, some, routing)
+        yield TrainingCase(graph, work, torus, some, routing)
 
 
-def samples_of(applications: list[Application], store: Path) -> list[pd.DataFrame]:
+def samples_of(applications: list[TrainingCase], store: Path) -> list[pd.DataFrame]:
     """Return features and simulated times of each application."""
     names = (*FEATURE_SETS["relative"], "lower_bound", "release_bound")
     found: dict[int, pd.DataFrame] = {}
@@ -305,7 +305,7 @@ def samples_of(applications: list[Application], store: Path) -> list[pd.DataFram
     return [found[i].assign(**{APART: apart_of(each)}) for i, each in enumerate(applications)]
 
 
-def apart_of(application: Application) -> list[float]:
+def apart_of(application: TrainingCase) -> list[float]:
     """Return how far the rounds of an application are apart under each mapping."""
     _, workload, torus, mappings, routing = application
     if len(workload) == 1:
@@ -324,8 +324,8 @@ def learned(tables: list[pd.DataFrame], graphs: list[str]) -> TimePredictor:
 
 
 def held_out(
-    exchanged: list[tuple[Application, pd.DataFrame]],
-    others: list[tuple[Application, pd.DataFrame]],
+    exchanged: list[tuple[TrainingCase, pd.DataFrame]],
+    others: list[tuple[TrainingCase, pd.DataFrame]],
 ) -> Iterator[tuple[str, Forecasts]]:
     """Give the kind of each application, and what a model that saw no such graph says of it."""
     graphs = [each.graph for each, _ in exchanged]

@@ -25,7 +25,7 @@ def least(levels):
 
 
 @pytest.fixture
-def dear(monkeypatch):
+def expensive(monkeypatch):
     """Simulations cost so much that four packets must be one."""
     monkeypatch.setattr(order, "_MOST_HOPS", HOPS / 3.5)
 
@@ -60,7 +60,7 @@ def test_messages_of_many_packets_keep_one_of_them(monkeypatch):
         assert least(order.affordable(workload, TORUS, CANDIDATES)) == merged
 
 
-def test_the_rest_is_sketched_where_simulating_it_is_dear(dear):
+def test_the_rest_is_sketched_where_simulating_it_is_expensive(expensive):
     answer = forecast(COMM, TORUS, CANDIDATES)
     table = answer.table
     assert answer.cost.coarsening == 4
@@ -74,7 +74,7 @@ def test_the_rest_is_sketched_where_simulating_it_is_dear(dear):
     assert real[0] == real.min()
 
 
-def test_neither_check_nor_no_simulation_sketches(dear):
+def test_neither_check_nor_no_simulation_sketches(expensive):
     for options in ({"check": True}, {"budget": 0}):
         answer = forecast(COMM, TORUS, CANDIDATES[:6], **options)
         assert answer.cost.coarsening is None
@@ -184,7 +184,7 @@ def test_a_pass_with_longer_packets_ends_with_its_seconds(monkeypatch):
     assert np.isfinite(simulate(np.arange(4), 4)).all()
 
 
-def test_an_order_that_time_cuts_short_says_which_were_simulated(monkeypatch, dear):
+def test_an_order_that_time_cuts_short_says_which_were_simulated(monkeypatch, expensive):
     monkeypatch.setattr(_Contest, "_left", 3.5)
     monkeypatch.setattr(_Contest, "_run", lambda self: None)
     monkeypatch.setattr(_Contest, "_coarsening", lambda self: 4)
