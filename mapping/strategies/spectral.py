@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +11,14 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ..torus import Torus
 from .orders import zigzag
 from .placement import Placement
 from .registry import register
 
-# Ways to lay the dimensions of the torus along those of a layout that are tried, the fittest first.
-_MOST_WAYS = 24
+# Ways to lay the dimensions of the torus along those of a layout that are tried, the fittest first,
+# and beginnings of ways that are kept.
+_MOST_WAYS, _MOST_BEGINNINGS = 24, 1000
 
 
 @register("spectral", lambda _: [])
@@ -34,11 +35,10 @@ def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> ND
     sizes = placement.torus.shape
     best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     least = np.inf
-    long = [d for d, size in enumerate(sizes) if size > 1]
     # Threads of BLAS that wait for each other take ten times the processor time of one.
     with threadpool_limits(1, "blas"):
-        for layout in layouts(placement, len(long), rng):
-            for way in itertools.islice(_ways(layout, long, sizes), _MOST_WAYS):
+        for layout in layouts(placement, sum(size > 1 for size in sizes), rng):
+            for way in _ways(layout, placement.torus):
                 if placement.is_late():
                     return best
                 node = _cut(layout, way, sizes)
@@ -48,25 +48,38 @@ def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> ND
     return best
 
 
-def _ways(
-    layout: Sequence[Coordinate], dims: Sequence[int], sizes: Sequence[int]
-) -> Iterator[list[tuple[int, ...]]]:
-    """Yield the dimensions of the torus along each coordinate, best first.
+def _ways(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ...]]]:
+    """Return the dimensions of the torus along each coordinate, best first.
 
-    The best have as many nodes along a coordinate as it is long.
+    The best have as many nodes along a coordinate as it is long. Dimensions are laid from the
+    longest on, and the best beginnings go on: ways to lay six are millions.
     """
-    extents = np.array([each.extent for each in layout])
-    along = np.array(list(itertools.product(range(len(layout)), repeat=len(dims))), dtype=np.int64)
-    log_size = np.log([sizes[d] for d in dims])
-    nodes = np.stack([((along == k) * log_size).sum(axis=1) for k in range(len(layout))], axis=1)
+    dims = [d for d, size in enumerate(torus.shape) if size > 1]
+    long = sorted(dims, key=lambda d: (-torus.shape[d], torus.wrap[d]))
+    kinds = [(torus.shape[d], torus.wrap[d]) for d in long]
     # In units of a task's place, so that nodes along a coordinate are its extent times a factor.
-    misfit = nodes - np.log(extents)
-    misfit -= misfit.mean(axis=1, keepdims=True)
-    for i in np.argsort((misfit**2).sum(axis=1), kind="stable"):
-        yield [
-            tuple(d for d, k in zip(dims, along[i], strict=True) if k == number)
+    wanted = np.log([each.extent for each in layout])
+    wanted += (np.log(torus.n_nodes) - wanted.sum()) / len(layout)
+    nodes = np.zeros((1, len(layout)))
+    along = np.zeros((1, 0), dtype=np.int64)
+    for n, d in enumerate(long):
+        start = np.repeat(np.arange(len(along)), len(layout))
+        last = np.tile(np.arange(len(layout)), len(along))
+        # Two dimensions that are alike may change places: one way of the two is enough.
+        alike = n and kinds[n] == kinds[n - 1]
+        new = last >= along[start, -1] if alike else np.full(last.shape, True)
+        start, last = start[new], last[new]
+        more = nodes[start]
+        more[np.arange(len(last)), last] += np.log(torus.shape[d])
+        best = np.argsort(((more - wanted) ** 2).sum(axis=1), kind="stable")[:_MOST_BEGINNINGS]
+        nodes, along = more[best], np.column_stack([along[start], last])[best]
+    return [
+        [
+            tuple(d for d, k in zip(long, way, strict=True) if k == number)
             for number in range(len(layout))
         ]
+        for way in along[:_MOST_WAYS]
+    ]
 
 
 def _cut(

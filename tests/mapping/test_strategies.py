@@ -163,6 +163,14 @@ def test_graph_strategies_see_through_shuffled_ranks(name, share):
     assert placement.hop_bytes(strategies.make(name, comm, torus).node) < share * chance
 
 
+def test_a_spectral_layout_takes_each_way_of_like_dimensions_once():
+    # Ways that only exchange like dimensions leave no place for others: 0.77 of the identity.
+    comm, torus = patterns.halo_3d((8, 8, 8), 8), machines.bluegene_q((4, 4, 4, 4, 2))
+    placement = Placement(comm, torus)
+    identity = placement.hop_bytes(strategies.make("identity", comm, torus).node)
+    assert placement.hop_bytes(strategies.make("spectral", comm, torus).node) < 0.65 * identity
+
+
 def test_greedy_placement_begins_with_the_heaviest_task():
     # Task 2 sends and receives most, and most of it from 3; 0 follows.
     comm = CommGraph(4, [2, 3, 0, 1], [3, 2, 2, 0], [50, 40, 30, 1])
