@@ -93,7 +93,7 @@ def command(
     load_plugin(basis.plugin)
     application = load_application(traffic)
     torus = load_torus(traffic)
-    compiling = Compiling(torus, work.routing, output)
+    compiling = None if limits.no_simulation else Compiling(torus, work.routing, output)
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
         mappings = load_mappings(application.workload, torus, candidates, work.seed)
@@ -107,7 +107,7 @@ def command(
 
         def tell(stage: str, done: int, total: int) -> None:
             show(done, total, _STAGES[stage])
-            if done == total:
+            if done == total and compiling is not None:
                 compiling.wait()
 
         found = tc.forecast(
