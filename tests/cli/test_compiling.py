@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from toruscast import _jit
+from toruscast.cli import main
 from toruscast.cli import workers as compiling
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.strategies import placement_kernels
@@ -81,6 +83,14 @@ def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, st
     kept_in(monkeypatch, tmp_path)
     compiling.Compiling(TORUS, "adaptive", Said())
     assert started == []
+
+
+@pytest.mark.parametrize(("more", "starts"), [("--no-simulation", 0), ("--simulations 1", 1)])
+def test_what_is_not_simulated_needs_no_simulator(monkeypatch, tmp_path, started, more, starts):
+    kept_in(monkeypatch, tmp_path)
+    traffic = f"rank --comm lammps-lj-64 --torus 4x4x4 --candidates 4 {more}"
+    assert CliRunner().invoke(main, traffic.split()).exit_code == 0
+    assert len(started) == starts
 
 
 def test_what_it_runs_compiles_the_simulator():
