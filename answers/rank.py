@@ -515,6 +515,8 @@ def trust(found: Forecast) -> str:
         text += f"; {rest} more {why}." if rest else "."
     if cost.coarsening is not None and cost.coarsening > 1:
         who = "The others" if cost.to_answer else "They"
+        if (found.table["how"] == "forecast").any():
+            who = f"{(found.table['how'] == 'sketched').sum()} others"
         text += f" {who} are ordered by a simulation with packets {cost.coarsening} times as long."
     if cost.sketched:
         text += " The model also read a coarser simulation of every candidate."

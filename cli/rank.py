@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import click
 
@@ -102,7 +103,7 @@ def command(
         refuse("without --coords", *own, "changes", "slow_links", "allocation")
         mappings, in_job = launcher_orders.scattered_job(application.workload, torus, how.coords)
         torus = mappings[0].torus or torus
-    _announce(application, torus, mappings, basis, limits, how, work, output)
+    budget = _budget(application, torus, mappings, basis, limits, how, work, output)
     with output.progress("Routing") as show:
 
         def tell(stage: str, done: int, total: int) -> None:
@@ -117,7 +118,7 @@ def command(
             model=basis.model,
             times=basis.times,
             goal=limits.goal,
-            budget=limits.budget,
+            budget=budget,
             routing=work.routing,
             check=how.check,
             coverage=COVERAGE,
@@ -144,7 +145,7 @@ def command(
         output.say(best.write(chosen, chosen.torus or torus, candidates.hosts))
 
 
-def _announce(
+def _budget(
     application: LoadedTraffic,
     torus: tc.Torus,
     mappings: list[tc.TaskMapping],
@@ -153,23 +154,31 @@ def _announce(
     how: Ranking,
     work: Work,
     output: Output,
-) -> None:
-    """Say how long simulations may take, where that is long."""
-    most = limits.budget.limits(limits.goal, len(mappings))[0]
-    if limits.goal == "order" and not how.check:
+) -> tc.Budget:
+    """Return the budget; say how long simulations may take, where that is long, and end them so."""
+    most, seconds = limits.budget.limits(limits.goal, len(mappings))
+    all_of_them = how.check or (basis.times is not None and most > 0)
+    if not all_of_them and math.isfinite(seconds):
         # Its seconds end it.
-        return
-    most = len(mappings) if how.check else most
-    if basis.times is not None and most:
-        # Measured times are explained by simulated ones, of every candidate.
-        most = len(mappings)
+        return limits.budget
+    # Measured times are explained by simulated ones, of every candidate.
+    most = len(mappings) if all_of_them else most
     minutes = tc.training.simulation_minutes(application.workload, torus, mappings, most)
     minutes /= work.jobs
-    if minutes > _LONG:
-        less = "without --check fewer" if how.check else "a smaller --simulations takes less"
+    if minutes <= _LONG:
+        return limits.budget
+    if all_of_them:
+        less = "without --check fewer" if how.check else "--no-simulation leaves them out"
         output.message(
-            f"at most {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
+            f"about {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
         )
+        return limits.budget
+    minutes = math.ceil(minutes)
+    output.message(
+        f"at most {minutes:,} minutes of simulation ahead, for {most} mappings: none begins later; "
+        "--seconds or --simulations say otherwise"
+    )
+    return replace(limits.budget, seconds=60.0 * minutes)
 
 
 def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:

@@ -236,13 +236,22 @@ class RoutedTraffic:
         bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
         if way == "adaptive":
             return bounds.total
-        own = release_bound(phase, self.torus, self.mapping, **self._known(phase))
+        own = self._released(phase)
         return max(bounds.total, self.torus.network.start + own if own else 0.0)
 
-    def _known(self, phase: CommGraph) -> dict[str, Any]:
-        """Return what the release bound of a phase need not find anew."""
-        alone = len(self.workload) == 1 and phase is self.comm
-        return {"ways": self.ways, "wire_bytes": self.all_wire_bytes} if alone else {}
+    def _released(self, phase: CommGraph, ready: NDArray[np.float64] | None = None) -> float:
+        """Return the release bound of a phase; of one alone, what is known is not found anew."""
+        if len(self.workload) > 1 or phase is not self.comm:
+            return release_bound(phase, self.torus, self.mapping, ready=ready)
+        return self._released_alone if ready is None else self._released_when(ready)
+
+    @lazy
+    def _released_alone(self) -> float:
+        return self._released_when(None)
+
+    def _released_when(self, ready: NDArray[np.float64] | None) -> float:
+        known = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
+        return release_bound(self.comm, self.torus, self.mapping, ready=ready, **known)
 
     @lazy
     def sure(self) -> Bounds:
@@ -334,7 +343,7 @@ class RoutedTraffic:
             packets, wire = packet_counts(phase, self.torus)
             cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
             return self._in_ticks(Workload([phase]), bounds, cut, merges)
-        released = release_bound(phase, self.torus, self.mapping, **self._known(phase))
+        released = self._released(phase)
         return self._in_ticks(Workload([phase]), bounds, bounds.link, merges, released)
 
     def _of_rounds(self, rounds: Workload, merges: Sequence[int]) -> Bounds:
@@ -376,8 +385,7 @@ class RoutedTraffic:
             if released and error.rounding.in_order:
                 own = error.after(0.0, released)
             elif released:
-                phase = together.phases[0]
-                ticked = release_bound(phase, self.torus, self.mapping, ready=error.rounding.ready)
+                ticked = self._released(together.phases[0], error.rounding.ready)
                 own = error.after(0.0, ticked, in_ticks=True)
             found.append([*parts, max(error.after(working, 0.0), *parts[1:], own)])
         return Bounds(*map(min, zip(*found, strict=True)))

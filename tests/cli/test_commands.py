@@ -282,7 +282,8 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
         "minutes of simulation ahead, for 5 mappings; without --check"
         in run(f"{line} --check").stderr
     )
-    assert "for 3 mappings; a smaller --simulations" in run(f"{line} --simulations 3").stderr
+    assert "for 3 mappings: none begins later" in run(f"{line} --simulations 3").stderr
+    assert run(f"{line} --seconds 9").stderr == ""
 
 
 def test_rank_says_where_the_mapping_hardly_matters(run, folder):

@@ -1,5 +1,7 @@
 """The order behind the fastest: real packets where that takes seconds, longer ones else."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def least(levels):
 @pytest.fixture
 def expensive(monkeypatch):
     """Simulations cost so much that four packets must be one."""
-    monkeypatch.setattr(order, "_MOST_HOPS", HOPS / 3.5)
+    monkeypatch.setattr(order, "MOST_HOPS", HOPS / 3.5)
 
 
 def test_packet_hops_are_counted_as_the_simulator_has_them():
@@ -43,9 +45,9 @@ def test_packet_hops_are_counted_as_the_simulator_has_them():
 def test_packets_are_as_long_as_the_worth_asks_for(monkeypatch):
     workload = as_workload(COMM)
     for worth, merged in ((1.0, 1), (0.6, 2), (0.3, 4), (0.1, 16), (1e-3, None)):
-        monkeypatch.setattr(order, "_MOST_HOPS", HOPS * worth)
+        monkeypatch.setattr(order, "MOST_HOPS", HOPS * worth)
         assert least(order.affordable(workload, TORUS, CANDIDATES)) == merged
-    monkeypatch.setattr(order, "_MOST_HOPS", np.inf)
+    monkeypatch.setattr(order, "MOST_HOPS", np.inf)
     for part, merged in ((1.1, 1), (0.3, 4), (-1, None)):
         seconds = part * HOPS / HOPS_A_SECOND
         assert least(order.affordable(workload, TORUS, CANDIDATES, seconds)) == merged
@@ -56,7 +58,7 @@ def test_messages_of_many_packets_keep_one_of_them(monkeypatch):
     workload = as_workload(long)
     hops = mean_hops(long, TORUS, CANDIDATES) * len(CANDIDATES)
     for worth, merged in ((1 / 30, 32), (1 / 100, 128), (1 / 400, 512), (1 / 9000, None)):
-        monkeypatch.setattr(order, "_MOST_HOPS", hops * worth)
+        monkeypatch.setattr(order, "MOST_HOPS", hops * worth)
         assert least(order.affordable(workload, TORUS, CANDIDATES)) == merged
 
 
@@ -72,6 +74,21 @@ def test_the_rest_is_sketched_where_simulating_it_is_expensive(expensive):
     held = (table["low"] <= real * 1.0001) & (real <= table["high"] * 1.0001)
     assert held.mean() > 0.85
     assert real[0] == real.min()
+
+
+def test_rivals_alone_are_sketched_where_all_would_take_too_long(monkeypatch):
+    several = [strategies.make("random", COMM, TORUS, seed=seed) for seed in range(30)]
+    # Even with the longest packets, all take longer than twenty of them may.
+    most = 20 * mean_hops(COMM, TORUS, several, 128)
+    monkeypatch.setattr(order, "MOST_HOPS", most)
+    monkeypatch.setattr(sys.modules[_Contest.__module__], "MOST_HOPS", most)
+    answer = forecast(COMM, TORUS, several, n_jobs=1)
+    how = answer.table["how"].value_counts()
+    assert answer.verdict.kind == "sure"
+    assert set(how.index) == {"simulated", "sketched", "forecast"}
+    assert how["simulated"] < 7
+    times = [simulate(COMM, TORUS, mapping).time for mapping in several]
+    assert answer.table["time"].iloc[0] <= 1.01 * min(times)
 
 
 def test_neither_check_nor_no_simulation_sketches(expensive):

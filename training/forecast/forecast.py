@@ -43,7 +43,7 @@ from .answer import (
 from .networks import forecast_networks
 from .posterior import DRAWS, Kernel, Outcomes, Posterior, expected_rcc
 from .race import Budget, Goal, Race, run, run_all
-from .simulate_rest import Simulate, affordable, sketched
+from .simulate_rest import MOST_HOPS, Simulate, affordable, mean_hops, sketched
 
 if TYPE_CHECKING:
     from toruscast.training.measured import machine
@@ -233,7 +233,7 @@ class _Contest:
         race, model = self.race, self.model
         merged = None
         if self.goal == "fastest":
-            merged = self._sketch_all()
+            merged = self._sketch_all() or (None if check else self._sketch_rivals())
             self._run()
         to_answer, coarsening = len(race.order), merged
         if self.most and not (check and self.goal == "fastest") and not self._is_ordered():
@@ -311,6 +311,33 @@ class _Contest:
                 return merged
         return None
 
+    def _sketch_rivals(self) -> int | None:
+        """Simulate the first, and its rivals with longer packets, where all would take too long.
+
+        Being sure is enough where a proof takes long. Where the longest packets of all rivals take
+        too long as well, the likeliest go. Return how many packets were one.
+        """
+        race, simulate = self.race, self.simulate
+        if not self.most or self._left <= 0 or self._coarsening() is not None:
+            return None
+        each = mean_hops(self.workload, self.torus, self.mappings)
+        race.proof = min(race.proof, int(MOST_HOPS / each))
+        first = race.next(min(simulate.n_jobs, self.most))
+        race.observe(first, simulate(first))
+        likely = race.next(self.most)
+        if likely.size <= race.proof:
+            return None
+        which = np.concatenate([first, likely])
+        merged = None
+        while merged is None and which.size > 1:
+            several = [self.mappings[i] for i in which]
+            merged = next(iter(affordable(self.workload, self.torus, several)), None)
+            which = which if merged else which[: which.size // 2]
+        if merged is None or merged == 1:
+            return None
+        self._coarse(merged, which)
+        return merged
+
     def _run(self) -> None:
         """Simulate with real packets until it is decided."""
         budget = Budget(self.most, self._left, self.budget.rcc)
@@ -329,11 +356,13 @@ class _Contest:
             self._run()
         return len(race.order)
 
-    def _coarse(self, merged: int) -> None:
-        """Simulate all with longer packets; the likely fastest first, as far as time allows."""
+    def _coarse(self, merged: int, which: NDArray[np.int64] | None = None) -> None:
+        """Simulate these, or all, with longer packets, the likely fastest first, as time allows."""
         middle, scale = self.race.posterior.marginal()
         order = np.argsort(middle, kind="stable")
-        times = np.empty(order.size)
+        if which is not None:
+            order = order[np.isin(order, which)]
+        times = np.full(middle.size, np.nan)
         times[order] = self.simulate(order, merged, self._left)
         known = np.isfinite(times)
         if known.any():

@@ -28,7 +28,6 @@ SURE = 0.95
 """Probability from which an answer counts as sure."""
 TOLD_AFTER = 16
 """Candidates that are simulated before the progress is told."""
-# Most simulations for a proof; where it would take more, being sure is enough.
 _PROOF = 10
 # Seconds within which an order is found, if none are given.
 _ORDER_SECONDS = 30.0
@@ -85,6 +84,8 @@ class Race:
     seed: int = 0
     rcc: float | None = None
     """Expected share of pairs in the right order that decides; None if the fastest is wanted."""
+    proof: int = _PROOF
+    """Most simulations for a proof; where it would take more, being sure is enough."""
     times: Floats = field(init=False)
     """Simulated times, seconds; NaN of those not simulated."""
     order: list[int] = field(init=False, default_factory=list)
@@ -186,7 +187,7 @@ class Race:
         n_rivals = self.rivals().size
         if not n_rivals:
             return True
-        if len(self.order) + n_rivals <= _PROOF:
+        if len(self.order) + n_rivals <= self.proof:
             return False
         return self.certainty() >= SURE
 

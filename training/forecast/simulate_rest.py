@@ -20,8 +20,6 @@ from .posterior import Kernel, Posterior
 from .race import Goal
 
 Floats = NDArray[np.float64]
-# Packet-hops that the order of all candidates may take: about ten seconds of a core.
-_MOST_HOPS = 100e6
 # How far times are off with so many packets in one, where messages wait for each other, in
 # logarithms; where nobody waits, the packets' length hardly matters. Root mean squares of the
 # default model's samples (`benchmarks/posterior.py`), which these times order with an RCC of .98 to
@@ -36,6 +34,8 @@ _ALIKE = Kernel(common=0.25, smooth=0.2, own=0.55)
 
 HOPS_A_SECOND = 5e6
 """Packet-hops that a core simulates in a second, at least."""
+MOST_HOPS = 100e6
+"""Packet-hops that a proof, or the order of all candidates, may take: ten seconds of a core."""
 # Mappings whose packet-hops are counted.
 _LOOKED_AT = 5
 
@@ -123,7 +123,7 @@ def affordable(
     """
     most_hops = HOPS_A_SECOND * seconds
     if goal == "fastest":
-        most_hops = min(most_hops, _MOST_HOPS)
+        most_hops = min(most_hops, MOST_HOPS)
     network = torus.network
     most = min(mean_message(workload, torus), LARGEST_PACKET / (network.payload + network.header))
     merged = [2**k for k in range(int(max(most, *_OFF)).bit_length())]
