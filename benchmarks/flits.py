@@ -5,8 +5,8 @@
 The routers are slow and obvious. Behind each link are the virtual channels of both datelines, each
 a buffer of flits that one packet has to itself from its head to its tail. A link carries a flit a
 cycle, of the channels in turn that have a flit and a credit: flits of several packets share it. A
-row is a case, with its last cycle and what `simulate` says of it with buffers of one packet and of
-two.
+row is a case, with its last cycle and what `simulate` says of it, for each description of the
+buffers: the channels of the routers, and packets that do not queue.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, sum_edges
+from toruscast.routing.packets import hand_over_times
 from toruscast.routing.routing import routes
 from toruscast.simulation import simulate
 
@@ -30,6 +31,13 @@ SHAPES = ((5, 5), (7, 7), (3, 3, 3), (4, 4, 4), (8, 8))
 FLITS, PAYLOAD, LATENCY, BANDWIDTH = 8, 512, 4, 64e9
 # Seeds of the random choices of a channel, over which both are averaged.
 SEEDS = 4
+# How `simulate` may be told of the routers' buffers: the first is what they are.
+BUFFERS: dict[str, dict[str, Any]] = {
+    "2 channels in turn": {"virtual_channels": 2, "arbitration": "round_robin"},
+    "2 channels": {"virtual_channels": 2},
+    "2 places": {"buffer_packets": 2},
+    "1 place": {},
+}
 # A link, dateline class and number; or a node's feed, below 0.
 Channel = tuple[int, int, int]
 FIRST: Channel = (-(2**62), 0, 0)
@@ -66,7 +74,8 @@ def last_cycle(
     Parameters
     ----------
     comm, torus, node
-        Messages of as many packets as ``n_messages`` says, in the order of each node's edges.
+        Messages of as many packets as ``n_messages`` says, in the order in which a task hands them
+        over.
     channels, depth : int
         Virtual channels of each dateline class, and places for flits of each.
     empties : bool
@@ -76,7 +85,7 @@ def last_cycle(
     first, links = routes(torus, node[comm.src], node[comm.dst])
     ways: list[list[tuple[int, int]]] = []
     feeds: dict[int, deque[int]] = defaultdict(deque)
-    for e in range(comm.n_edges):
+    for e in hand_over_times(comm, torus.network)[0]:
         way = links[first[e] : first[e + 1]].astype(int)
         for _ in range(int(comm.n_messages[e])):
             if len(way):
@@ -135,20 +144,20 @@ def last_cycle(
     return now
 
 
-def torus_of(shape: tuple[int, ...], buffer_packets: int) -> Torus:
+def torus_of(shape: tuple[int, ...], buffers: str) -> Torus:
     """Return a torus with the routers' constants: a feed a node, no header and no software."""
     ports = 2 * len(shape)
     network = Network(
         payload=PAYLOAD,
         header=0,
         hop_latency=LATENCY * PAYLOAD / FLITS / BANDWIDTH,
-        buffer_packets=buffer_packets,
         deadlock="dateline",
         fifos=1,
         fifo_rule="round_robin",
         overhead=0.0,
         reception_ports=ports,
         memory_bandwidth=ports * BANDWIDTH,
+        **{"buffer_packets": 1} | BUFFERS[buffers],
     )
     return Torus(shape, bandwidth=BANDWIDTH, network=network)
 
@@ -181,14 +190,13 @@ def rows(n: int) -> Iterator[dict[str, Any]]:
         comm, shape, node = random_case(number)
         row: dict[str, Any] = {"case": number, "torus": "x".join(map(str, shape))}
         row["messages"], row["packets"] = comm.n_edges, int(comm.n_messages.sum())
+        torus = torus_of(shape, "1 place")
         for name, empties in (("flits", False), ("flits, channels empty first", True)):
-            torus = torus_of(shape, 1)
             seeds = [last_cycle(comm, torus, node, empties=empties, seed=s) for s in range(SEEDS)]
             row[name] = float(np.mean(seeds))
-        for places in (1, 2):
-            found = cycles_of_packets(comm, torus_of(shape, places), node)
-            row[f"packets, {places} a buffer"] = found
-            row[f"ratio, {places} a buffer"] = found / row["flits"]
+        for name in BUFFERS:
+            found = cycles_of_packets(comm, torus_of(shape, name), node)
+            row[f"ratio, {name}"] = found / row["flits"]
         yield row
 
 
@@ -201,10 +209,10 @@ def main() -> None:
     table = pd.DataFrame(list(rows(words.cases)))
     words.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(words.out / "flits.csv", index=False)
-    for places in (1, 2):
-        ratio = table[f"ratio, {places} a buffer"]
+    for name in BUFFERS:
+        ratio = table[f"ratio, {name}"]
         mean, far = np.exp(np.log(ratio).mean()), int((abs(ratio - 1) > 0.15).sum())
-        print(f"{places} a buffer: mean {mean:.3f}, {far} of {len(ratio)} off by more than 15 %")
+        print(f"{name}: mean {mean:.3f}, {far} of {len(ratio)} off by more than 15 %")
 
 
 if __name__ == "__main__":

@@ -250,7 +250,7 @@ class RoutedTraffic:
         return self._released_when(None)
 
     def _released_when(self, ready: NDArray[np.float64] | None) -> float:
-        known = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
+        known: dict[str, Any] = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
         return release_bound(self.comm, self.torus, self.mapping, ready=ready, **known)
 
     @lazy
