@@ -39,7 +39,7 @@ class _Level:
 
 
 def multilevel(
-    workload: Workload, allocation: Allocation, seed: int, clock: Clock
+    workload: Workload, allocation: Allocation, seed: int, clock: Clock, effort: int = 1
 ) -> TaskMapping | None:
     """Return a mapping of few hop-bytes, or None if tasks are bound.
 
@@ -56,6 +56,8 @@ def multilevel(
         Seed of random choices.
     clock : Clock
         Levels are no longer annealed after it is over.
+    effort : int
+        How many times the usual number of steps each level is annealed for.
     """
     if allocation.fixed:
         return None
@@ -65,8 +67,8 @@ def multilevel(
     places = np.repeat(coarsest.nodes, coarsest.capacity)
     node = rng.permutation(places)
     for level, finer in zip(levels[::-1], [*levels[-2::-1], None], strict=True):
-        first = level is coarsest
-        node = _annealed(level, node, first, int(rng.integers(2**31)), clock)
+        hot, steps = (_FIRST_HOT, _FIRST_STEPS) if level is coarsest else (_HOT, _STEPS)
+        node = _annealed(level, node, hot, effort * steps, int(rng.integers(2**31)), clock)
         if finer is not None:
             below = np.empty(finer.weight.shape[0], dtype=np.int64)
             below[level.items] = level.halves[node]
@@ -155,7 +157,7 @@ def _merged(
 
 
 def _annealed(
-    level: _Level, node: NDArray[Any], first: bool, seed: int, clock: Clock
+    level: _Level, node: NDArray[Any], hot: float, steps: int, seed: int, clock: Clock
 ) -> NDArray[np.int64]:
     """Anneal the items of a level by their hop-bytes."""
     entries = sparse.triu(level.weight, k=1).tocoo()
@@ -177,7 +179,6 @@ def _annealed(
     annealer = Annealer(
         Workload([comm]), level.torus, start, (places, movable), goal, (uses, 1), seed=seed
     )
-    hot, steps = (_FIRST_HOT, _FIRST_STEPS) if first else (_HOT, _STEPS)
     for turn in range(_TURNS):
         at, then = (hot * (_COLD / hot) ** (t / _TURNS) / n_items for t in (turn, turn + 1))
         annealer.turn(max(200, steps * n_items // _TURNS), at, then)

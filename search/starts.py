@@ -15,7 +15,8 @@ from .products import product_starts
 
 # Strategies that take a graph apart within .03 s for a thousand tasks.
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
-# Layouts of a product, and multilevel mappings: without a clock, and at most.
+# Layouts of a product, and multilevel mappings: without a clock, and at most. With a clock, after
+# so many multilevel mappings the next have twice the effort.
 _PRODUCTS, _LEVELS, _MOST_LEVELS = 8, 2, 40
 # Seconds of the spectral layout: of a task, and of a task cubed where the spectrum is worked out
 # whole. Beyond so many tasks it takes longer than any search.
@@ -58,7 +59,7 @@ def starts(
             source.is_over = True
             return
         found.setdefault(mapping.node.tobytes(), (energy(mapping), mapping))
-        source.seconds += clock.spent - began
+        source.expected_seconds = clock.spent - began
         source.draws += 1
         if math.isfinite(before):
             source.gain += max(1 - best() / before, 0.0) if before else 0.0
@@ -81,14 +82,9 @@ class _Source:
     """Mappings of one kind, made one by one, and what they gained."""
 
     def __init__(self, mappings: Iterator[TaskMapping], seconds: float) -> None:
-        self.mappings, self.first_seconds = mappings, seconds
-        self.seconds = self.gain = 0.0
-        self.draws, self.is_over = 0, False
-
-    @property
-    def expected_seconds(self) -> float:
-        """Seconds of the next mapping."""
-        return self.seconds / self.draws if self.draws else self.first_seconds
+        self.mappings, self.expected_seconds = mappings, seconds
+        """Mappings, and the seconds of the next one: as expected, then as of the last."""
+        self.gain, self.draws, self.is_over = 0.0, 0, False
 
     @property
     def promise(self) -> float:
@@ -139,7 +135,9 @@ class _Sources:
 
     def _levels(self) -> Iterator[TaskMapping]:
         for number in range(self.most_levels):
-            mapping = multilevel(self.workload, self.allocation, self.seed + number, self.clock)
+            effort = 2 ** (number // _LEVELS)
+            seed = self.seed + number
+            mapping = multilevel(self.workload, self.allocation, seed, self.clock, effort)
             if mapping is None:
                 return
             yield mapping.renamed(f"multilevel@{number + 1}")

@@ -61,6 +61,23 @@ def test_levels_keep_to_the_places_and_beat_chance(shape, capacity, nodes):
     assert hop_bytes(ring, torus, mapping.node) < hop_bytes(ring, torus, random) / 2
 
 
+def test_levels_find_fewer_hops_with_more_effort():
+    # Every task sends to every other, so that one in a wrong place is not seen by its partners.
+    rng, torus = np.random.default_rng(3), Torus((4, 4, 2))
+    src, dst = np.nonzero(~np.eye(32, dtype=bool))
+    comm = CommGraph(32, src, dst, rng.pareto(1.0, src.size) + 1)
+    quick, thorough = (
+        [
+            hop_bytes(
+                comm, torus, multilevel(as_workload(comm), Allocation(torus), s, Clock(), e).node
+            )
+            for s in range(3)
+        ]
+        for e in (1, 16)
+    )
+    assert max(thorough) < min(quick)
+
+
 def test_levels_leave_bound_tasks_to_others():
     halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
     assert multilevel(as_workload(halo), Allocation(torus, fixed={0: 3}), 1, Clock()) is None
