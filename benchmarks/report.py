@@ -406,7 +406,8 @@ def searches(results: Path) -> str:
     names = [str(name) for name in by_case]
     searched = [name for name in names if name.startswith("search")]
     searched.sort(key=lambda name: float(name.split()[2]))
-    last = by_case[[name for name in searched if name != "search in 120 s"]].ffill(axis=1)
+    quiet = [name for name in searched if not name.endswith(("120 s", "busy"))]
+    last = by_case[quiet].ffill(axis=1)
     first = rows.groupby("case", sort=False)[["torus", "objective", "bound"]].first()
     found = pd.DataFrame(
         {
