@@ -234,7 +234,7 @@ def test_with_too_little_time_for_all_longer_packets_come_first(monkeypatch):
 
     monkeypatch.setattr(module.Simulate, "__call__", noted)
     answer = forecast(COMM, TORUS, CANDIDATES, budget=Budget(2, seconds=600.0), n_jobs=1)
-    assert calls[:3] == [(4, 1), (4, 30), (None, 1)]
+    assert calls[:3] == [(4, 1), (4, 29), (None, 1)]
     assert set(answer.table["how"]) == {"simulated", "sketched"}
     assert answer.cost.coarsening == 4
 

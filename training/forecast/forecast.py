@@ -297,7 +297,7 @@ class _Contest:
         """
         if not math.isfinite(self.seconds) or not self.most:
             return None
-        simulate, everyone = self.simulate, np.arange(len(self.mappings))
+        simulate, order = self.simulate, self._likely_first()
         seconds = _SKETCHING * self._left
         each = (self.workload, self.torus, self.mappings, simulate.n_jobs * seconds)
         for merged in affordable(*each):
@@ -305,9 +305,9 @@ class _Contest:
                 return None
             # Other programs may have the processors, so the first are timed.
             began = time.monotonic()
-            first = simulate(everyone[: simulate.n_jobs], merged)
-            if (time.monotonic() - began) * everyone.size <= seconds * first.size:
-                self._coarse(merged)
+            first = simulate(order[: simulate.n_jobs], merged)
+            if (time.monotonic() - began) * order.size <= seconds * first.size:
+                self._coarse(merged, order, first)
                 return merged
         return None
 
@@ -351,19 +351,25 @@ class _Contest:
             run_all(race, self.simulate, self.observed, self._left)
             return n_decided if decided and race.best_time == best_time else len(race.order)
         if coarsening is not None and coarsening > 1:
-            self._coarse(coarsening)
+            self._coarse(coarsening, self._likely_first())
         if coarsening is not None or self.goal == "order":
             self._run()
         return len(race.order)
 
-    def _coarse(self, merged: int, which: NDArray[np.int64] | None = None) -> None:
-        """Simulate these, or all, with longer packets, the likely fastest first, as time allows."""
+    def _likely_first(self) -> NDArray[np.int64]:
+        return np.argsort(self.race.posterior.marginal()[0], kind="stable")
+
+    def _coarse(
+        self, merged: int, order: NDArray[np.int64], first: Floats | tuple[()] = ()
+    ) -> None:
+        """Simulate candidates in this order with longer packets, as far as time allows.
+
+        The times of the ``first`` are known.
+        """
         middle, scale = self.race.posterior.marginal()
-        order = np.argsort(middle, kind="stable")
-        if which is not None:
-            order = order[np.isin(order, which)]
         times = np.full(middle.size, np.nan)
-        times[order] = self.simulate(order, merged, self._left)
+        rest = self.simulate(order[len(first) :], merged, self._left)
+        times[order] = np.concatenate([first, rest])
         known = np.isfinite(times)
         if known.any():
             level = float((np.log(times[known]) - middle[known]).mean())
