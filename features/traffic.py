@@ -18,7 +18,7 @@ from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
 from toruscast.routing.cuts import cut_bound
 from toruscast.routing.loads import Along, check_ways, link_loads, loads_along_routes
-from toruscast.routing.packets import common_message, longest_message, packet_counts
+from toruscast.routing.packets import common_message, longest_message, mean_message, packet_counts
 from toruscast.routing.release import release_bound
 from toruscast.routing.route_kernels import Ways
 from toruscast.routing.routing import (
@@ -207,7 +207,8 @@ class RoutedTraffic:
     def rounds_apart(self) -> float:
         """Logarithm of the bound with a barrier after each dependent round over that without.
 
-        A few of the rounds stand for all.
+        A few of the rounds stand for all. It counts more, the more packets messages have: single
+        packets hardly wait for each other, so that rounds of them overlap as the bound says.
         """
         if not self.workload.dependent or not self.bounds.total:
             return 0.0
@@ -216,7 +217,8 @@ class RoutedTraffic:
         way = phase_routings(self.routing, self.workload, self.torus)[0]
         bounds = [time_bounds(phase, self.torus, self.mapping, routing=way) for phase in few]
         apart = self.torus.network.start + sum(max(each[:4]) for each in bounds) * n / len(few)
-        return max(0.0, math.log(apart / self.bounds.total))
+        waiting = 1 - 1 / max(1.0, mean_message(self.workload, self.torus))
+        return waiting * max(0.0, math.log(apart / self.bounds.total))
 
     @lazy
     def release_bound(self) -> float:

@@ -4,10 +4,10 @@
 
 Simulates the samples (kept in the first file, so that a run that was stopped goes on), trains, and
 prints for each kind of traffic how well the model forecasts applications of kinds of graphs that
-were held out. The trees learn from single exchanges in dimension order: regular and unstructured
-halos, multigrids, transposes, octrees, sharded models, all-to-alls and random graphs. The intervals
-of each kind of traffic are those of applications held out: of that exchanges, and of generated ones
-with dependent rounds, with phases between barriers, and with packets that choose their way. About
+were held out. The trees learn from single exchanges, in dimension order or with packets that choose
+their way: regular and unstructured halos, multigrids, transposes, octrees, sharded models,
+all-to-alls and random graphs. The intervals of each kind of traffic are those of applications held
+out: of those exchanges, and of dependent rounds and of phases between barriers. About
 ten processor minutes. Samples and model are the same in every run of the same version; with
 ``--check`` the model file is compared instead of written, and another one ends with status 1.
 """
@@ -129,7 +129,7 @@ class TrainingCase(NamedTuple):
 
 
 def exchanges() -> Iterator[TrainingCase]:
-    """Give the applications that the trees learn from."""
+    """Give single exchanges in dimension order."""
     rng = np.random.default_rng(SEED)
     hosts = [(Torus(shape), 1) for shape in SHAPES]
     hosts += [(parse_torus(name), tasks_per_node) for name, tasks_per_node in MACHINES]
@@ -313,10 +313,11 @@ def apart_of(application: TrainingCase) -> list[float]:
     return [RoutedTraffic(workload, torus, each, routing).rounds_apart for each in mappings]
 
 
-def learned(tables: list[pd.DataFrame], graphs: list[str]) -> TimePredictor:
-    """Return a model of samples of these kinds of graphs."""
-    every = pd.concat(tables, ignore_index=True)
-    groups = np.repeat(graphs, [len(table) for table in tables])
+def learned(samples: list[tuple[TrainingCase, pd.DataFrame]], but: str = "") -> TimePredictor:
+    """Return a model of the single exchanges, but of those over one kind of graph."""
+    some = [(each.graph, t) for each, t in samples if len(each.workload) == 1 and each.graph != but]
+    every = pd.concat([table for _, table in some], ignore_index=True)
+    groups = np.concatenate([[graph] * len(table) for graph, table in some])
     model = TimePredictor(
         "relative", "slowdown", n_estimators=TREES, min_samples_leaf=LEAF, calibration_folds=3
     )
@@ -324,16 +325,13 @@ def learned(tables: list[pd.DataFrame], graphs: list[str]) -> TimePredictor:
 
 
 def held_out(
-    exchanged: list[tuple[TrainingCase, pd.DataFrame]],
-    others: list[tuple[TrainingCase, pd.DataFrame]],
+    samples: list[tuple[TrainingCase, pd.DataFrame]],
 ) -> Iterator[tuple[str, Forecasts]]:
     """Give the kind of each application, and what a model that saw no such graph says of it."""
-    graphs = [each.graph for each, _ in exchanged]
     models: dict[str, TimePredictor] = {}
-    for each, table in (*exchanged, *others):
+    for each, table in samples:
         if each.graph not in models:
-            rest = [i for i, graph in enumerate(graphs) if graph != each.graph]
-            models[each.graph] = learned([exchanged[i][1] for i in rest], [graphs[i] for i in rest])
+            models[each.graph] = learned(samples, each.graph)
         prior = ordered(models[each.graph].prior_prediction(table), table)
         kinds = kinds_of(each.workload, each.torus, each.routing, each.mappings)
         yield (*kinds, LEARNED)[0], (prior, table["time"].to_numpy(), table[APART].to_numpy())
@@ -359,21 +357,18 @@ def report(kind: str, forecasts: list[Forecasts]) -> None:
 
 def trained(store: Path) -> TimePredictor:
     """Simulate, learn and report."""
-    exchanged, others = list(exchanges()), list(generated())
-    tables = samples_of([*exchanged, *others], store)
-    known = list(zip(exchanged, tables, strict=False))
+    applications = [*exchanges(), *generated()]
+    samples = list(zip(applications, samples_of(applications, store), strict=True))
     by_kind: dict[str, list[Forecasts]] = {}
-    for kind, forecast in held_out(known, list(zip(others, tables[len(known) :], strict=True))):
+    for kind, forecast in held_out(samples):
         by_kind.setdefault(kind, []).append(forecast)
-    model = learned([table for _, table in known], [each.graph for each in exchanged])
+    model = learned(samples)
     for kind, forecasts in by_kind.items():
         report(kind, forecasts)
     model.by_kind_ = {k: residuals(v) for k, v in by_kind.items() if len(v) >= FEWEST}
     kinds = sorted(model.by_kind_)
     model.provenance_ = {"default": True, "seed": SEED, "level": 1, "kinds": kinds}
-    print(
-        f"{model.n_samples_} samples of {len(known)} applications, {sum(map(len, tables))} in all"
-    )
+    print(f"{model.n_samples_} samples, {sum(len(table) for _, table in samples)} in all")
     return model
 
 

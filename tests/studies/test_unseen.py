@@ -35,7 +35,9 @@ def test_real_packets_order_best(monkeypatch):
     found = orders.run(Inputs())
     table = found.tables["cases"].set_index("orders")
     assert table["rcc"][orders.BY_LENGTH] >= table["rcc"][orders.BOUND]
-    assert (table["cost"] > 0).all()
+    assert (table["cost"].dropna() > 0).all()
+    assert (table["hops"][list(orders.SHARES.values())] == list(orders.SHARES)).all()
+    assert table["off"][orders.SHARES[0.4]] < table["off"][orders.BOUND]
     times = found.tables["times"]
     assert (times[orders.BOUND] > 0).all()
     assert times.shape == (8, 3 + len(table))

@@ -280,7 +280,8 @@ def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():
         shown = [f"{t:.3g}" == f"{leader['time']:.3g}" for t in answer.table["time"]]
         alike = answer.table[shown]
         candidates.remove(answer.best)
-    assert leader["p_best"] == alike["p_best"].max()
+    # Shares of 4,000 draws.
+    assert leader["p_best"] == pytest.approx(alike["p_best"].max(), abs=0.01)
 
 
 def test_simulations_for_the_order_are_no_part_of_the_answer():

@@ -2,8 +2,9 @@
 
 The mappings of an application are ordered by the release bound; dependent rounds also by how far
 they are apart, as held-out applications gave it. How much longer than it they all
-take is what the trees say of them in the mean. The intervals are those of held-out applications of
-the same kind of traffic (`tools/train_default.py`).
+take is what the trees say of them in the mean. The longer messages wait, the less is known of how
+long, so the intervals are as wide as that, times a factor of held-out applications of the same kind
+of traffic (`tools/train_default.py`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ Floats = NDArray[np.float64]
 # Quantiles by which a distribution is stored.
 _STORED = 200
 _MOST = 1000.0
-# How far apart rounds are where residuals are twice as wide.
-_TWICE = 0.4
+# Logarithm that a time is uncertain by where nobody waits: of those tried, intervals of held-out
+# applications are narrowest with it.
+_LEAST = 0.03
 LEARNED = "one exchange"
 """Traffic of none of the kinds of `kinds_of`."""
 APART = "rounds_apart"
@@ -49,7 +51,7 @@ class Residuals:
         How they grow with `RoutedTraffic.rounds_apart`: the forecast knows only that rounds may
         overlap, and some do not.
     calibration : ResidualCalibration
-        How the applications differ from it, and their mappings from the application, in widths of
+        How the applications differ from it, and their mappings from the application, in `reach_of`
         the forecast.
     """
 
@@ -94,7 +96,7 @@ def residuals(forecasts: list[tuple[PriorPrediction, Floats, Floats]]) -> Residu
     rest = [own - slope * each for own, each in zip(logs, apart, strict=True)]
     centre = float(np.median([own.mean() for own in rest]))
     scaled = [
-        (own - centre) / (said.width * reach_of(each))
+        (own - centre) / reach_of(said.width + centre + slope * each)
         for own, (said, _, each) in zip(rest, forecasts, strict=True)
     ]
     common = np.array([own.mean() for own in scaled])
@@ -104,9 +106,9 @@ def residuals(forecasts: list[tuple[PriorPrediction, Floats, Floats]]) -> Residu
     return Residuals(centre, slope, own)
 
 
-def reach_of(apart: Floats) -> Floats:
-    """Return how far residuals reach, as a factor: further where less is known of overlaps."""
-    return 1.0 + apart / _TWICE
+def reach_of(waiting: Floats) -> Floats:
+    """Return how far residuals reach where times are so much longer than bounds, in logarithms."""
+    return np.maximum(waiting, 0.0) + _LEAST
 
 
 def unlearned_kinds(
@@ -160,17 +162,20 @@ def prior_of(
 def ordered(prior: PriorPrediction, features: pd.DataFrame) -> PriorPrediction:
     """Return the forecast of an application's mappings in the order of their release bounds.
 
-    All take longer than it by the same factor, the mean of what the trees say.
+    All take longer than it by the same factor, the mean of what the trees say: its logarithm is
+    their width.
     """
     bound = np.log(features["release_slowdown"].to_numpy(dtype=np.float64))
-    return replace(prior, centre=bound + (prior.centre - bound).mean())
+    waiting = np.full(bound.size, (prior.centre - bound).mean())
+    return replace(prior, centre=bound + waiting, width=waiting)
 
 
 def widened(prior: PriorPrediction, found: Residuals, apart: Floats) -> PriorPrediction:
-    """Return a forecast with the distribution of residuals."""
+    """Return an ordered forecast with the distribution of residuals."""
+    longer = found.middle(apart)
     return replace(
         prior,
-        centre=prior.centre + found.middle(apart),
-        width=prior.width * reach_of(apart),
+        centre=prior.centre + longer,
+        width=reach_of(prior.width + longer),
         calibration=found.calibration,
     )
