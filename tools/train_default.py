@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from studies.unseen.graphs import draw
+from studies.unseen.graphs import draw, with_packets
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import (
     CommGraph,
@@ -164,16 +164,14 @@ def exchange(
     return TrainingCase(graph, work, torus, some, routing)
 
 
-def regular(
-    n_tasks: int, payload: int, rng: np.random.Generator
-) -> Iterator[tuple[str, CommGraph]]:
+def regular(n_tasks: int, payload: int, rng: np.random.Generator) -> list[tuple[str, CommGraph]]:
     """Draw halos, all-to-alls and random graphs over ``n_tasks`` tasks (a power of two)."""
     bits = n_tasks.bit_length() - 1
     flat = (2 ** (bits // 2), 2 ** (bits - bits // 2))
     solid = (2 ** (bits // 3), 2 ** ((bits + 1) // 3), 2 ** (bits - bits // 3 - (bits + 1) // 3))
     size = [payload * int(rng.choice(PACKETS)) for _ in range(7)]
     group = int(rng.choice([8, 16, 32]))
-    found = [
+    return [
         ("halo of a plane", patterns.halo_2d(flat, size[0], periodic=bool(rng.integers(2)))),
         ("halo", patterns.halo_3d(solid, size[1], corner_nbytes=0, periodic=True)),
         ("halo with edges", patterns.halo_3d(solid, size[2], periodic=bool(rng.integers(2)))),
@@ -182,7 +180,6 @@ def regular(
         ("halo with edges", unequal(patterns.halo_3d(solid, size[5], periodic=True), rng)),
         ("random", unequal(random_pairs(n_tasks, size[6], rng), rng)),
     ]
-    yield from found
 
 
 def random_pairs(n_tasks: int, nbytes: float, rng: np.random.Generator) -> CommGraph:
@@ -262,10 +259,8 @@ def pattern(
     if rng.integers(2):
         graph = str(rng.choice(GRAPHS))
         return graph, draw(graph, n, payload, packets, rng)
-    graph, comm = list(regular(n, payload, rng))[int(rng.integers(7))]
-    mean = float(comm.nbytes @ comm.nbytes / comm.nbytes.sum())
-    nbytes = np.ceil(comm.nbytes * (packets * payload / mean))
-    return graph, CommGraph(n, comm.src, comm.dst, nbytes, name=comm.name)
+    graph, comm = regular(n, payload, rng)[int(rng.integers(7))]
+    return graph, with_packets(comm, payload, packets)
 
 
 def generated() -> Iterator[TrainingCase]:

@@ -193,7 +193,11 @@ def draw(kind: str, n: int, packet: float, packets: float, rng: Rng) -> CommGrap
     >>> comm.n_tasks, float((comm.nbytes @ comm.nbytes) / comm.nbytes.sum() / 512)
     (64, 8.0)
     """
-    comm = KINDS[kind](n, rng)
+    return with_packets(KINDS[kind](n, rng).renamed(f"{kind} {n}"), packet, packets)
+
+
+def with_packets(comm: CommGraph, packet: float, packets: float) -> CommGraph:
+    """Return a graph, a message an edge, with so many packets in the byte-weighted mean."""
     mean = comm.nbytes @ comm.nbytes / comm.nbytes.sum()
     nbytes = np.ceil(comm.nbytes * (packets * packet / mean))
-    return CommGraph(n, comm.src, comm.dst, nbytes, name=f"{kind} {n}")
+    return CommGraph(comm.n_tasks, comm.src, comm.dst, nbytes, name=comm.name)

@@ -240,9 +240,7 @@ class _Contest:
             finer = self._coarsening()
             to_answer = self._order(finer)
             coarsening = finer or merged
-        table, verdict = _answer(
-            race, self.prior, self.features, self.mappings, coverage, self.is_coarse
-        )
+        table, verdict = self._table(coverage)
         # Simulated times stand beside it, which a clock may have shortened.
         table["lower_bound"] = race.bounds[table.index]
         physical = None
@@ -277,6 +275,30 @@ class _Contest:
             spent=spent,
             goal=self.goal,
         )
+
+    def _table(self, coverage: float) -> tuple[pd.DataFrame, Verdict]:
+        """Return the candidates' times, best first and indexed by number, and the verdict."""
+        race, prior, features = self.race, self.prior, self.features
+        seconds, low, high = interval(race, prior, coverage)
+        leads = None
+        if race.order:
+            chances = race.outcomes().p_best(seconds.size)
+            leads = race.times == race.best_time
+        elif race.is_informed:
+            chances = Outcomes.of(race.posterior, race.seed).p_best(seconds.size)
+        else:
+            chances = p_best(prior.draws(DRAWS, 0))
+            # Of those that people read as equal, the one that loads the network least leads.
+            loads = features["hop_bytes"].to_numpy(dtype=np.float64)
+            shown = np.array([f"{each:.3g}" for each in seconds])
+            leads = shown == shown[seconds.argmin()]
+            leads &= loads == loads[leads].min()
+        rest = np.where(self.is_coarse, "sketched", "forecast")
+        how = np.where(race.is_simulated, "simulated", rest)
+        columns = {"time": seconds, "low": low, "high": high, "p_best": chances, "how": how}
+        table = ranked(names_of(self.mappings), features, columns, leads)
+        kind, certainty = race.verdict()
+        return table, Verdict.of(table, certainty, expected_rcc(race.posterior), kind)
 
     def _column(self, name: str) -> Floats:
         return self.features[name].to_numpy(dtype=np.float64)
@@ -410,37 +432,6 @@ def process_of(prior: PriorPrediction) -> Posterior:
     calibration = prior.calibrated
     kernel = Kernel.of(float(calibration.common.var()), float(calibration.deviations.var()))
     return Posterior(centre, width, prior.features, kernel)
-
-
-def _answer(
-    race: Race,
-    prior: PriorPrediction,
-    features: pd.DataFrame,
-    mappings: Sequence[TaskMapping],
-    coverage: float,
-    is_coarse: NDArray[np.bool_],
-) -> tuple[pd.DataFrame, Verdict]:
-    """Return the candidates' times, best first and indexed by number, and the verdict."""
-    seconds, low, high = interval(race, prior, coverage)
-    leads = None
-    if race.order:
-        chances = race.outcomes().p_best(seconds.size)
-        leads = race.times == race.best_time
-    elif race.is_informed:
-        chances = Outcomes.of(race.posterior, race.seed).p_best(seconds.size)
-    else:
-        chances = p_best(prior.draws(DRAWS, 0))
-        # Of those that people read as equal, the one that loads the network least leads.
-        loads = features["hop_bytes"].to_numpy(dtype=np.float64)
-        shown = np.array([f"{each:.3g}" for each in seconds])
-        leads = shown == shown[seconds.argmin()]
-        leads &= loads == loads[leads].min()
-    rest = np.where(is_coarse, "sketched", "forecast")
-    how = np.where(race.is_simulated, "simulated", rest)
-    columns = {"time": seconds, "low": low, "high": high, "p_best": chances, "how": how}
-    table = ranked(names_of(mappings), features, columns, leads)
-    kind, certainty = race.verdict()
-    return table, Verdict.of(table, certainty, expected_rcc(race.posterior), kind)
 
 
 def interval(race: Race, prior: PriorPrediction, coverage: float) -> tuple[Floats, Floats, Floats]:
