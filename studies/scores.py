@@ -2,16 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import least_squares
 
 from toruscast import TimePredictor
 from toruscast.training import r2, rcc, regret, wrong_pairs
 
+Floats = NDArray[np.float64]
 CASE = ["benchmark", "size", "torus"]
+# Share of a machine's times that is drawn at random, and how often.
+TENTH, DRAWS = 0.1, 3
+
+
+def tenths(large: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Return which of the rows that are forecast are known too, for each draw.
+
+    Examples
+    --------
+    >>> [round(drawn.sum() / 500, 2) for drawn in tenths(np.arange(1000) < 500)]
+    [0.1, 0.1, 0.1]
+    """
+    return [
+        large & (np.random.default_rng(seed).random(large.size) < TENTH) for seed in range(DRAWS)
+    ]
+
+
+def fit_constants(
+    seconds: Callable[[Floats], Floats],
+    start: ArrayLike,
+    observed: ArrayLike,
+    hold: ArrayLike = 0.0,
+) -> Floats:
+    """Return the positive constants of a machine with which a model's times fit observed ones.
+
+    Least squares of the logarithms of the ratio, large ones damped.
+
+    Parameters
+    ----------
+    seconds : callable
+        Times of the constants, shape (n_times,).
+    start : array-like, shape (n_constants,)
+        Values from which the fit starts.
+    observed : array-like, shape (n_times,)
+        Seconds.
+    hold : array-like, shape (n_constants,)
+        How far each is drawn to its start, in units of the relative error of one time.
+
+    Examples
+    --------
+    >>> fit_constants(lambda c: c[0] + c[1] * np.arange(1, 5), [1, 1], [5, 8, 11, 14]).round(3)
+    array([2., 3.])
+    """
+    first, seen = np.log(np.asarray(start, dtype=float)), np.log(observed)
+
+    def residuals(x: Floats) -> Floats:
+        return np.concatenate([np.log(seconds(np.exp(x))) - seen, hold * (x - first)])
+
+    return np.exp(least_squares(residuals, first, loss="soft_l1", f_scale=0.3, max_nfev=300).x)
 
 
 def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:

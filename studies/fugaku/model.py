@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 import toruscast as tc
 
-Floats = NDArray[np.float64]
+from ..scores import Floats, fit_constants
 
 # On 2x2x2 every way is one to three hops long: their latency cannot be told from the overhead of a
 # round there, and is that of the machine's preset.
@@ -85,25 +83,22 @@ def fit(table: pd.DataFrame, network: str = "simulated") -> Constants:
 
     Notes
     -----
-    Least squares of the logarithms of the ratio, large ones damped; all constants positive. The
-    factors of an implementation are drawn to 1, so that they explain what the shared ones cannot.
+    The factors of an implementation are drawn to 1, so that they explain what the shared ones
+    cannot (`fit_constants`).
     """
     codes = sorted(table["code"].unique())
-    start = np.log([value for _, value in _SHARED.values()])
-    observed = np.log(table["time"].to_numpy())
+    start = np.array([value for _, value in _SHARED.values()])
     own = table["code"].map({code: number for number, code in enumerate(codes)}).to_numpy()
+    ends = [start.size, start.size + len(codes)]
 
-    def residuals(x: Floats) -> Floats:
-        shared, software, local = np.split(np.exp(x), [start.size, start.size + len(codes)])
-        time = _seconds(table, network, shared, software[own], local[own])
-        held = np.concatenate(
-            [_HOLD_SHARED * (x[: start.size] - start), _HOLD_FACTOR * x[start.size :]]
-        )
-        return np.concatenate([np.log(time) - observed, held])
+    def seconds(constants: Floats) -> Floats:
+        shared, software, local = np.split(constants, ends)
+        return _seconds(table, network, shared, software[own], local[own])
 
-    first = np.concatenate([start, np.zeros(2 * len(codes))])
-    x = least_squares(residuals, first, loss="soft_l1", f_scale=0.3, max_nfev=300).x
-    shared, software, local = np.split(np.exp(x), [start.size, start.size + len(codes)])
+    hold = np.repeat([_HOLD_SHARED, _HOLD_FACTOR], [start.size, 2 * len(codes)])
+    first = np.concatenate([start, np.ones(2 * len(codes))])
+    found = fit_constants(seconds, first, table["time"], hold)
+    shared, software, local = np.split(found, ends)
     return Constants(
         dict(zip(_SHARED, shared.tolist(), strict=True)),
         dict(zip(codes, software.tolist(), strict=True)),

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from toruscast import InputError
 
+from ..scores import DRAWS, tenths
 from ..study import Chart, Findings, Inputs, Target
 from .model import fit, predict, stands_for
 from .ranking import Floats, rank_groups, summarise
@@ -17,8 +18,6 @@ FILES = ("pico-fugaku/*.aggregated_results_summary.csv", "pico-fugaku/jobs/*")
 CALIBRATION = "2x2x2"
 _MODEL, _AS_BEFORE = "model", f"times of {CALIBRATION}"
 _FREE, _MORE = "model, links without limit", "model, a tenth of larger tori"
-# Times that are drawn at random, and how often.
-_TENTH, _DRAWS = 0.1, 3
 _RCC, _REGRET = 0.85, 0.10
 
 
@@ -89,7 +88,7 @@ def run(inputs: Inputs) -> Findings:
         f"size on one torus are ranked. The mean RCC is {_listed(summary)}. Where an algorithm "
         f"also ran on {CALIBRATION}, taking its time there as the forecast gives "
         f"{_listed(baseline, _AS_BEFORE)}. Where the constants are also fitted to a tenth of the "
-        f"times of the larger tori, drawn at random {_DRAWS} times, the rest has "
+        f"times of the larger tori, drawn at random {DRAWS} times, the rest has "
         f"{_listed(more, _MORE)}; without them {_listed(more)}.\n\n"
         "On 64x64, how the job lay in the machine's six dimensions is assumed: two dimensions are "
         "laid as rings. What costs time on thousands of nodes but not on eight is left out. The "
@@ -125,9 +124,7 @@ def run(inputs: Inputs) -> Findings:
 def _with_a_tenth(table: pd.DataFrame, first: NDArray[np.bool_], before: Floats) -> pd.DataFrame:
     """Rank what is left of the larger tori once a tenth of their times is known too."""
     every = []
-    for seed in range(_DRAWS):
-        drawn = np.random.default_rng(seed).random(len(table)) < _TENTH
-        drawn &= (table["shape"] != CALIBRATION).to_numpy()
+    for drawn in tenths((table["shape"] != CALIBRATION).to_numpy()):
         rest = table[~drawn]
         after = predict(rest, fit(table[first | drawn]))
         every.append(rank_groups(rest, {_MODEL: before[~drawn], _MORE: after}))
