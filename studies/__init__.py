@@ -5,10 +5,30 @@
 
 from pathlib import Path
 
-from . import blue_gene, blue_waters, emulated_torus, fugaku, real_mpi, sc13, simgrid, unseen
+from . import (
+    blue_gene,
+    blue_waters,
+    emulated_torus,
+    fugaku,
+    real_mpi,
+    sc13,
+    simgrid,
+    small_large,
+    unseen,
+)
 from .study import Study
 
-_ROOMS = (sc13, fugaku, blue_waters, blue_gene, emulated_torus, real_mpi, simgrid, unseen)
+_ROOMS = (
+    sc13,
+    fugaku,
+    blue_waters,
+    blue_gene,
+    emulated_torus,
+    real_mpi,
+    simgrid,
+    unseen,
+    small_large,
+)
 STUDIES: dict[str, Study] = {
     study.name: study for study in (*(room.STUDY for room in _ROOMS), real_mpi.LIVE)
 }

@@ -14,6 +14,8 @@ from toruscast.answers.markdown import cell, number, table
 from .study import Findings, Study, Target
 
 _MOST_DIGITS = 17
+# Targets of a part that are named one by one.
+_MOST_NAMED = 5
 
 
 def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
@@ -26,6 +28,8 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
         By title of the part.
     """
     parts = [f"# {study.title}", wrapped(study.text)]
+    if verdict := _verdict(findings):
+        parts.append(wrapped(verdict))
     if study.sources:
         parts.append("\n".join(wrapped(f"- {cell(text)}", "  ") for text in study.sources))
     shown = _joined(findings)
@@ -42,6 +46,23 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
         f"All tables: [{place}]({place}); every figure with its target: figures.csv there."
     )
     return "\n\n".join(parts) + "\n"
+
+
+def _verdict(findings: Mapping[str, Findings]) -> str:
+    """Return which targets are reached, and which are not; many of one part are counted only."""
+    said: dict[bool, list[str]] = {True: [], False: []}
+    for title, found in findings.items():
+        wanted = [target for target in found.targets if target.met is not None]
+        for holds, listed in said.items():
+            own = [target for target in wanted if target.met is holds]
+            if len(own) > _MOST_NAMED:
+                listed.append(f"{len(own)} of {len(wanted)} figures of *{title}*")
+                continue
+            for target in own:
+                _, aim, reached, _ = described(target)
+                listed.append(f"{target.what} {reached} (target {aim})")
+    named = {"What holds": said[True], "What does not": said[False]}
+    return " ".join(f"**{what}:** {'; '.join(some)}." for what, some in named.items() if some)
 
 
 def _joined(findings: Mapping[str, Findings]) -> dict[str, dict[str, pd.DataFrame]]:
@@ -110,7 +131,7 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
         f"Simulated samples: {known['n_samples']}, completed {known['created']}, seed "
         f"{known['seed']}, {number(spent, 3)} processor hours. `python -m studies build` makes "
         "them anew; with `--dry-run` it lists the blocks, and how many real packets one simulated "
-        "packet stands for ([what that costs](measurements.md#coarser-packets))."
+        "packet represents ([what that costs](measurements.md#coarser-packets))."
     )
 
 

@@ -24,7 +24,7 @@ from toruscast.mapping.collectives import schedule
 
 @pytest.fixture(autouse=True)
 def one_draw(monkeypatch):
-    monkeypatch.setattr("studies.fugaku.ranked._DRAWS", 1)
+    monkeypatch.setattr("studies.scores.DRAWS", 1)
 
 
 @pytest.fixture(scope="module")

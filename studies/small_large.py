@@ -1,0 +1,99 @@
+"""Forecasts of large tori by models that learned on small ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+import toruscast as tc
+from toruscast.training import FEATURE_SETS, build_samples, rcc_told_apart, regret
+
+from .study import Findings, Inputs, Study, Target
+from .unseen.graphs import draw
+
+FAMILIES = (
+    *("27-point stencil", "unstructured mesh", "multigrid"),
+    *("transposes", "sharded model", "particles"),
+)
+SMALL, LARGE = ((4, 4, 4), (4, 4, 8)), ((8, 8, 8), (8, 8, 16))
+# Packets of a message in the byte-weighted mean.
+PACKETS = 16.0
+MAPPINGS = 24
+BOUND = "release bound"
+
+
+def samples(family: str, shape: tuple[int, ...], n_jobs: int) -> pd.DataFrame:
+    """Simulate mappings of a graph of a family onto a torus that it fills."""
+    torus, rng = tc.Torus(shape), np.random.default_rng([*shape, FAMILIES.index(family)])
+    comm = draw(family, torus.n_nodes, torus.network.payload, PACKETS, rng)
+    mappings = tc.strategies.sample(comm, torus, n=MAPPINGS, seed=1)
+    names = (*FEATURE_SETS["sketch"], *FEATURE_SETS["relative"], "sketch_time")
+    names = tuple(dict.fromkeys((*names, "lower_bound", "release_bound")))
+    table = build_samples([(comm, torus, mappings)], n_jobs=n_jobs, level=2, features=names)
+    return table.assign(family=family)
+
+
+def run(inputs: Inputs) -> Findings:
+    """Train on the small tori of all families together, and forecast each large one."""
+    known, wanted = (
+        pd.concat([samples(name, shape, inputs.n_jobs) for name in FAMILIES for shape in shapes])
+        for shapes in (SMALL, LARGE)
+    )
+    models = {
+        "routes": tc.TimePredictor("relative", "slowdown"),
+        "coarse simulation": tc.TimePredictor("sketch", "correction"),
+    }
+    # Folds keep a torus together, for another one is forecast.
+    for model in models.values():
+        model.fit(known, known["time"], groups=known["torus"])
+    rows: list[dict[str, object]] = []
+    for (family, torus), own in wanted.groupby(["family", "torus"], sort=False):
+        seen, case = own["time"].to_numpy(), {"family": family, "torus": torus}
+        said = {BOUND: own["release_bound"], **{n: m.predict(own) for n, m in models.items()}}
+        for name, times in said.items():
+            order = {"rcc": rcc_told_apart(seen, times), "regret": regret(seen, times)}
+            rows.append(case | {"orders": name} | order)
+            if name in models:
+                low, high = models[name].predict_interval(own, 0.9).T
+                rows[-1]["held"] = float(((low <= seen) & (seen <= high)).mean())
+    table = pd.DataFrame(rows)
+    order, inside = (
+        table.pivot_table(what, ["family", "torus"], "orders", sort=False)
+        for what in ("rcc", "held")
+    )
+    shown, targets = order.join(inside.add_prefix("held, ")), []
+    for name in models:
+        behind = float((order[BOUND] - order[name]).max())
+        held = float(inside[name].mean())
+        targets += [
+            Target(f"mean RCC, {name}", float(order[name].mean())),
+            Target(f"RCC behind the {BOUND} at worst, {name}", behind, 0.0, "at most"),
+            Target(f"90 % intervals hold, {name}", held, 0.85),
+            Target(f"90 % intervals hold (not above), {name}", held, 0.95, "at most"),
+        ]
+    return Findings(
+        f"Times of {MAPPINGS} mappings of each graph are simulated; messages have {PACKETS:g} "
+        "packets in the byte-weighted mean. One model of each kind learns from the small tori of "
+        "all families. *routes*: the slowdown, from features of the routes. *coarse simulation*: "
+        f"the correction of one with longer packets, which `toruscast train` learns. The {BOUND} "
+        f"orders without learning: mean RCC {order[BOUND].mean():.3f}; *routes* "
+        f"{targets[0].reached:.3f}, at worst {targets[1].reached:.3f} behind it; *coarse "
+        f"simulation* {targets[4].reached:.3f}, at worst {targets[5].reached:.3f} behind. "
+        f"Intervals of 90 % hold {targets[2].reached:.0%} and {targets[6].reached:.0%} of the "
+        "times.",
+        {"cases": table},
+        {"RCC, and share of times within intervals": shown.reset_index()},
+        tuple(targets),
+    )
+
+
+STUDY = Study(
+    name="small_large",
+    title="Large tori forecast from small ones",
+    text=(
+        "Six families of graphs are simulated on tori of 64 and 128 nodes, and forecast on tori of "
+        "512 and 1,024. **All times are simulated; none was measured on a machine.**"
+    ),
+    needs="nothing",
+    parts={"From small to large": run},
+)
