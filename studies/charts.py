@@ -1,4 +1,4 @@
-"""Charts of the studies: dots, and forecasts over observed times."""
+"""Charts of the studies: dots, forecasts over observed times, and panels beside each other."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
     """Draw a chart into an SVG, PNG or PDF file; equal values give equal bytes.
 
     Dots are means of the rows alike in x and group, a line for each x; those of groups that were
-    published are hollow, and RCC begins at the .5 of chance. A scatter has both axes alike,
-    logarithmic, with the diagonal.
+    published are hollow, RCC begins at the .5 of chance, and R^2 at 0, so that what is worse than
+    the mean time has no dot. A scatter has both axes alike, logarithmic, with the diagonal. Panels
+    stand beside each other, one for each group; the column ``series`` tells its points apart.
 
     Parameters
     ----------
@@ -45,6 +46,12 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
     """
     groups = list(chart.table[chart.group].unique())
     names = list(chart.table[chart.x].unique())
+    if chart.kind == "panels":
+        with figure(1 + 2.6 * len(groups), 3.2) as drawn:
+            _panels(chart, groups, np.atleast_1d(drawn.subplots(1, len(groups))))
+            drawn.suptitle(chart.title, fontsize=10)
+            save(drawn, path)
+        return
     size = (5.2, 4.4) if chart.kind == "scatter" else (6.4, 1.2 + 0.22 * len(names))
     with figure(*size) as drawn:
         axes = drawn.subplots()
@@ -67,6 +74,8 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
             axes.set_xlabel(chart.y)
             if "RCC" in chart.y and chart.table[chart.y].min() >= 0.5:
                 axes.set_xlim(0.5, 1.005)
+            if chart.y.startswith("R^2"):
+                axes.set_xlim(0, 1.01)
         axes.set_title(chart.title, fontsize=10)
         if len(groups) > 1:
             # Dots fill the axes, and points of a scatter lie along the diagonal.
@@ -75,6 +84,21 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
             else:
                 axes.legend(loc="upper left", fontsize=7)
         save(drawn, path)
+
+
+def _panels(chart: Chart, groups: list[str], every) -> None:  # type: ignore[no-untyped-def]
+    """Draw each group into axes of its own, and name the points of several series."""
+    for axes, group in zip(every, groups, strict=True):
+        rows = chart.table[chart.table[chart.group] == group]
+        several = rows.groupby("series", sort=False) if "series" in rows else [("", rows)]
+        for mark, (name, own) in zip(itertools.cycle(_MARKERS), several):
+            axes.plot(own[chart.x], own[chart.y], mark, ms=3, alpha=0.7, label=name)
+        axes.set_xlabel(chart.x, fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.set_title(str(group), fontsize=8)
+        if len(several) > 1:
+            axes.legend(fontsize=6)
+    every[0].set_ylabel(chart.y, fontsize=8)
 
 
 def _alike(axes, values: pd.Series) -> None:  # type: ignore[no-untyped-def]

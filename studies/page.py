@@ -34,13 +34,15 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
         parts.append("\n".join(wrapped(f"- {cell(text)}", "  ") for text in study.sources))
     shown = _joined(findings)
     for title, found in findings.items():
-        parts.append(wrapped(f"**{title}.** {found.text}"))
+        if found.text:
+            parts.append(wrapped(f"**{title}.** {found.text}"))
         for caption, values in shown[title].items():
             parts += [f"{caption}:", table(values)]
-        parts += [
+        drawn = [
             f"![{cell(chart.title)}](figures/{study.name}-{name}.svg)"
             for name, chart in found.charts.items()
         ]
+        parts += ["\n".join(drawn)] if drawn else []
     place = f"tables/{study.name}"
     parts.append(
         f"All tables: [{place}]({place}); every figure with its target: figures.csv there."
@@ -54,7 +56,7 @@ def _verdict(findings: Mapping[str, Findings]) -> str:
     for title, found in findings.items():
         wanted = [target for target in found.targets if target.met is not None]
         for holds, listed in said.items():
-            own = [target for target in wanted if target.met is holds]
+            own = [target for target in wanted if bool(target.met) is holds]
             if len(own) > _MOST_NAMED:
                 listed.append(f"{len(own)} of {len(wanted)} figures of *{title}*")
                 continue

@@ -87,19 +87,6 @@ def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     }
 
 
-def splits(n: int, n_splits: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return random splits of n mappings, two thirds to train: those of `repeated_splits`.
-
-    Examples
-    --------
-    >>> [(train.size, test.size) for train, test in splits(84, 2)]
-    [(56, 28), (56, 28)]
-    """
-    rng, n_train = np.random.default_rng(0), round(n * 56 / 84)
-    orders = [rng.permutation(n) for _ in range(n_splits)]
-    return [(order[:n_train], order[n_train:]) for order in orders]
-
-
 def forecast(
     train: pd.DataFrame, test: pd.DataFrame, learners: Mapping[str, TimePredictor]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -53,9 +53,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure to draw from a table: ``dots``, or ``scatter`` of forecasts over observed times."""
+    """A figure to draw from a table: ``dots``, ``scatter`` of forecasts, or ``panels``."""
 
-    kind: Literal["dots", "scatter"]
+    kind: Literal["dots", "scatter", "panels"]
     table: pd.DataFrame = field(repr=False)
     x: str
     y: str

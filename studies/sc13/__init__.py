@@ -3,6 +3,7 @@
 from functools import partial
 
 from ..study import Study
+from .figures import figures
 from .hybrids import hybrid_sets, pf3d, single
 from .later import later_metric
 from .own import own_row
@@ -15,6 +16,7 @@ _PARTS = {
     "What is built": built,
     "Single features": single,
     "Hybrid feature sets, 16,384 tasks": partial(hybrid_sets, tasks=SMALL),
+    "Single mappings": figures,
     "What this tool forecasts, and what it costs": own_row,
     "The harder test: mappings of all kinds": partial(hybrid_sets, tasks=SMALL, kind="wide"),
     "Hybrid feature sets, 65,536 tasks": partial(hybrid_sets, tasks=LARGE),

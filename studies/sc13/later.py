@@ -42,10 +42,12 @@ def later_metric(inputs: Inputs) -> Findings:
         "`toruscast evaluate --samples studies/sc13/samples.parquet --plugin "
         "studies/sc13/hot_region.py` asks whether a new metric adds anything: here the size of the "
         "largest region of hot links that hang together, after Jha et al., NSDI'20. The samples "
-        f"are routed again, not simulated ({len(more)} of {len(table)}; large workloads with "
-        f"fewer mappings). The answer: it {said}. `{found.best}` is the set that forecasts best by "
-        "itself. [ , ] is the 95 % interval of the mean over "
-        f"{len(found.blocks) // len(found.gains)} workloads and hosts. This took {seconds:.0f} s.",
+        f"are routed again, not simulated ({len(more)} of {len(table)}). The answer: it {said}. "
+        f"`{found.best}` is the set that forecasts best by itself. [ , ] is the 95 % interval of "
+        f"the mean over {len(found.blocks) // len(found.gains)} workloads and hosts. Counters that "
+        "you measured are features too, with their values in counters.csv: `toruscast evaluate "
+        "--comm app.edges --torus 4x4x4 --mappings maps/ --times runs.csv --plugin "
+        "studies/sc13/measured_counter.py`.",
         {"later-metric": found.blocks},
         targets=(Target("seconds to judge a new metric", seconds, 60, "at most"),),
     )

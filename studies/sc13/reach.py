@@ -8,8 +8,8 @@ from joblib import Parallel, delayed
 
 import toruscast as tc
 from toruscast.training import FEATURE_SETS, rcc, repeated_splits
+from toruscast.training.evaluate.evaluate import random_splits
 
-from ..scores import splits
 from ..study import Findings, Inputs, Target
 from .plan import N_MAPPINGS, SMALL
 from .samples import RELATIVE_COUNTERS, cases, load
@@ -60,10 +60,10 @@ def learning_curve(inputs: Inputs) -> Findings:
     mean = curve.pivot_table("rcc", "run", "predictor").reset_index()
     return Findings(
         "A number of mappings train and the rest is forecast; mean RCC of all benchmarks and sizes "
-        "over 5 splits: "
-        + "; ".join(
-            f"{row['run']:.0f} mappings {row['H5']:.2f} (H5), {row['slowdown']:.2f} (slowdown)"
-            for _, row in mean.iterrows()
+        "over 5 splits (H5 and slowdown): "
+        + ", ".join(
+            f"{row['run']:.0f} mappings {row['H5']:.2f} and {row['slowdown']:.2f}"
+            for _, row in mean.iloc[::2].iterrows()
         )
         + ".",
         {"learning-curve": curve},
@@ -135,7 +135,7 @@ def importance(inputs: Inputs) -> Findings:
     rng = np.random.default_rng(0)
     rows = []
     for case, group in cases(load(inputs, SMALL)):
-        for kept, left_out in splits(len(group), 5):
+        for kept, left_out in random_splits(len(group), 5):
             train, test = group.iloc[kept], group.iloc[left_out]
             model = tc.TimePredictor(
                 RELATIVE_COUNTERS, "slowdown", n_estimators=60, calibration_folds=0

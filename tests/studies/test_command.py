@@ -6,6 +6,7 @@ import math
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import studies.command as module
 from studies import STUDIES
 from studies.charts import draw_chart
-from studies.page import described
+from studies.page import described, study_page
 from studies.study import Chart, Findings, Study, Target
 from toruscast import InputError
 
@@ -158,12 +159,22 @@ def test_rounding_never_changes_the_verdict(target, gap, kind):
     )
 
 
+def test_a_page_says_first_what_holds_and_counts_many():
+    targets = [Target("RCC", np.float64(0.5), 0.9), *[Target("R^2", 1.0, 0.9)] * 6]
+    page = study_page(FAKE["works"], {"The part": Findings("Text.", {}, targets=tuple(targets))})
+    assert "**What holds:** 6 of 7 figures of *The part*." in page
+    assert "**What does not:** RCC 0.5000 (target >= 0.9)." in page
+    assert page.index("What holds") < page.index("Text.")
+
+
 def test_figures_that_are_missing_reach_nothing():
     assert described(Target("x", math.nan, 0.9)) == ("", ">= 0.9", "-", "no")
 
 
-def test_scatter_and_missing_folder(tmp_path):
-    chart = Chart("scatter", TABLE.assign(said=TABLE["rcc"]), "rcc", "said", "set", "Times (s)")
+@pytest.mark.parametrize("kind", ["scatter", "panels"])
+def test_charts_and_missing_folder(kind, tmp_path):
+    table = TABLE.assign(said=TABLE["rcc"], series=TABLE["size"])
+    chart = Chart(kind, table, "rcc", "said", "set", "Times (s)")
     draw_chart(chart, tmp_path / "a.svg")
     assert "Times (s)" in (tmp_path / "a.svg").read_text()
     with pytest.raises(InputError, match="none"):

@@ -1,6 +1,7 @@
 """Simulated samples of the experiments, and what is learned from them."""
 
 import json
+import runpy
 from threading import Thread
 
 import numpy as np
@@ -9,13 +10,15 @@ import pytest
 
 from studies import SAMPLES
 from studies.page import study_page
-from studies.sc13 import STUDY, hybrids, own, plan, reach, together
+from studies.sc13 import STUDY, hybrids, later, own, plan, reach, together
 from studies.sc13.samples import NotBuiltError, built, cases, load, said
-from studies.scores import by_case, forecast, scores, splits
+from studies.scores import by_case, forecast, scores
 from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
+from toruscast.features import RoutedTraffic, unregister
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
+from toruscast.training.evaluate.evaluate import random_splits
 from toruscast.training.samples.stored import add_metrics
 
 INPUTS = Inputs(samples=SAMPLES)
@@ -164,7 +167,7 @@ def test_scores_of_a_perfect_and_of_a_reversed_forecast():
 
 def test_forecast_scores_the_test_rows_only_on_the_splits_of_evaluate():
     some = load(INPUTS, plan.SMALL, ("16 KB",), ("2D Halo",))
-    (train, test) = splits(len(some), 1)[0]
+    (train, test) = random_splits(len(some), 1)[0]
     model = TimePredictor("H3", n_estimators=30, calibration_folds=0)
     scored, predictions = forecast(some.iloc[train], some.iloc[test], {"H3": model})
     assert predictions["observed"].tolist() == some["time"].iloc[test].tolist()
@@ -229,3 +232,13 @@ def test_the_feature_behind_the_slowdown_matters_most(monkeypatch):
 def test_intervals_hold_nine_tenths(short):
     inside = reach.reliability(INPUTS).targets[0].reached
     assert 0.85 < inside < 0.95
+
+
+def test_a_measured_counter_is_a_feature(tmp_path, monkeypatch):
+    (tmp_path / "counters.csv").write_text("mapping,queue\nby-hand,2.5\n")
+    monkeypatch.chdir(tmp_path)
+    plugin = runpy.run_path(str(later.PLUGIN.with_name("measured_counter.py")))
+    unregister("queue")
+    mapping = TaskMapping(range(4), 4, name="by-hand")
+    halo = patterns.halo_2d((2, 2), 8)
+    assert plugin["queue"](RoutedTraffic(halo, Torus((2, 2)), mapping)) == 2.5
