@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from run import machine
 from scipy.stats import t as student
 
-from tools.train_default import Application, exchanges, held_out, samples_of
+from tools.train_default import TrainingCase, exchanges, held_out, samples_of
 from toruscast.simulation import simulate
 from toruscast.training import Budget, rcc
 from toruscast.training.forecast.forecast import process_of
@@ -46,7 +46,7 @@ class Raced(NamedTuple):
     simulated: NDArray[np.int64]
 
 
-def races(known: list[tuple[Application, pd.DataFrame]]) -> Iterator[Raced]:
+def races(known: list[tuple[TrainingCase, pd.DataFrame]]) -> Iterator[Raced]:
     """Race the mappings of each application."""
     for (_, table), (_, (prior, times, _)) in zip(known, held_out(known, []), strict=True):
         contest = Race(process_of(prior), table["release_bound"].to_numpy())
@@ -74,7 +74,7 @@ def score(all_races: list[Raced], kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def longer(known: list[tuple[Application, pd.DataFrame]]) -> pd.DataFrame:
+def longer(known: list[tuple[TrainingCase, pd.DataFrame]]) -> pd.DataFrame:
     """Simulate some mappings of some applications with longer packets."""
     rows = []
     for number in np.random.default_rng(1).permutation(len(known))[:CASES]:

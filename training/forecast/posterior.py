@@ -36,8 +36,8 @@ _PAIRED = 1000
 class Kernel(NamedTuple):
     """Correlation of the errors of a forecast, in shares of their variance.
 
-    The default was fitted on the samples of the default model, each pair of workload and torus
-    forecast by a model that had not seen it and then raced (`benchmarks/posterior.py` repeats it):
+    The default was fitted on the samples of the default model, each application forecast by a model
+    that had not seen its kind of graph and then raced (`benchmarks/posterior.py` repeats it):
     of kernels that make the times nearly as likely as any, one whose intervals hold 90 % of them.
     """
 
