@@ -12,8 +12,9 @@ from typing import ClassVar
 import click
 
 import toruscast as tc
+from toruscast.errors import InputError
 
-from .options import check_format_of_hosts, option
+from .options import option
 from .output import Output, check_folder, check_writable
 from .slow import registry
 
@@ -61,9 +62,8 @@ class MappingFile:
                 raise click.UsageError("a folder takes .map files: --out-format needs a file")
             check_folder(self.out)
             return
-        chosen = registry.dialect_to_write("mapping", self.out, self.out_format)
+        check_format(self.out, self.out_format, hosts)
         check_writable(self.out)
-        check_format_of_hosts(chosen.name, chosen.on_hosts, hosts)
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write a mapping where it is wanted; return a line that says where, and how to use it."""
@@ -85,6 +85,14 @@ class MappingFile:
             elif path is not None:
                 path.unlink(missing_ok=True)
             raise
+
+
+def check_format(path: str, name: str | None, hosts: str | None) -> None:
+    """Raise where no format to write is named, or it names hosts and no table of them is given."""
+    chosen = registry.dialect_to_write("mapping", path, name)
+    if chosen.on_hosts and hosts is None:
+        expected = "add --hosts FILE, a CSV such as host,x,y,z"
+        raise InputError(f"{chosen.name} needs host names", expected=expected)
 
 
 def is_folder(path: str) -> bool:

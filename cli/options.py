@@ -578,10 +578,3 @@ class Level:
     """How sure intervals are."""
 
     level: float = option("Probability of the intervals.", default=0.95, type=LEVEL)
-
-
-def check_format_of_hosts(name: str, on_hosts: bool, hosts: str | None) -> None:
-    """Raise where a format to write names hosts, and no table of them is given."""
-    if on_hosts and hosts is None:
-        expected = "add --hosts FILE, a CSV such as host,x,y,z"
-        raise InputError(f"{name} needs host names", expected=expected)

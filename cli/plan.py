@@ -19,14 +19,13 @@ from toruscast.errors import InputError
 from toruscast.units import percent, seconds
 from toruscast.wording import counted
 
-from .mapping_files import OUT_FORMAT
+from .mapping_files import MappingFile, check_format
 from .mappings import load_mappings
 from .options import (
     ABOVE_0,
     Candidates,
     Traffic,
     Work,
-    check_format_of_hosts,
     option,
     sub_command,
     top_option,
@@ -42,14 +41,12 @@ _RUNS = 30
 
 
 @dataclass(frozen=True)
-class Launch:
+class Launch(MappingFile):
     """Where mappings go, and what runs them."""
 
-    GROUP: ClassVar = "Output"
     out: str | None = option(
         "Write the next mappings here; the best, once the runs are enough.", "FOLDER"
     )
-    out_format: str | None = option(OUT_FORMAT, "NAME")
     script: str | None = option(
         "RUNS THIS COMMAND for each mapping that is chosen, {map} being its file, which needs "
         "no quotes. It prints its seconds last, such as 1.25 or 'elapsed: 1.25 s'; they go to "
@@ -66,7 +63,7 @@ class Launch:
         group="Work",
     )
 
-    def check(self, times: str | None, hosts: str | None) -> None:
+    def check_run(self, times: str | None, hosts: str | None) -> None:
         """Raise early what would be raised after the work.
 
         Raises
@@ -76,17 +73,14 @@ class Launch:
         InputError
             If the folder cannot be written, or there is no such format.
         """
-        if self.script is not None and times is None:
-            raise click.UsageError("--run needs --times, the file that takes the runs")
-        if self.script is not None and run_script.PLACE not in self.script:
-            raise click.UsageError(f"--run needs {run_script.PLACE}, the file of the mapping")
         if self.script is not None:
+            if times is None:
+                raise click.UsageError("--run needs --times, the file that takes the runs")
             run_script.check_command(self.script)
         if self.out_format is not None:
             if self.script is None and self.out is None:
                 raise click.UsageError("--out-format needs --out or --run")
-            chosen = registry.dialect_to_write("mapping", "", self.out_format)
-            check_format_of_hosts(chosen.name, chosen.on_hosts, hosts)
+            check_format("", self.out_format, hosts)
         if self.out is not None:
             check_folder(self.out)
 
@@ -229,7 +223,7 @@ def command(
         --run './job.sh {map}' --runs 30
     """  # noqa: D301
     times = pace.times
-    launch.check(times, candidates.hosts)
+    launch.check_run(times, candidates.hosts)
     output.check(also={"--out": launch.out, "--times": times})
     if times is not None and launch.script is not None:
         check_writable(times)

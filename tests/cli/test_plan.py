@@ -138,7 +138,7 @@ def test_times_blurred_by_noise_are_told(run):
         (["--run", "true {map}"], 1, "gave no time: found no number"),
         (["--run", "echo -2.5 # {map}"], 1, "gave no time: found -2.5"),
         (["--run", "sleep 60 # {map}", "--timeout", "0.3"], 1, "ended after 0.3 s"),
-        (["--run", "./job.sh"], 2, "--run needs {map}"),
+        (["--run", "./job.sh"], 2, "no {map} in a command"),
         (["--noise", "2"], 2, "--noise"),
         (["--runs", "0"], 2, "--runs"),
         (["--out-format", "rankfile"], 2, "--out-format needs --out or --run"),
