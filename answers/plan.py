@@ -133,12 +133,12 @@ def _how_sure(made: Plan) -> str:
     verdict = made.verdict
     most = _share(made.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
-    if verdict.kind == "tied":
-        below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
-        return f"It cannot be told apart {_from(verdict.rivals)}{below}; {gain}."
     sure = f"{certain(verdict.certainty).capitalize()} sure that no other takes less by more than "
     sure += f"{100 * verdict.goal:.3g} %"
-    if verdict.kind == "priced":
+    if verdict.kind == "tied":
+        below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
+        gain = f"it cannot be told apart {_from(verdict.rivals)}{below}"
+    if verdict.kind == "priced" and made.next_gain < (made.run_cost or 0):
         gain = f"another run is expected to gain {seconds(made.next_gain)}, less than its price"
     return f"{sure}; {gain}."
 

@@ -131,9 +131,7 @@ class Launch(MappingFile):
         made: tc.training.Plan,
         times: str,
         hosts: str | None,
-        *,
-        most: int | None,
-        batch: int,
+        pace: RunLimits,
         output: Output,
     ) -> None:
         """Run the script until the runs are enough, and say how each of them went."""
@@ -144,7 +142,7 @@ class Launch(MappingFile):
         if taken is not None:
             time = seconds(made.runs.seconds[-1]) if made.runs is not None else ""
             output.message(f"{taken}: run started before the stop: counted, {time}")
-        limit = _RUNS if most is None else most
+        limit = _RUNS if pace.runs is None else pace.runs
         with output.progress("Running") as progress:
 
             def say(name: str, time: float) -> None:
@@ -161,7 +159,7 @@ class Launch(MappingFile):
                 return self.write(mapping, name, folder, hosts)[0]
 
             progress(made.n_runs, limit)
-            run_loop.drive(made, script, times, write, most=limit, batch=batch, observed=say)
+            run_loop.drive(made, script, times, write, most=limit, batch=pace.batch, observed=say)
 
 
 _SHARE = click.FloatRange(min=1e-4, max=1)
@@ -225,18 +223,14 @@ def command(
     times = pace.times
     launch.check_run(times, candidates.hosts)
     output.check(also={"--out": launch.out, "--times": times})
-    if times is not None and launch.script is not None:
-        check_writable(times)
+    to_fill = None if launch.script is None else times
+    if to_fill is not None:
+        check_writable(to_fill)
     application = load_application(traffic)
     torus = load_torus(traffic)
     mappings = load_mappings(application.workload, torus, candidates, work.seed)
     launch.check_names(mappings, times)
-    alone = (
-        run_loop.only_one(times)
-        if launch.script is not None and times is not None
-        else nullcontext()
-    )
-    with alone:
+    with nullcontext() if to_fill is None else run_loop.only_one(to_fill):
         with output.progress("Routing") as progress:
             made = tc.plan(
                 application.workload,
@@ -251,15 +245,8 @@ def command(
                 seed=work.seed,
                 progress=progress,
             )
-        if launch.script is not None and times is not None:
-            launch.drive(
-                made,
-                times,
-                candidates.hosts,
-                most=pace.runs,
-                batch=pace.batch,
-                output=output,
-            )
+        if to_fill is not None:
+            launch.drive(made, to_fill, candidates.hosts, pace, output)
     upcoming = _next(made, pace)
     written = {}
     if launch.out is not None:

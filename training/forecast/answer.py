@@ -49,9 +49,8 @@ class Verdict:
         *proved*: the best simulated time is no longer than what every other candidate takes at
         least. *sure*: no other takes less by more than ``goal``, with the probability of
         ``certainty``, 95 % or more. *open*: neither; the budget was spent, or more runs are worth
-        while. Of runs also *tied*: so much is sure only of a gain that noise blurs, so that the
-        rivals cannot be told apart without more runs; and *priced*: another run costs more than it
-        gains.
+        while. Of runs also *priced*: more runs cost more than they gain in the mean; and *tied*:
+        so it is, or noise blurs the rest, and the rivals cannot be told apart without many more.
     certainty : float
         Probability that no candidate takes less than the best by more than ``goal``.
     rivals : tuple of str
@@ -60,7 +59,8 @@ class Verdict:
         Share of all pairs of candidates that are expected in the right order; None of times of a
         machine alone.
     goal : float
-        Share of the time that is not worth more simulations or runs.
+        Share of the time that ``certainty`` is about: what is not worth more simulations or
+        runs, or more where *tied* or *priced*.
     """
 
     kind: Kind

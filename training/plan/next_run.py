@@ -66,7 +66,8 @@ class Plan:
     noise : float, optional
         Standard deviation of a run's time as a share of it; learned from the runs if not given.
     goal : float, optional
-        Share of the time that is not worth further runs.
+        Share of the time that is not worth further runs: neither that any mapping takes so much
+        less, nor that all further runs gain it in the mean.
     run_cost : float, optional
         Seconds of the mapping's time that a run must be expected to gain.
     seed : int
@@ -105,6 +106,7 @@ class Plan:
         self.names = names_of(self.mappings)
         self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
         self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
+        self._goal = REGRET if self.goal is None else self.goal
         self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
         self.seed = whole_number(seed, "seed", 0)
         self._place = {name: i for i, name in enumerate(self.names)}
@@ -196,8 +198,7 @@ class Plan:
             # Nothing tells them apart but the forecast.
             order = np.argsort(self._prediction.times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
-        mean, covariance = self._posterior.joint(self._likely)
-        chosen = self._likely[best_batch(mean, covariance, self.noise_share**2, n, self._goal)]
+        chosen = self._likely[best_batch(*self._joint, self.noise_share**2, n, self._goal)]
         if self.noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
             # A second run of the one that leads tells the noise, and whether it was lucky.
             chosen = np.array([self._best, *chosen[chosen != self._best]])[:n]
@@ -206,22 +207,22 @@ class Plan:
     @lazy
     def verdict(self) -> Verdict:
         """How far the runs made so far decide which mapping is the fastest."""
-        lost, blur, goal = self._lost, _BLURRED * self.noise_share, self._goal
+        lost, goal = self._lost, self._goal
         rest = self._chance_of_rest()
         certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "open"
         rivals = self._rivals()
-        if kind == "open" and self.goal is None and self.noise_from != "nothing" and blur > goal:
-            blurred = max(0.0, float((lost <= np.log1p(blur)).mean()) - rest)
-            if blurred >= SURE:
-                kind, goal, certainty = "tied", blur, blurred
+        if kind == "open" and self.noise_from != "nothing" and rest <= 1 - SURE:
+            most = np.quantile(lost, SURE + rest, method="inverted_cdf")
+            is_blurred = self.goal is None and most <= np.log1p(_BLURRED * self.noise_share)
+            # What all further runs together gain in the mean is not worth them.
+            if is_blurred or lost.mean() + rest <= np.log1p(goal):
+                kind, goal = "tied" if rivals.size else "priced", float(np.expm1(most))
+                certainty = float((lost <= most).mean()) - rest
         if kind == "open" and self.run_cost is not None and self.next_gain < self.run_cost:
             kind = "priced"
         if self.runs is None and len(self.mappings) > 1:
             kind = "open"
-        if kind == "tied" and not rivals.size:
-            # Noise blurs the likeliest other, however small its chance.
-            rivals = self._rivals(0.0)[:1]
         return Verdict(kind, certainty, tuple(self.names[i] for i in rivals), goal=goal)
 
     @property
@@ -232,9 +233,10 @@ class Plan:
     @lazy
     def next_gain(self) -> float:
         """Seconds by which the next run is expected to shorten the time of the chosen mapping."""
-        mean, covariance = self._posterior.joint(self._likely)
-        gains = knowledge_gradient(mean, covariance, self.noise_share**2)
-        return float(np.exp(self._mean[self._best]) * gains.max())
+        gain = float(knowledge_gradient(*self._joint, self.noise_share**2).max())
+        # One that was not run may likely take less than the best of those that were.
+        own = float(self._marginal[0][self._best])
+        return float(np.exp(own) * (own - self._joint[0].min() + gain))
 
     @property
     def more_runs(self) -> int:
@@ -262,25 +264,28 @@ class Plan:
         return self._posterior.constant_share()
 
     @lazy
-    def _mean(self) -> Floats:
-        return self._posterior.marginal()[0]
+    def _marginal(self) -> tuple[Floats, Floats]:
+        return self._posterior.marginal()
+
+    @lazy
+    def _joint(self) -> tuple[Floats, Floats]:
+        return self._posterior.joint(self._likely)
 
     @lazy
     def _best(self) -> int:
-        """The mapping that likely takes least of those that were run; of all before any run."""
         ran = np.isin(self._likely, self._which) | (self.runs is None)
-        return int(self._likely[np.where(ran, self._mean[self._likely], np.inf).argmin()])
+        return int(self._likely[np.where(ran, self._joint[0], np.inf).argmin()])
 
     @lazy
     def _lost(self) -> Floats:
         return self._drawn.lost(self._best)
 
-    def _rivals(self, chance: float = _RIVAL) -> Indices:
-        """Return which mappings are as likely as this to be faster than the best."""
+    def _rivals(self) -> Indices:
+        """Return which mappings may well be faster than the best, the likeliest first."""
         logs, which = self._drawn.logs, self._likely
         faster = (logs < logs[:, which == self._best]).mean(axis=0)
         order = np.argsort(-faster, kind="stable")
-        kept: Indices = which[order[(faster[order] >= chance) & (which[order] != self._best)]]
+        kept: Indices = which[order[(faster[order] >= _RIVAL) & (which[order] != self._best)]]
         return kept
 
     @lazy
@@ -293,10 +298,10 @@ class Plan:
         the network alone, as the model forecasts them.
         """
         if self.runs is not None:
-            mean, scale = self._posterior.marginal()
+            mean, scale = self._marginal
             reach = scipy.special.ndtri((1 + COVERAGE) / 2)
             time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
-            chances = self._drawn.p_best(mean.size)
+            chances = self._drawn.p_best(len(self.names))
         else:
             time, (low, high) = self._prediction.times(), self._prediction.interval(COVERAGE).T
             chances = p_best(self._prediction.draws(DRAWS, self.seed))
@@ -357,14 +362,10 @@ class Plan:
         """Chance, at most, that one of the less likely candidates takes less than the best."""
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
-        mean, scale = self._posterior.marginal()
+        mean, scale = self._marginal
         score = (mean[self._best] - mean) / np.maximum(scale, 1e-12)
         chance = scipy.special.ndtr(score)
         return float(np.delete(chance, self._likely).sum())
-
-    @property
-    def _goal(self) -> float:
-        return REGRET if self.goal is None else self.goal
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
@@ -477,8 +478,9 @@ def plan(
         Standard deviation of a run's time, as a share of it; learned from runs of the same mapping
         if not given.
     goal : float, optional
-        Share of the time that is not worth further runs. 1 % if not given, or one and a half times
-        the noise of a run where that is more.
+        Share of the time that is not worth further runs, be it that some mapping may take so much
+        less or that all further runs gain it in the mean. 1 % if not given; one and a half times
+        the noise of a run is then not worth them either.
     run_cost : float, optional
         Seconds that the next run must be expected to take off the time of the chosen mapping; the
         plan has enough where it gains less. No limit if not given.
@@ -524,8 +526,8 @@ def plan(
     >>> while not runs.is_enough and runs.n_runs < 20:
     ...     for mapping in runs.ask():
     ...         runs.observe(mapping, machine(mapping))
-    >>> runs.best.name, runs.verdict.kind, runs.n_runs < 10
-    ('identity', 'sure', True)
+    >>> runs.best.name, runs.is_enough, runs.n_runs < 10
+    ('identity', True, True)
     """
     several = as_mappings(mappings)
     if not several:
