@@ -105,7 +105,7 @@ class Launch(MappingFile):
                 found = f"mapping {name!r} in --out {self.out}"
                 raise InputError("file of runs would be overwritten", file=times, found=found)
 
-    def write(
+    def write_into(
         self, mapping: tc.TaskMapping, name: str, folder: Path, hosts: str | None
     ) -> tuple[Path, str]:
         """Write a mapping under its name into a folder.
@@ -156,7 +156,7 @@ class Launch(MappingFile):
             def write(mapping: tc.TaskMapping, folder: Path) -> Path:
                 # Whatever the script does with the path, no shell takes a part of it for a word.
                 name = re.sub(r"^\.|[^\w.,=@%+-]", "_", made.name_of(mapping), flags=re.ASCII)
-                return self.write(mapping, name, folder, hosts)[0]
+                return self.write_into(mapping, name, folder, hosts)[0]
 
             progress(made.n_runs, limit)
             run_loop.drive(made, script, times, write, most=limit, batch=pace.batch, observed=say)
@@ -252,7 +252,7 @@ def command(
     if launch.out is not None:
         for mapping in [made.best] if made.is_enough else upcoming:
             name = made.name_of(mapping)
-            file, advice = launch.write(mapping, name, Path(launch.out), candidates.hosts)
+            file, advice = launch.write_into(mapping, name, Path(launch.out), candidates.hosts)
             written[file] = advice
     setting = (
         f"{application_line(application)}; {counted(len(made.names), 'mapping')}, "
