@@ -156,29 +156,22 @@ def _budget(
     output: Output,
 ) -> tc.Budget:
     """Return the budget; say how long simulations may take, where that is long, and end them so."""
-    most, seconds = limits.budget.limits(limits.goal, len(mappings))
-    all_of_them = how.check or (basis.times is not None and most > 0)
-    if not all_of_them and math.isfinite(seconds):
-        # Its seconds end it.
-        return limits.budget
+    budget = limits.budget
+    most, seconds = budget.limits(limits.goal, len(mappings))
     # Measured times are explained by simulated ones, of every candidate.
-    most = len(mappings) if all_of_them else most
+    every = how.check or (basis.times is not None and most > 0)
+    if math.isfinite(seconds) and not every:
+        return budget
+    most = len(mappings) if every else most
     minutes = tc.training.simulation_minutes(application.workload, torus, mappings, most)
-    minutes /= work.jobs
+    minutes = math.ceil(minutes / work.jobs)
     if minutes <= _LONG:
-        return limits.budget
-    if all_of_them:
-        less = "without --check fewer" if how.check else "--no-simulation leaves them out"
-        output.message(
-            f"about {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
-        )
-        return limits.budget
-    minutes = math.ceil(minutes)
-    output.message(
-        f"at most {minutes:,} minutes of simulation ahead, for {most} mappings: none begins later; "
-        "--seconds or --simulations say otherwise"
-    )
-    return replace(limits.budget, seconds=60.0 * minutes)
+        return budget
+    less = "without --check fewer" if how.check else "--no-simulation leaves them out"
+    less = less if every else "none begins later; --seconds or --simulations say otherwise"
+    about = "about" if every else "at most"
+    output.message(f"{about} {minutes:,} minutes of simulation ahead, for {most} mappings; {less}")
+    return budget if every else replace(budget, seconds=60.0 * minutes)
 
 
 def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:

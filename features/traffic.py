@@ -238,22 +238,19 @@ class RoutedTraffic:
         bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
         if way == "adaptive":
             return bounds.total
-        own = self._released(phase)
+        own = self._released_alone if alone else self._released(phase)
         return max(bounds.total, self.torus.network.start + own if own else 0.0)
-
-    def _released(self, phase: CommGraph, ready: NDArray[np.float64] | None = None) -> float:
-        """Return the release bound of a phase; of one alone, what is known is not found anew."""
-        if len(self.workload) > 1 or phase is not self.comm:
-            return release_bound(phase, self.torus, self.mapping, ready=ready)
-        return self._released_alone if ready is None else self._released_when(ready)
 
     @lazy
     def _released_alone(self) -> float:
-        return self._released_when(None)
+        return self._released(self.comm)
 
-    def _released_when(self, ready: NDArray[np.float64] | None) -> float:
-        known: dict[str, Any] = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
-        return release_bound(self.comm, self.torus, self.mapping, ready=ready, **known)
+    def _released(self, phase: CommGraph, ready: NDArray[np.float64] | None = None) -> float:
+        """Return the release bound of a phase; of one alone, loads and ways are known."""
+        known: dict[str, Any] = {}
+        if len(self.workload) == 1 and phase is self.comm:
+            known = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
+        return release_bound(phase, self.torus, self.mapping, ready=ready, **known)
 
     @lazy
     def sure(self) -> Bounds:
@@ -345,7 +342,7 @@ class RoutedTraffic:
             packets, wire = packet_counts(phase, self.torus)
             cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
             return self._in_ticks(Workload([phase]), bounds, cut, merges)
-        released = self._released(phase)
+        released = self._released_alone if alone else self._released(phase)
         return self._in_ticks(Workload([phase]), bounds, bounds.link, merges, released)
 
     def _of_rounds(self, rounds: Workload, merges: Sequence[int]) -> Bounds:

@@ -282,7 +282,7 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
         "minutes of simulation ahead, for 5 mappings; without --check"
         in run(f"{line} --check").stderr
     )
-    assert "for 3 mappings: none begins later" in run(f"{line} --simulations 3").stderr
+    assert "for 3 mappings; none begins later" in run(f"{line} --simulations 3").stderr
     assert run(f"{line} --seconds 9").stderr == ""
 
 

@@ -334,30 +334,30 @@ class _Contest:
         return None
 
     def _sketch_rivals(self) -> int | None:
-        """Simulate the first, and its rivals with longer packets, where all would take too long.
+        """Simulate the likeliest with longer packets first, where all would take too long.
 
-        Being sure is enough where a proof takes long. Where the longest packets of all rivals take
-        too long as well, the likeliest go. Return how many packets were one.
+        Being sure is enough where a proof takes long. Return how many packets were one.
         """
-        race, simulate = self.race, self.simulate
+        race = self.race
         if not self.most or self._left <= 0 or self._coarsening() is not None:
             return None
         each = mean_hops(self.workload, self.torus, self.mappings)
         race.proof = min(race.proof, int(MOST_HOPS / each))
-        first = race.next(min(simulate.n_jobs, self.most))
-        race.observe(first, simulate(first))
         likely = race.next(self.most)
-        if likely.size <= race.proof:
+        # Those that may be faster than the first, should that take longer than its forecast.
+        middle, scale = race.posterior.marginal(likely[:1])
+        slower = np.maximum(np.exp(middle + scale), race.bounds[likely[:1]])
+        likely = likely[race.bounds[likely] <= slower]
+        if likely.size <= max(1, race.proof):
             return None
-        which = np.concatenate([first, likely])
         merged = None
-        while merged is None and which.size > 1:
-            several = [self.mappings[i] for i in which]
+        while merged is None and likely.size:
+            several = [self.mappings[i] for i in likely]
             merged = next(iter(affordable(self.workload, self.torus, several)), None)
-            which = which if merged else which[: which.size // 2]
+            likely = likely if merged else likely[: likely.size // 2]
         if merged is None or merged == 1:
             return None
-        self._coarse(merged, which)
+        self._coarse(merged, likely)
         return merged
 
     def _run(self) -> None:
