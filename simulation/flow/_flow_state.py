@@ -62,6 +62,7 @@ class FlowState(NamedTuple):
     shared: NDArray[np.float64]  # (Q, 4) by the columns above
     touched: NDArray[np.int32]  # (Q,) places where messages began or ended since
     is_touched: NDArray[np.bool_]  # (Q,)
+    total: NDArray[np.float64]  # (Q,) weights of its messages, below 0 where others flow by now
     holder: NDArray[np.int32]  # (M,) place that holds a message
     held_weight: NDArray[np.float64]  # (Q,) of the messages that it holds
     sharer: NDArray[np.int32]  # (2 H,) messages that flow place by place, then those listed

@@ -59,6 +59,7 @@ _LOOSER, _MOST = 2.0, 0.3
 @bare_kernel
 def _touch(state: FlowState, q: int) -> None:
     """Note that a message of a place began or ended."""
+    state.total[q] = -1.0
     if not state.is_touched[q]:
         state.is_touched[q] = True
         state.touched[state.counts[TOUCHED]] = q
@@ -122,7 +123,7 @@ def share(flows: Flows, state: FlowState, error: float) -> None:
     if not near:
         _list_all(flows, state)
         _fill(flows, state, error)
-    _settle(flows, state)
+    _settle(flows, state, error)
     for k in range(counts[TOUCHED]):
         state.is_touched[state.touched[k]] = False
     counts[TOUCHED] = counts[NEWCOMERS] = counts[CHANGED] = 0
@@ -245,31 +246,27 @@ def _coming(flows: Flows, state: FlowState, i: int) -> int:
 @bare_kernel
 def _list_all(flows: Flows, state: FlowState) -> None:
     """List all messages that flow, and make all places free."""
-    counts, message, shared = state.counts, state.message, state.shared
-    for k in range(counts[TOUCHED]):
-        _drop_ended(flows, state, state.touched[k])
+    counts, shared = state.counts, state.shared
     for i in range(counts[SOON]):
         state.listed[counts[NEWCOMERS] + i] = state.soon[i]
+        state.turn[state.soon[i]] = WITHOUT
     counts[LISTED] = counts[NEWCOMERS] + counts[SOON]
-    for q in range(flows.capacity.size):
-        shared[q, FREE] = flows.capacity[q]
-        shared[q, WANTED] = shared[q, SHARING] = state.held_weight[q] = 0.0
-        shared[q, LEVEL] = np.inf
-    for i in range(counts[LISTED]):
-        m = _coming(flows, state, i)
-        state.turn[m] = WITHOUT
-        wanted = message[m, WEIGHT] * flows.part
-        for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
-            shared[flows.place[h], WANTED] += wanted
-            shared[flows.place[h], SHARING] += 1
     counts[FILLED] = 0
     for q in range(flows.capacity.size):
-        if shared[q, SHARING] > 0:
+        if state.total[q] < 0:
+            _drop_ended(flows, state, q)
+            total = 0.0
+            for i in range(flows.sharers[q], flows.sharers[q] + state.n_sharers[q]):
+                total += state.message[state.sharer[i], WEIGHT]
+            state.total[q] = total * flows.part
+        shared[q, FREE] = flows.capacity[q]
+        shared[q, WANTED], shared[q, SHARING] = state.total[q], state.n_sharers[q]
+        shared[q, LEVEL] = np.inf
+        state.held_weight[q] = 0.0
+        state.at[q], state.n_at[q] = flows.sharers[q], state.n_sharers[q]
+        if state.n_at[q]:
             state.filled[counts[FILLED]] = q
             counts[FILLED] += 1
-            state.at[q], state.n_at[q] = flows.sharers[q], state.n_sharers[q]
-        else:
-            state.n_at[q] = 0
 
 
 @bare_kernel
@@ -360,8 +357,12 @@ def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
 
 
 @bare_kernel
-def _settle(flows: Flows, state: FlowState) -> None:
-    """Note which places hold the messages listed, and when these end."""
+def _settle(flows: Flows, state: FlowState, error: float) -> None:
+    """Note which places hold the messages listed, and when these end.
+
+    Exact rates are new before any but the first messages end: these stand before the others, which
+    need no order.
+    """
     counts, message, shared, now = state.counts, state.message, state.shared, state.clock[NOW]
     for k in range(counts[FILLED]):
         q = state.filled[k]
@@ -372,11 +373,21 @@ def _settle(flows: Flows, state: FlowState) -> None:
     whole = counts[LISTED] == counts[ACTIVE]
     if whole:
         counts[SOON] = 0
+    first = np.inf
+    n_first = 0
     for i in range(counts[LISTED]):
         m = state.listed[i]
+        end = now + max(message[m, LEFT], 0.0) / message[m, RATE]
+        if error == 0:
+            if end < first:
+                first, n_first = end, 0
+            place = n_first if end == first else i
+            state.soon[i], state.soon_end[i] = state.soon[place], state.soon_end[place]
+            state.soon[place], state.soon_end[place] = m, end
+            n_first += end == first
+            continue
         state.turn[m] = RATED
         state.held_weight[state.holder[m]] += message[m, WEIGHT] * flows.part
-        end = now + max(message[m, LEFT], 0.0) / message[m, RATE]
         if whole:
             state.soon[i], state.soon_end[i] = m, end
         elif i < counts[NEWCOMERS]:
@@ -386,6 +397,7 @@ def _settle(flows: Flows, state: FlowState) -> None:
             _seat(state, state.seat[m], end, m)
     if whole:
         counts[SOON] = counts[LISTED]
+    if whole and error > 0:
         heap_up(state.soon_end, state.soon, counts[SOON])
         for i in range(counts[SOON]):
             state.seat[state.soon[i]] = i

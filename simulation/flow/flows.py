@@ -323,6 +323,7 @@ def _state(
         shared=np.zeros((places, 4)),
         touched=np.empty(places, dtype=np.int32),
         is_touched=np.zeros(places, dtype=np.bool_),
+        total=np.zeros(places),
         holder=np.empty(n, dtype=np.int32),
         held_weight=np.zeros(places),
         sharer=np.empty(2 * flows.place.size, dtype=np.int32),
