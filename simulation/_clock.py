@@ -107,17 +107,13 @@ def carrying(messages: Messages, torus: Torus) -> float:
     the room becomes free.
     """
     places = max(1, torus.network.buffer_packets - 1)
-    each = messages.wire + torus.network.hop_latency / places * _slowest(torus)
+    slowest = min(_least_bandwidth(torus), torus.network.memory_bandwidth)
+    each = messages.wire + torus.network.hop_latency / places * slowest
     remote = np.where(messages.src != messages.dst, messages.packets * each, 0.0)
     most = max(
         float(np.bincount(ends, remote, minlength=1).max()) for ends in (messages.src, messages.dst)
     )
-    return most / _slowest(torus)
-
-
-def _slowest(torus: Torus) -> float:
-    """Bytes per second of the slowest part."""
-    return min(_least_bandwidth(torus), torus.network.memory_bandwidth)
+    return most / slowest
 
 
 def _least_bandwidth(torus: Torus) -> float:

@@ -62,8 +62,6 @@ _MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2 * 10**9
 # Approximate bytes of a snapshot.
 _SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
-
-
 # Most links of a ring that the message names.
 _NAMED = 8
 _CHANNEL_NAMES = ("", " (second channel)", " (adaptive channel)")

@@ -173,10 +173,12 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
     port = np.int64(state.links.link[out].port)
     lanes = KINDS * inputs(state)
     own = out * lanes
-    word = port * lanes // LANES_A_WORD
+    is_long = words(state) > 1
+    word = port * lanes // LANES_A_WORD if is_long else 0
     bit = port * lanes - LANES_A_WORD * word
-    ready = claims(state, out, word, free) >> np.uint64(bit)
-    if bit + lanes > LANES_A_WORD:
+    found = claims(state, out, word, free)
+    ready = found >> np.uint64(bit)
+    if is_long and bit + lanes > LANES_A_WORD:
         ready |= claims(state, out, word + 1, free) << np.uint64(LANES_A_WORD - bit)
     ready &= (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
     if ready != 0:
@@ -187,7 +189,7 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
     best = NONE
     nearest = around
     for w in range(words(state)):
-        ready = claims(state, out, w, free)
+        ready = claims(state, out, w, free) if is_long else found
         while ready != 0:
             lane = base + LANES_A_WORD * w + trailing_zeros(ready)
             ready &= ready - np.uint64(1)

@@ -15,7 +15,7 @@ import numpy as np
 from toruscast._jit import bare_kernel, trailing_zeros
 from toruscast._llvm import prefetch
 
-from .._state import CHUNK, CHUNKS, DELIVERED, LOGGED, NONE, PARTS, SECOND, State
+from .._state import CHUNK, CHUNKS, LOGGED, NONE, PARTS, SECOND, State
 from .arbitration import choose, choose_adaptive, open_channels
 from .buffer import link_of
 from .network import counts_arrivals, inputs, is_adaptive, is_usual, lane_of, port_of
@@ -71,26 +71,24 @@ def event_of(entry: int) -> int:
 
 
 @bare_kernel
-def bring(state: State, i: int, end: int) -> None:
-    """Prefetch all records that the events of a chunk will touch.
+def bring(state: State, i: int, end: int, now: int) -> None:
+    """Prefetch all records that the events of a chunk will touch, and the first of the next one's.
 
     An event touches half a dozen records in tens of megabytes. If they are requested together, the
     waits for memory overlap; without this, 16,384 tasks take 1.5 times as long. The records that
-    the entries name are requested first, then those that they lead to, twice. More passes, or
-    prefetching later ticks, cost more than they gain, as do branches on data that has not arrived
-    yet. Events of one kind are processed together, by the bits of a word, because a processor
-    cannot predict the kind of the next event.
+    the entries name are requested a chunk earlier, then those that they lead to, twice. More passes
+    cost more than they gain, as do branches on data that has not arrived yet. Events of one kind
+    are processed together, by the bits of a word, because a processor cannot predict the kind of
+    the next event.
     """
     n_packets = state.packets.packet.size
     n_links = state.links.link.size
-    stop = min(i | _LAST, end) if (i ^ end) < CHUNK else i | _LAST
+    _bring_next(state, i, end, now)
+    stop = _stop(i, end)
     arriving = np.uint64(0)
     freed = np.uint64(0)
     for k in range(i, stop):
-        entry = state.events.chunk[np.uint64(k)]
-        event = event_of(entry)
-        prefetch(state.links.link, entry >> _LINK)
-        prefetch(state.packets.packet, event * np.int64(event < n_packets))
+        event = event_of(state.events.chunk[np.uint64(k)])
         bit = np.uint64(k & _LAST)
         arriving |= np.uint64(event < n_packets) << bit
         freed |= np.uint64(event < n_packets + n_links) << bit
@@ -112,18 +110,25 @@ def bring(state: State, i: int, end: int) -> None:
             lane = choose(state, out, open_channels(state, out)) == SECOND
             second |= np.uint64(lane) << np.uint64(k)
             prefetch(state.packets.packet, state.links.lane[lane_of(state, out, lane)].head)
+        elif is_adaptive(state):
+            lane = choose_adaptive(state, out, open_channels(state, out))
+            p = NONE if lane == NONE else np.int64(state.links.lane[lane].head)
+            prefetch(state.packets.packet, max(p, 0))
+            state.events.brought[np.uint64(k)] = p
         else:
-            state.events.brought[np.uint64(k)] = _bring_heads(state, out)
+            base = lane_of(state, out, 0)
+            prefetch(state.packets.packet, state.links.lane[base].head)
+            prefetch(state.packets.packet, state.links.lane[base + inputs(state)].head)
     while others != 0:
         entry = state.events.chunk[np.uint64(begin + trailing_zeros(others))]
         f = event_of(entry) - n_packets - n_links
         others &= others - np.uint64(1)
         if f < state.packets.fifo.size:
             prefetch(state.packets.message, state.packets.fifo[f].head)
-    while arriving != 0 and not is_usual(state):
+    while arriving != 0 and not is_usual(state) and not is_adaptive(state):
         entry = state.events.chunk[np.uint64(begin + trailing_zeros(arriving))]
         arriving &= arriving - np.uint64(1)
-        _bring_ways(state, event_of(entry), entry >> _LINK)
+        _bring_tails(state, event_of(entry), entry >> _LINK)
     while freed != 0:
         k = trailing_zeros(freed)
         freed &= freed - np.uint64(1)
@@ -146,19 +151,30 @@ def bring(state: State, i: int, end: int) -> None:
 
 
 @bare_kernel
-def _bring_heads(state: State, out: int) -> int:
-    """Prefetch the packets among which a link will choose, or the one that it chooses now."""
-    if is_adaptive(state):
-        lane = choose_adaptive(state, out, open_channels(state, out))
-        p = NONE
-        if lane != NONE:
-            p = np.int64(state.links.lane[lane].head)
-            prefetch(state.packets.packet, p)
-        return p
-    base = lane_of(state, out, 0)
-    prefetch(state.packets.packet, state.links.lane[base].head)
-    prefetch(state.packets.packet, state.links.lane[base + inputs(state)].head)
-    return NONE
+def _stop(i: int, end: int) -> int:
+    """Return the end of the chunk that begins at a place, or of the list if it ends there."""
+    return min(i | _LAST, end) if (i ^ end) < CHUNK else i | _LAST
+
+
+@bare_kernel
+def _bring_next(state: State, i: int, end: int, now: int) -> None:
+    """Prefetch the records that the entries of the next chunk name, of this tick or a later one."""
+    if (i ^ end) >= CHUNK:
+        i = state.events.chunk[np.uint64(i | _LAST)]
+    else:
+        # A search beyond this word would take longer than it saves.
+        place = (now + 1) & (state.events.wheel.size - 1)
+        bits = state.events.filled[np.uint64(place >> 6)] >> np.uint64(place & 63)
+        if bits == 0:
+            return
+        slot = state.events.wheel[place + trailing_zeros(bits)]
+        i = np.int64(slot.first)
+        end = np.int64(slot.end)
+    for k in range(i, _stop(i, end)):
+        entry = state.events.chunk[np.uint64(k)]
+        event = event_of(entry)
+        prefetch(state.links.link, entry >> _LINK)
+        prefetch(state.packets.packet, event * np.int64(event < state.packets.packet.size))
 
 
 @bare_kernel
@@ -198,18 +214,12 @@ def _bring_for_arrival(state: State, entry: int) -> None:
 
 
 @bare_kernel
-def _bring_ways(state: State, p: int, came: int) -> None:
-    """Prefetch the records that a packet will touch at the links that it may take."""
-    route = state.packets.packet[p].route
+def _bring_tails(state: State, p: int, came: int) -> None:
+    """Prefetch the records that a packet will touch at the link that it takes."""
     first = state.links.link[came].far * state.fields.shift.size
-    base = lane_of(state, first + port_of(state, route), 0)
+    base = lane_of(state, first + port_of(state, state.packets.packet[p].route), 0)
     prefetch(state.packets.packet, state.links.lane[base].tail)
     prefetch(state.packets.packet, state.links.lane[base + inputs(state)].tail)
-    if is_adaptive(state) and route != DELIVERED:
-        while route != 0:
-            port = port_of(state, route)
-            route &= ~state.fields.mask[np.uint64(port)]
-            prefetch(state.links.link, first + port)
 
 
 @bare_kernel
@@ -223,23 +233,15 @@ def is_armed(state: State, out: int) -> bool:
 
 
 @bare_kernel
-def arm(state: State, out: int) -> None:
-    """Note that an event will look at a link."""
+def arm(state: State, out: int, armed: int = 1) -> None:
+    """Note that an event will look at a link, or with 0 that none will."""
     if is_adaptive(state):
         rest = state.links.rest[out]
-        state.links.node[np.int64(rest.node)].armed |= np.uint32(1) << np.uint32(rest.rank)
+        node = state.links.node[np.int64(rest.node)]
+        bit = np.uint32(1) << np.uint32(rest.rank)
+        node.armed = node.armed | bit if armed else node.armed & ~bit
     else:
-        state.links.link[out].armed = 1
-
-
-@bare_kernel
-def disarm(state: State, out: int) -> None:
-    """Note that no event will look at a link."""
-    if is_adaptive(state):
-        rest = state.links.rest[out]
-        state.links.node[np.int64(rest.node)].armed &= ~(np.uint32(1) << np.uint32(rest.rank))
-    else:
-        state.links.link[out].armed = 0
+        state.links.link[out].armed = armed
 
 
 @bare_kernel

@@ -14,7 +14,7 @@ from toruscast._llvm import point_to
 from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
 from .arrival import arrive, next_in_queue, proceed
 from .departure import announce, serve
-from .event import bring, disarm, event_of, free_tick, next_tick, schedule
+from .event import arm, bring, event_of, free_tick, next_tick, schedule
 from .network import is_adaptive
 from .node import begin_round, feed, hand_over, message_arrived
 from .task_event import next_task_tick, take
@@ -63,17 +63,15 @@ def run(all_arrays: State, until: int, budget: int) -> int:
         i = np.int64(slot.first)
         if i == NONE:
             continue
-        bring(state, i, np.int64(slot.end))
         # Events of this tick may add others to it.
         while i != slot.end:
-            entry = state.events.chunk[np.uint64(i)]
             if (i & _LAST) == _LAST:
                 state.events.spare[np.uint64(state.events.clock[CHUNKS])] = i - _LAST
                 state.events.clock[CHUNKS] += 1
-                i = entry
-                bring(state, i, np.int64(slot.end))
-                entry = state.events.chunk[np.uint64(i)]
-            event = event_of(entry)
+                i = state.events.chunk[np.uint64(i)]
+            if (i & _LAST) == 0:
+                bring(state, i, np.int64(slot.end), now)
+            event = event_of(state.events.chunk[np.uint64(i)])
             i += 1
             p = NONE
             out = NONE
@@ -84,7 +82,7 @@ def run(all_arrays: State, until: int, budget: int) -> int:
                 out = event - n_packets
                 link = state.links.link[out]
                 if free_tick(link) <= now:
-                    disarm(state, out)
+                    arm(state, out, 0)
                 else:
                     # It was served in the meantime.
                     schedule(state, event, free_tick(link), out)

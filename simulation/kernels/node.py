@@ -98,12 +98,7 @@ def _answer_questions(state: State, row: int, now: int) -> None:
 @bare_kernel
 def _send(state: State, m: int, now: int) -> None:
     """Put a message into its FIFO, and wake the FIFO."""
-    _wake(state, _post(state, m, now), now)
-
-
-@bare_kernel
-def _wake(state: State, f: int, now: int) -> None:
-    """Wake an idle FIFO; NONE means no FIFO."""
+    f = _post(state, m, now)
     if f != NONE:
         schedule(state, state.packets.packet.size + state.links.link.size + f, now)
 
@@ -122,17 +117,10 @@ def _post(state: State, m: int, now: int) -> int:
         if state.rules.dependent:
             put(state, now + message.copy, state.tasks.worker.shape[0] + m)
         return NONE
-    filling = state.packets.filling[first_fifo(state, f)]
+    first = first_fifo(state, f)
+    filling = state.packets.filling[first]
     filling.length += 1
     filling.most = max(filling.most, filling.length)
-    return _enqueue(state, m)
-
-
-@bare_kernel
-def _enqueue(state: State, m: int) -> int:
-    """Put a message at the end of its queue; return a FIFO to wake, or NONE."""
-    message = state.packets.message[m]
-    first = first_fifo(state, message.fifo)
     queue = state.packets.fifo[first]
     message.next = NONE
     if queue.head == NONE:
