@@ -1,10 +1,11 @@
 """Search for better mappings beside Scotch and Mt-KaHyPar; writes search.csv.
 
 python benchmarks/search.py --out FOLDER [--spd sp.D.1024.topo] [--mark 120] [--busy 2]
-    [--only NAME ...]
+    [--only NAME ...] [--again search.csv]
 
 Each case is searched for 3, 10 and 30 s, and for ``--mark`` seconds as what can be reached. With
-``--busy`` it is searched for 3 and 30 s again, while so many loops keep the processors busy.
+``--busy`` it is searched for 3 and 30 s again, while so many loops keep the processors busy. With
+``--again`` only the searches run: the other methods' rows are those of a search.csv before.
 
 One run, the same graphs on the same torus, tasks renumbered at random. A row per case and method:
 its best value, the processor seconds of all its runs, and their number. Scotch runs 20 times, each
@@ -192,6 +193,7 @@ def rows_of(
     objective: str,
     seconds: tuple[float, ...],
     n_busy: int,
+    known: list[dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """What each method finds."""
     capacity = -(-comm.n_tasks // torus.n_nodes)
@@ -210,8 +212,9 @@ def rows_of(
             **more,
         }
 
-    peers = [("scotch", RUNS)]
-    if torus.n_nodes <= MT_KAHYPAR_NODES:
+    yield from known
+    peers = [] if known else [("scotch", RUNS)]
+    if peers and torus.n_nodes <= MT_KAHYPAR_NODES:
         peers.append(("mt-kahypar", 5))
     for program, runs in peers:
         began = processor_seconds()
@@ -221,13 +224,14 @@ def rows_of(
             print(f"{name}: {error}")
             continue
         yield row(program, found, processor_seconds() - began)
-    began = processor_seconds()
-    names = strategies.variants(comm, torus, tasks_per_node=capacity)
-    if comm.n_tasks > 4000:
-        names = [each for each in names if not each.startswith(("greedy", "random"))][:12]
-    names = [*names, "spectral"]
-    made = [strategies.make(each, comm, torus, tasks_per_node=capacity) for each in names]
-    yield row("best strategy", made, processor_seconds() - began)
+    if not known:
+        began = processor_seconds()
+        names = strategies.variants(comm, torus, tasks_per_node=capacity)
+        if comm.n_tasks > 4000:
+            names = [each for each in names if not each.startswith(("greedy", "random"))][:12]
+        names = [*names, "spectral"]
+        made = [strategies.make(each, comm, torus, tasks_per_node=capacity) for each in names]
+        yield row("best strategy", made, processor_seconds() - began)
     again = [(most, n_busy) for most in seconds if n_busy and most in BUSY_SECONDS]
     for most, n_loops in [*((most, 0) for most in seconds), *again]:
         with busy(n_loops):
@@ -281,7 +285,10 @@ def main() -> None:
     )
     parser.add_argument("--busy", type=int, default=0, help="loops that keep it busy")
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
+    parser.add_argument("--again", type=Path, help="search.csv with the other methods' rows")
     words = parser.parse_args()
+    before = pd.read_csv(words.again) if words.again else pd.DataFrame({"case": [], "method": []})
+    before = before[~before["method"].str.startswith("search")]
     words.out.mkdir(parents=True, exist_ok=True)
     machine = describe_machine()
     # Compiled first.
@@ -290,7 +297,9 @@ def main() -> None:
     for name, comm, torus, objective, seconds in cases(words.spd):
         if words.only and not name.startswith(tuple(words.only)):
             continue
-        for row in rows_of(name, comm, torus, objective, (*seconds, *words.mark), words.busy):
+        known = before[before["case"] == name].dropna(axis=1).to_dict("records")
+        seconds = (*seconds, *words.mark)
+        for row in rows_of(name, comm, torus, objective, seconds, words.busy, known):
             print({key: row[key] for key in ("case", "method", "value", "processor_seconds")})
             rows.append(row)
             table = pd.DataFrame([{**row, **machine} for row in rows])

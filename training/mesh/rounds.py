@@ -22,8 +22,8 @@ _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
 PLANS = ("ring", "two-way-ring", "bucket")
 # Packets of the longest message: real ones are merged to that many. Rounds of equal messages change
 # by less than a thousandth with more. Of all messages together, so that thousands of chips take no
-# longer, but not fewer than the last.
-_PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, 8
+# longer, but not fewer than the last: of messages all at once, and of rounds.
+_PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, (8, 4)
 
 
 def workload(
@@ -106,7 +106,8 @@ def _repeating(lines: NDArray[np.int64], torus: Torus) -> tuple[NDArray[np.int64
 def _simulated(rounds: Workload, torus: Torus) -> Simulation:
     longest = max(float(phase.nbytes.max(initial=0.0)) for phase in rounds)
     messages = sum(phase.n_edges for phase in rounds)
-    packets = min(_PACKETS, max(_MOST_PACKETS // max(messages, 1), _FEWEST_PACKETS))
+    fewest = _FEWEST_PACKETS[rounds.dependent]
+    packets = min(_PACKETS, max(_MOST_PACKETS // max(messages, 1), fewest))
     merged = max(int(longest / torus.network.payload / packets), 1)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     return simulate(rounds, torus, mapping, coarsening=merged)
