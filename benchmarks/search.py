@@ -41,8 +41,6 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload, patterns, strategies
 from toruscast.mapping.allocation import Allocation
-from toruscast.search._delta_kernels import evaluate_exchanges
-from toruscast.search.moving import MovingLoads
 from toruscast.search.partitioners import placed_by
 from toruscast.search.search import search
 from toruscast.simulation import simulate
@@ -250,31 +248,6 @@ def rows_of(
         yield row(method, [best.mapping], spent, **more)
 
 
-def rate() -> dict[str, Any]:
-    """Exchanges of two tasks that are evaluated in a second, for a graph of degree 14 on 8x8x8."""
-    comm = renumbered(patterns.halo_3d((8, 8, 8), PAYLOAD, periodic=True))
-    torus = Torus((8, 8, 8))
-    loads = MovingLoads(comm, torus, strategies.make("bisect-graph", comm, torus))
-    pairs = np.random.default_rng(1).integers(0, 512, (300_000, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    arguments = (loads.ends, loads.uses, loads.node, pairs, loads.change)
-    evaluate_exchanges(*arguments)
-    spent = []
-    for _ in range(5):
-        began = time.thread_time()
-        evaluate_exchanges(*arguments)
-        spent.append(time.thread_time() - began)
-    return {
-        "case": "exchanges a second",
-        "torus": str(torus),
-        "objective": "all loads",
-        "method": "search",
-        "runs": len(pairs),
-        "value": len(pairs) / min(spent),
-        "processor_seconds": min(spent),
-    }
-
-
 def main() -> None:
     """Run them all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -293,7 +266,7 @@ def main() -> None:
     machine = describe_machine()
     # Compiled first.
     search(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), turns=24)
-    rows = [rate()]
+    rows = []
     for name, comm, torus, objective, seconds in cases(words.spd):
         if words.only and not name.startswith(tuple(words.only)):
             continue

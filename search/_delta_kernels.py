@@ -190,27 +190,6 @@ def move_tasks(
 
 
 @kernel
-def evaluate_exchanges(
-    ends: Ends,
-    uses: Uses,
-    node: NDArray[np.int32],
-    tasks: NDArray[np.int64],
-    change: Change,
-) -> int:
-    """Compute exchanges of two tasks one by one, without doing them; return the loads changed."""
-    total = 0
-    moved = np.zeros(2, dtype=np.int64)
-    for i in range(tasks.shape[0]):
-        a, b = tasks[i, 0], tasks[i, 1]
-        moved[0], moved[1] = a, b
-        change.node[a], change.node[b] = node[b], node[a]
-        n_listed, _ = propose(ends, uses, node, moved, 2, True, change)
-        withdraw(node, moved, 2, change)
-        total += n_listed
-    return total
-
-
-@kernel
 def add_all(ends: Ends, uses: Uses, node: NDArray[np.int32], load: NDArray[np.int64]) -> int:
     """Add the loads of all edges. (T,) -> (P * R,); return hops times units."""
     hops = np.int64(0)

@@ -106,7 +106,7 @@ class _Sources:
         self.placement = strategies.Placement(workload, allocation.torus, capacity, clock.is_over)
         n = workload.n_tasks
         self.all = [
-            _Source(self._fast(), 1e-5 * n),
+            _Source(self._named(list(_FAST)), 1e-5 * n),
             _Source(self._products(), 2e-4 * n),
             _Source(self._levels(), 5e-4 * n),
             _Source(self._variants(), 1e-5 * n),
@@ -120,9 +120,6 @@ class _Sources:
         for name in names:
             node = registry.nodes(placement, name, self.seed)
             yield self.allocation.confine(registry.mapping(placement, name, node))
-
-    def _fast(self) -> Iterator[TaskMapping]:
-        return self._named(list(_FAST))
 
     def _variants(self) -> Iterator[TaskMapping]:
         names = strategies.variants(
