@@ -43,7 +43,6 @@ def run(inputs: Inputs) -> Findings:
         "routes": tc.TimePredictor("relative", "slowdown"),
         "coarse simulation": tc.TimePredictor("sketch", "correction"),
     }
-    # Folds keep a torus together, for another one is forecast.
     for model in models.values():
         model.fit(known, known["time"], groups=known["torus"])
     rows: list[dict[str, object]] = []
@@ -80,7 +79,7 @@ def run(inputs: Inputs) -> Findings:
         f"{targets[0].reached:.3f}, at worst {targets[1].reached:.3f} behind it; *coarse "
         f"simulation* {targets[4].reached:.3f}, at worst {targets[5].reached:.3f} behind. "
         f"Intervals of 90 % hold {targets[2].reached:.0%} and {targets[6].reached:.0%} of the "
-        "times.",
+        "times; the folds behind them keep a torus together (`fit(..., groups=)`).",
         {"cases": table},
         {"RCC, and share of times within intervals": shown.reset_index()},
         tuple(targets),
