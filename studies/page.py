@@ -15,7 +15,7 @@ from .study import Findings, Study, Target
 
 _MOST_DIGITS = 17
 # Targets of a part that are named one by one.
-_MOST_NAMED = 5
+_MOST_NAMED = 8
 
 
 def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
