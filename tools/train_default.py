@@ -303,8 +303,6 @@ def samples_of(applications: list[TrainingCase], store: Path) -> list[pd.DataFra
 def apart_of(application: TrainingCase) -> list[float]:
     """Return how far the rounds of an application are apart under each mapping."""
     _, workload, torus, mappings, routing = application
-    if len(workload) == 1:
-        return [0.0] * len(mappings)
     return [RoutedTraffic(workload, torus, each, routing).rounds_apart for each in mappings]
 
 

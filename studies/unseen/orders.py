@@ -93,22 +93,16 @@ def group_of(case: Case) -> str:
     return "long" if case.packets >= LONG else "short"
 
 
-def traffic(case: Case, coarsening: int | None = None) -> list[RoutedTraffic]:
-    """Return what each candidate sends where, with so many packets in one."""
-    return [
-        RoutedTraffic(case.workload, case.torus, each, case.routing, coarsening)
-        for each in case.mappings
-    ]
+def computed(case: Case, what: str, coarsening: int | None = None) -> Floats:
+    """Return what the traffic of each candidate gives, with so many packets in one."""
+    how = case.routing, coarsening
+    every = (RoutedTraffic(case.workload, case.torus, each, *how) for each in case.mappings)
+    return np.array([attrgetter(what)(each) for each in every])
 
 
 def simulated(case: Case, coarsening: int) -> Floats:
     """Simulate each candidate with so many packets in one."""
-    return np.array([each.simulation.time for each in traffic(case, coarsening)])
-
-
-def by_length(case: Case) -> int:
-    """Return how many packets are one so that messages keep `A_MESSAGE`; a power of two."""
-    return int(2 ** max(0, round(np.log2(case.packets / A_MESSAGE))))
+    return computed(case, "simulation.time", coarsening)
 
 
 def forecast(case: Case) -> pd.DataFrame:
@@ -160,10 +154,10 @@ def _scored(case: Case) -> tuple[list[dict[str, object]], pd.DataFrame]:
     said = forecast(case)
     held = float(((said["low"] <= times) & (times <= said["high"])).mean())
     factor = float(np.sqrt(said["high"] / said["low"]).mean())
-    merged = {f"{m} packets in one": m for m in (COARSEST, 16, 4)} | {BY_LENGTH: by_length(case)}
-    found = {
-        BOUND: (*_clocked(lambda: np.array([each.release_bound for each in traffic(case)])), 0.0)
-    }
+    merged = {f"{m} packets in one": m for m in (COARSEST, 16, 4)}
+    # A power of two.
+    merged[BY_LENGTH] = int(2 ** max(0, round(np.log2(case.packets / A_MESSAGE))))
+    found = {BOUND: (*_clocked(lambda: computed(case, "release_bound")), 0.0)}
     found[MODEL] = (*_clocked(lambda: forecast(case)["time"].to_numpy()), 0.0)
     for name, m in merged.items():
         found[name] = (*_clocked(lambda m=m: simulated(case, m)), hops_of(case, m))
@@ -204,17 +198,9 @@ def run(inputs: Inputs) -> Findings:
     found = Parallel(n_jobs=inputs.n_jobs)(delayed(_scored)(case) for case in cases())
     each = pd.DataFrame([row for rows, _ in found for row in rows])
     own = each.pivot_table(index="case", columns="orders", values="rcc")
-    shown = []
-    for group in ("short", "long", "adaptive", "rounds", "all"):
-        some = each if group == "all" else each[each["group"] == group]
-        columns = [*SCORES, "hops", "cost"]
-        grouped = some.groupby("orders", sort=False)
-        mean = grouped[columns].mean().assign(median_cost=grouped["cost"].median())
-        mean.insert(0, "cases", grouped.size())
-        shown.append(mean.reset_index().assign(group=group))
-    table = pd.concat(shown, ignore_index=True)
-    table = table[["group", *[c for c in table.columns if c != "group"]]]
-    scores = table.set_index(["group", "orders"])
+    grouped = pd.concat([each, each.assign(group="all")]).groupby(["group", "orders"], sort=False)
+    scores = grouped[[*SCORES, "hops", "cost"]].mean().assign(median_cost=grouped["cost"].median())
+    scores.insert(0, "cases", grouped.size())
     behind = float((own[BOUND] - own[MODEL]).max())
     return Findings(
         f"{MAPPINGS} candidates of each of {own.shape[0]} applications. Cost is processor time as "
@@ -225,7 +211,7 @@ def run(inputs: Inputs) -> Findings:
         "share of those with real packets: what the cost is more is set-up. A part of the "
         "packet-hops is spent as `--goal order` does.",
         {"cases": each, "times": pd.concat([table for _, table in found], ignore_index=True)},
-        {"What orders": table},
+        {"What orders": scores.reset_index()},
         (
             *(
                 Target(what, float(scores[score][group, orders]), at, kind)

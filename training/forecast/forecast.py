@@ -236,7 +236,8 @@ class _Contest:
             merged = self._sketch_all() or (None if check else self._sketch_rivals())
             self._run()
         to_answer, coarsening = len(race.order), merged
-        if self.most and not (check and self.goal == "fastest") and not self._is_ordered():
+        is_ordered = check if self.goal == "fastest" else race.is_decided()
+        if self.most and not is_ordered:
             finer = self._coarsening()
             to_answer = self._order(finer)
             coarsening = finer or merged
@@ -308,9 +309,6 @@ class _Contest:
         """Seconds that are left; the bounds are a part of the order."""
         spent = self.simulate.spent
         return self.seconds - sum(spent.values()) + (self.goal == "fastest") * spent["bound"]
-
-    def _is_ordered(self) -> bool:
-        return self.goal == "order" and self.race.is_decided()
 
     def _sketch_all(self) -> int | None:
         """Simulate all with longer packets first, where too little time is given for real ones.

@@ -14,6 +14,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.routing import Routing, dilations
 from toruscast.routing.packets import mean_message, packet_counts
 from toruscast.simulation.coarsening import LARGEST_PACKET
+from toruscast.training.predictor._relative import reach_of_corrections
 from toruscast.workers import Task
 
 from .posterior import Kernel, Posterior
@@ -28,8 +29,6 @@ _OFF = {2: 0.025, 4: 0.042, 8: 0.062, 16: 0.095}
 # A message that keeps n packets is off by .25 over the root of n at most (`python -m studies run
 # unseen`). Where it keeps one, the release bound still orders better by this share.
 _BY_LENGTH, _OF_BOUND = 0.25, 0.3
-_HALF = 0.1
-_LEAST_WAITING = 0.01
 _ALIKE = Kernel(common=0.25, smooth=0.2, own=0.55)
 
 HOPS_A_SECOND = 5e6
@@ -157,8 +156,7 @@ def sketched(
     Messages have so many ``packets``. The fewer they keep, the more the order is that of the
     ``release_bounds``.
     """
-    waiting = np.abs(times / lower_bounds - 1) + _LEAST_WAITING
-    width = error_of(merged, packets) * waiting / (waiting + _HALF)
+    width = error_of(merged, packets) * reach_of_corrections(times, lower_bounds)
     logs = np.log(times)
     apart = np.log(release_bounds) - logs
     share = _OF_BOUND * min(1.0, merged / packets)

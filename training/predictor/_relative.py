@@ -27,6 +27,12 @@ _POWERS = np.linspace(0.0, 1.0, 11)
 _FAR_OFF, _FAR_OFF_SHARE = 12.0, 0.3
 
 
+def reach_of_corrections(times: Floats, bounds: Floats) -> Floats:
+    """Return how far coarse times may be off, at most 1; less, the nearer they are to bounds."""
+    waiting = np.abs(times / bounds - 1) + _LEAST_WAITING
+    return np.asarray(waiting / (waiting + _HALF))
+
+
 class Scale(NamedTuple):
     """What the times of a table's mappings are relative to, read once.
 
@@ -53,8 +59,7 @@ class Scale(NamedTuple):
         bound = seconds_of(X, LOWER_BOUND)
         if target != "correction":
             return cls(target, unit, bound, np.ones(unit.size))
-        waiting = np.abs(unit / bound - 1) + _LEAST_WAITING
-        return cls(target, unit, bound, np.asarray(waiting / (waiting + _HALF)))
+        return cls(target, unit, bound, reach_of_corrections(unit, bound))
 
     @property
     def least(self) -> Floats:

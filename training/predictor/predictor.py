@@ -248,22 +248,21 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
             X = finite(columns_of(X, feature_set(self.features)))
         elif isinstance(X, pd.DataFrame):
             X = finite(features_only(X))
-        try:
-            return validate_data(  # type: ignore[no-any-return]
-                self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
-            )
-        except ValueError as error:
-            raise InputError(str(error)) from None
+        checked: tuple[Floats, Floats] = self._checked(X, y=y, y_numeric=True, ensure_min_samples=2)
+        return checked
 
     def _matrix(self, X: Any) -> Floats:
         """Features of the mappings to forecast, checked as scikit-learn does."""
         check_is_fitted(self, "trees_")
         if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
             X = finite(columns_of(X, self.feature_names_in_))
+        checked: Floats = self._checked(X, reset=False)
+        return checked
+
+    def _checked(self, X: Any, **how: Any) -> Any:
+        """What scikit-learn makes of samples, or an `InputError`."""
         try:
-            return validate_data(  # type: ignore[no-any-return]
-                self, X, dtype=np.float64, reset=False
-            )
+            return validate_data(self, X, dtype=np.float64, **how)
         except ValueError as error:
             raise InputError(str(error)) from None
 
