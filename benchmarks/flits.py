@@ -66,7 +66,6 @@ def last_cycle(
     *,
     channels: int = 2,
     depth: int = FLITS,
-    empties: bool = False,
     seed: int = 0,
 ) -> int:
     """Return the cycle in which the last flit arrives.
@@ -78,8 +77,6 @@ def last_cycle(
         over.
     channels, depth : int
         Virtual channels of each dateline class, and places for flits of each.
-    empties : bool
-        Whether a channel takes a packet only when the one before has left it, and not only come.
     """
     rng = np.random.default_rng(seed)
     first, links = routes(torus, node[comm.src], node[comm.dst])
@@ -120,11 +117,7 @@ def last_cycle(
                 target = granted.get((packet, hop))
                 if target is None:
                     several = ((link, ways[packet][hop][1], number) for number in range(channels))
-                    free = [
-                        c
-                        for c in several
-                        if c not in owner and (credits[c] == depth or not empties)
-                    ]
+                    free = [c for c in several if c not in owner]
                     target = max(free, key=lambda c: credits[c], default=None)
                 if target is None or credits[target] == 0:
                     continue
@@ -191,9 +184,8 @@ def rows(n: int) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {"case": number, "torus": "x".join(map(str, shape))}
         row["messages"], row["packets"] = comm.n_edges, int(comm.n_messages.sum())
         torus = torus_of(shape, "1 place")
-        for name, empties in (("flits", False), ("flits, channels empty first", True)):
-            seeds = [last_cycle(comm, torus, node, empties=empties, seed=s) for s in range(SEEDS)]
-            row[name] = float(np.mean(seeds))
+        seeds = [last_cycle(comm, torus, node, seed=s) for s in range(SEEDS)]
+        row["flits"] = float(np.mean(seeds))
         for name in BUFFERS:
             found = cycles_of_packets(comm, torus_of(shape, name), node)
             row[f"ratio, {name}"] = found / row["flits"]

@@ -18,9 +18,8 @@ from toruscast.mapping.machines import tofu_d
 from toruscast.mapping.mesh.layouts import loop, snake
 from toruscast.validation import machine_shape, whole_number
 
-# Placements that no order of letters gives, as candidates for a vcoordfile: walks over the job's
-# shape, which fold a chain or ring of ranks into it, and what the strategies of this name make.
-_WALKS = ("loop", "snake")
+# Placements that no order of letters gives, as candidates for a vcoordfile beside walks over the
+# job's shape, which fold a chain or ring of ranks into it.
 _STRATEGIES = ("bisect-refined", "greedy-heaviest")
 _UNIT = (2, 3, 2)
 
