@@ -217,7 +217,7 @@ class RoutedTraffic:
         way = phase_routings(self.routing, self.workload, self.torus)[0]
         bounds = [time_bounds(phase, self.torus, self.mapping, routing=way) for phase in few]
         apart = self.torus.network.start + sum(max(each[:4]) for each in bounds) * n / len(few)
-        waiting = 1 - 1 / max(1.0, mean_message(self.workload, self.torus))
+        waiting = 1 - 1 / max(1.0, mean_message(self.workload, self.torus)) ** 2
         return waiting * max(0.0, math.log(apart / self.bounds.total))
 
     @lazy
