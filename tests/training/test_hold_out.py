@@ -11,6 +11,7 @@ from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.training import TimePredictor, write_samples
 from toruscast.training.evaluate.hold_out import hold_out
+from toruscast.training.samples.application import train_on
 
 N = 12
 WORKLOADS, TORI = ("lammps-lj-64", "lammps-lj-512"), ("4x4x4", "8x8x8")
@@ -94,6 +95,23 @@ def test_kinds_are_patterns_or_names_up_to_a_number(table, learners):
     table.attrs["provenance"] = {"workloads": recipes}
     kinds = hold_out(table, learners, "kind")["held_out"]
     assert kinds.unique().tolist() == ["halo_3d", "lammps-lj"]
+
+
+def test_intervals_are_made_for_what_is_held_out():
+    # Each application has a level of its own, which the others do not tell.
+    rng, size = np.random.default_rng(1), np.arange(1.0, 13)
+    table = pd.concat(
+        pd.DataFrame(
+            {"workload": f"w{k}", "torus": "4x4", "avg_bytes": k, "max_bytes": size}
+        ).assign(lower_bound=1e-6 * size, time=1e-6 * size * (1 + rng.random()))
+        for k in range(8)
+    )
+    model = TimePredictor(["max_bytes", "avg_bytes"], "slowdown", n_estimators=20)
+    scores = hold_out(table, {"trees": model}, "application")
+    assert scores["coverage"].mean() > 0.7
+    first = table[table["workload"] != "w7"]
+    low, high = train_on(first, model, n_splits=1).model.predict_interval(table[-12:], 0.9).T
+    assert ((low <= table["time"][-12:]) & (table["time"][-12:] <= high)).all()
 
 
 def test_one_group_has_nothing_to_train_on(table, learners):

@@ -104,8 +104,8 @@ def hold_out(
     orders = {**predictors, **{BOUNDS[name]: name for name in known}}
     work = [(name, group) for name in orders for group in held]
     # Processes, for scikit-learn's fits change the warning filters, which threads share.
-    score = Task(_score, features, observed, blocks)
-    items = [(orders[name], (groups == group).to_numpy()) for name, group in work]
+    score = Task(_score, features, observed, blocks, groups)
+    items = [(orders[name], groups == group) for name, group in work]
     found = score.in_order(items, job_count(n_jobs), processes=True, progress=progress)
     return pd.DataFrame(
         {"predictor": name, "held_out": group, **row}
@@ -135,16 +135,21 @@ def _score(
     features: pd.DataFrame,
     observed: Floats,
     blocks: pd.DataFrame,
-    item: tuple[TimePredictor | PMNFBaseline | str, NDArray[np.bool_]],
+    groups: pd.Series[str],
+    item: tuple[TimePredictor | PMNFBaseline | str, pd.Series[bool]],
 ) -> list[dict[str, object]]:
     """Return the scores of one predictor, or of a column, on each workload and torus held out."""
-    predictor, test = item
+    predictor, test = item[0], item[1].to_numpy()
     ends, n_train = None, 0
     if isinstance(predictor, str):
         said = features[predictor].to_numpy(dtype=np.float64)[test]
     else:
         n_train = int((~test).sum())
-        model = clone(predictor).fit(features[~test], observed[~test])
+        model, others, more = clone(predictor), groups[~test], {}
+        if isinstance(model, TimePredictor) and 1 < others.nunique() < others.size:
+            # Intervals are to hold for what is held out: the folds behind them keep it together.
+            more["groups"] = others
+        model.fit(features[~test], observed[~test], **more)
         said = model.predict(features[test])
         if getattr(model, "calibration_", None) is not None:
             ends = model.predict_interval(features[test], COVERAGE)

@@ -168,8 +168,17 @@ def train_on(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Training:
-    """Fit a model on all samples once splits of them have measured its quality."""
+    """Fit a model on all samples once splits of them have measured its quality.
+
+    Where there are several applications, or tori, intervals hold for one that was not learned from.
+    """
     scores = repeated_splits(
         samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
     )
-    return Training(model.fit(samples, samples["time"]), samples, summarise(scores))
+    several = (
+        samples[name]
+        for name in ("workload", "torus")
+        if 1 < samples[name].nunique() < len(samples)
+    )
+    fitted = model.fit(samples, samples["time"], groups=next(several, None))
+    return Training(fitted, samples, summarise(scores))
