@@ -28,6 +28,7 @@ from toruscast.training import Budget, rcc
 from toruscast.training.forecast.forecast import process_of
 from toruscast.training.forecast.posterior import Kernel, Posterior
 from toruscast.training.forecast.race import Race, run
+from toruscast.training.predictor.unlearned import residuals, widened
 
 Floats = NDArray[np.float64]
 # Where all take nearly the same time, there is nothing to learn.
@@ -48,7 +49,10 @@ class Raced(NamedTuple):
 
 def races(known: list[tuple[TrainingCase, pd.DataFrame]]) -> Iterator[Raced]:
     """Race the mappings of each application."""
-    for (_, table), (_, (prior, times, _)) in zip(known, held_out(known, []), strict=True):
+    said = list(held_out(known))
+    kinds = {kind: residuals([each for k, each in said if k == kind]) for kind, _ in said}
+    for (_, table), (kind, (prior, times, apart)) in zip(known, said, strict=True):
+        prior = widened(prior, kinds[kind], apart)
         contest = Race(process_of(prior), table["release_bound"].to_numpy())
         run(contest, lambda which, times=times: times[which], Budget())
         if np.ptp(np.log(times)) >= LEAST_SPREAD and len(contest.order) < times.size:

@@ -16,8 +16,8 @@ from .products import product_starts
 # Strategies that take a graph apart within .03 s for a thousand tasks.
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
 # Layouts of a product, and multilevel mappings: without a clock, and at most. With a clock, after
-# so many multilevel mappings the next have twice the effort.
-_PRODUCTS, _LEVELS, _MOST_LEVELS = 8, 2, 40
+# so many multilevel mappings the next have twice the effort, up to 16 times.
+_PRODUCTS, _LEVELS, _MOST_LEVELS = 8, 2, 10
 # Seconds of the spectral layout: of a task, and of a task cubed where the spectrum is worked out
 # whole. Beyond so many tasks it takes longer than any search.
 _LAYOUT, _DECOMPOSED, _SPECTRAL = 4e-4, 4e-10, 20_000

@@ -28,7 +28,7 @@ def test_absence_is_told_in_a_line(no_compiler, tmp_path):
 def test_all_goes_on_without_it(no_compiler):
     chosen, left_out = _chosen(["all"], Inputs(), studies.STUDIES)
     assert "libsimgrid-dev" in left_out["simgrid"]
-    assert [study.name for study in chosen] == ["sc13", "unseen"]
+    assert [study.name for study in chosen] == ["sc13", "unseen", "small_large"]
 
 
 def test_a_program_needs_a_folder():

@@ -43,9 +43,9 @@ class Kernel(NamedTuple):
 
     common: float = 0.08
     """Variance that all candidates of an application have in common."""
-    smooth: float = 0.3
+    smooth: float = 0.2
     """Variance that candidates of like features have in common."""
-    own: float = 0.15
+    own: float = 0.1
     """Variance of each alone."""
     length: float = 0.5
     """Distance of features, over the root of their number, at which the likeness fades."""
@@ -278,7 +278,7 @@ def expected_rcc(process: Process) -> float:
     >>> one = Posterior(np.array([0.0, 0.1, 0.3]), np.full(3, 0.1), np.eye(3))
     >>> three = one.given(np.arange(3), np.array([0.0, 0.1, 0.3]))
     >>> round(expected_rcc(one), 2), expected_rcc(three)
-    (0.93, 1.0)
+    (0.95, 1.0)
     """
     wrong = wrong_pairs(process)[1]
     n = len(wrong)
