@@ -138,8 +138,10 @@ def _how_sure(made: Plan) -> str:
     if verdict.kind == "tied":
         below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
         gain = f"it cannot be told apart {_from(verdict.rivals)}{below}"
-    if verdict.kind == "priced" and made.next_gain < (made.run_cost or 0):
-        gain = f"another run is expected to gain {seconds(made.next_gain)}, less than its price"
+    if verdict.kind == "priced":
+        gain = f"all further runs together would gain {_share(made.mean_gain)} in the mean"
+        if made.next_gain < (made.run_cost or 0):
+            gain = f"another run is expected to gain {seconds(made.next_gain)}, less than its price"
     return f"{sure}; {gain}."
 
 

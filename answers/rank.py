@@ -513,11 +513,12 @@ def trust(found: Forecast) -> str:
         rest = cost.simulated - cost.to_answer
         why = "were quick to simulate and sort the rest" if cost.coarsening == 1 else "followed"
         text += f"; {rest} more {why}." if rest else "."
-    if cost.coarsening is not None and cost.coarsening > 1:
-        who = "The others" if cost.to_answer else "They"
+    n_sketched = int((found.table["how"] == "sketched").sum())
+    if cost.coarsening is not None and cost.coarsening > 1 and n_sketched:
+        who = "The others are" if cost.to_answer else "They are"
         if (found.table["how"] == "forecast").any():
-            who = f"{(found.table['how'] == 'sketched').sum()} others"
-        text += f" {who} are ordered by a simulation with packets {cost.coarsening} times as long."
+            who = f"{counted(n_sketched, 'candidate')} {'is' if n_sketched == 1 else 'are'}"
+        text += f" {who} ordered by a simulation with packets {cost.coarsening} times as long."
     if cost.sketched:
         text += " The model also read a coarser simulation of every candidate."
     if found.unlearned and (found.table["how"] == "forecast").any():

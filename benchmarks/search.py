@@ -260,8 +260,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
     parser.add_argument("--again", type=Path, help="search.csv with the other methods' rows")
     words = parser.parse_args()
-    before = pd.read_csv(words.again) if words.again else pd.DataFrame({"case": [], "method": []})
-    before = before[~before["method"].str.startswith("search")]
+    before = pd.DataFrame(columns=["case", "method"], dtype=str)
+    if words.again:
+        before = pd.read_csv(words.again)
+        before = before[~before["method"].str.startswith("search")]
     words.out.mkdir(parents=True, exist_ok=True)
     machine = describe_machine()
     # Compiled first.

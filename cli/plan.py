@@ -187,8 +187,8 @@ class RunLimits:
         type=_SHARE,
     )
     goal: float | None = option(
-        "A gain that is not worth more runs, such as 0.005.  [default: 0.01, or 1.5 times the "
-        "noise where that is larger]",
+        "A gain that is not worth more runs, such as 0.005.  [default: 0.01, be it in the mean, or "
+        "1.5 times the noise where that is larger]",
         "SHARE",
         type=_SHARE,
     )

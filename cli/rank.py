@@ -168,7 +168,7 @@ def _budget(
     if minutes <= _LONG:
         return budget
     less = "without --check fewer" if how.check else "--no-simulation leaves them out"
-    less = less if every else "none begins later; --seconds or --simulations say otherwise"
+    less = less if every else "none begins later; --seconds or --simulations change that"
     about = "about" if every else "at most"
     output.message(f"{about} {minutes:,} minutes of simulation ahead, for {most} mappings; {less}")
     return budget if every else replace(budget, seconds=60.0 * minutes)

@@ -56,7 +56,7 @@ def _ways(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ..
     """
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     long = sorted(dims, key=lambda d: (-torus.shape[d], torus.wrap[d]))
-    kinds = [(torus.shape[d], torus.wrap[d]) for d in long]
+    kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in long]
     # In units of a task's place, so that nodes along a coordinate are its extent times a factor.
     wanted = np.log([each.extent for each in layout])
     wanted += (np.log(torus.n_nodes) - wanted.sum()) / len(layout)

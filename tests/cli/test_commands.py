@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import toruscast
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.options import Traffic, argument, sub_command
@@ -278,12 +279,21 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5"
     assert run(f"{line} --check").stderr == ""
     monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
+    budgets, really = [], toruscast.forecast
+
+    def noted(*words, budget, **more):
+        budgets.append(budget)
+        return really(*words, budget=budget, **more)
+
+    monkeypatch.setattr(toruscast, "forecast", noted)
     assert (
         "minutes of simulation ahead, for 5 mappings; without --check"
         in run(f"{line} --check").stderr
     )
     assert "for 3 mappings; none begins later" in run(f"{line} --simulations 3").stderr
     assert run(f"{line} --seconds 9").stderr == ""
+    # What was announced ends it: no minute is less than one.
+    assert [budget.seconds for budget in budgets] == [None, 60, 9]
 
 
 def test_rank_says_where_the_mapping_hardly_matters(run, folder):

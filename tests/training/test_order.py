@@ -62,6 +62,14 @@ def test_messages_of_many_packets_keep_one_of_them(monkeypatch):
         assert least(order.affordable(workload, TORUS, CANDIDATES)) == merged
 
 
+def test_an_order_is_by_time_even_where_a_slower_one_was_simulated():
+    comm, torus = patterns.halo_2d((4, 4), 4096), Torus((4, 4))
+    several = strategies.sample(comm, torus, n=6, seed=1)
+    found = forecast(comm, torus, several, goal="order", budget=Budget(1), n_jobs=1)
+    assert (found.table["how"] == "simulated").sum() == 1
+    assert found.table["time"].is_monotonic_increasing
+
+
 def test_the_rest_is_sketched_where_simulating_it_is_expensive(expensive):
     answer = forecast(COMM, TORUS, CANDIDATES)
     table = answer.table

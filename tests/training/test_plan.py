@@ -113,7 +113,7 @@ def test_the_fastest_is_found_whatever_else_is_in_the_times(constant, factor):
     assert true[NAMES.index(runs.best.name)] <= true.min() * 1.01
     assert runs.n_runs <= 12
     assert found.certainty >= 0.95
-    assert runs.gain <= found.goal
+    assert found.kind == "sure" or runs.mean_gain <= 0.01
 
 
 def test_a_plan_begins_with_simulations_where_they_take_seconds():

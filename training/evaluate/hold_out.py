@@ -148,7 +148,7 @@ def _score(
         model, others, more = clone(predictor), groups[~test], {}
         if isinstance(model, TimePredictor) and 1 < others.nunique() < others.size:
             # Intervals are to hold for what is held out: the folds behind them keep it together.
-            more["groups"] = others
+            more["groups"] = others.to_numpy()
         model.fit(features[~test], observed[~test], **more)
         said = model.predict(features[test])
         if getattr(model, "calibration_", None) is not None:

@@ -284,7 +284,8 @@ class _Contest:
         leads = None
         if race.order:
             chances = race.outcomes().p_best(seconds.size)
-            leads = race.times == race.best_time
+            # The fastest is one that was simulated; an order is by time alone.
+            leads = race.times == race.best_time if self.goal == "fastest" else None
         elif race.is_informed:
             chances = Outcomes.of(race.posterior, race.seed).p_best(seconds.size)
         else:
@@ -328,7 +329,7 @@ class _Contest:
             first = simulate(order[: simulate.n_jobs], merged)
             if (time.monotonic() - began) * order.size <= seconds * first.size:
                 self._coarse(merged, order, first)
-                return merged
+                return merged if self.is_coarse.any() else None
         return None
 
     def _sketch_rivals(self) -> int | None:
@@ -356,7 +357,7 @@ class _Contest:
         if merged is None or merged == 1:
             return None
         self._coarse(merged, likely)
-        return merged
+        return merged if self.is_coarse.any() else None
 
     def _run(self) -> None:
         """Simulate with real packets until it is decided."""

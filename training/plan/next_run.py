@@ -66,8 +66,7 @@ class Plan:
     noise : float, optional
         Standard deviation of a run's time as a share of it; learned from the runs if not given.
     goal : float, optional
-        Share of the time that is not worth further runs: neither that any mapping takes so much
-        less, nor that all further runs gain it in the mean.
+        Share of the time that is not worth further runs: `plan` says what follows.
     run_cost : float, optional
         Seconds of the mapping's time that a run must be expected to gain.
     seed : int
@@ -214,9 +213,9 @@ class Plan:
         rivals = self._rivals()
         if kind == "open" and self.noise_from != "nothing" and rest <= 1 - SURE:
             most = np.quantile(lost, SURE + rest, method="inverted_cdf")
-            is_blurred = self.goal is None and most <= np.log1p(_BLURRED * self.noise_share)
+            is_blurred = most <= np.log1p(_BLURRED * self.noise_share)
             # What all further runs together gain in the mean is not worth them.
-            if is_blurred or lost.mean() + rest <= np.log1p(goal):
+            if self.goal is None and (is_blurred or self.mean_gain + rest <= goal):
                 kind, goal = "tied" if rivals.size else "priced", float(np.expm1(most))
                 certainty = float((lost <= most).mean()) - rest
         if kind == "open" and self.run_cost is not None and self.next_gain < self.run_cost:
@@ -229,6 +228,11 @@ class Plan:
     def gain(self) -> float:
         """Share of the time that more runs would gain at most, with a probability of 95 %."""
         return float(-np.expm1(-np.quantile(self._lost, SURE)))
+
+    @property
+    def mean_gain(self) -> float:
+        """Share of the time that all further runs together would gain in the mean."""
+        return float(np.expm1(self._lost.mean()))
 
     @lazy
     def next_gain(self) -> float:
@@ -478,9 +482,9 @@ def plan(
         Standard deviation of a run's time, as a share of it; learned from runs of the same mapping
         if not given.
     goal : float, optional
-        Share of the time that is not worth further runs, be it that some mapping may take so much
-        less or that all further runs gain it in the mean. 1 % if not given; one and a half times
-        the noise of a run is then not worth them either.
+        Share of the time that is not worth further runs: a plan has enough where no mapping takes
+        so much less, 95 % sure. 1 % if not given; a plan then also has enough where all further
+        runs gain less than that in the mean, or where 1.5 times the noise hides the rest.
     run_cost : float, optional
         Seconds that the next run must be expected to take off the time of the chosen mapping; the
         plan has enough where it gains less. No limit if not given.

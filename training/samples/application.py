@@ -170,15 +170,13 @@ def train_on(
 ) -> Training:
     """Fit a model on all samples once splits of them have measured its quality.
 
-    Where there are several applications, or tori, intervals hold for one that was not learned from.
+    Where there are several applications, or tori, intervals are made for one that was not learned
+    from; of two or three they are too narrow.
     """
     scores = repeated_splits(
         samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
     )
-    several = (
-        samples[name]
-        for name in ("workload", "torus")
-        if 1 < samples[name].nunique() < len(samples)
-    )
+    known = [samples[name].astype(str) for name in ("workload", "torus") if name in samples]
+    several = (each for each in known if 1 < each.nunique() < len(samples))
     fitted = model.fit(samples, samples["time"], groups=next(several, None))
     return Training(fitted, samples, summarise(scores))
