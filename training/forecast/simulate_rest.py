@@ -137,7 +137,7 @@ def error_of(merged: int, packets: float) -> float:
     Examples
     --------
     >>> error_of(4, 8.0), error_of(64, 1600.0)
-    (0.042, 0.05)
+    (0.046, 0.05)
     """
     by_length = _BY_LENGTH * math.sqrt(merged / packets)
     return min(_OFF.get(merged, by_length), by_length)
