@@ -20,9 +20,9 @@ MOST_MESSAGES = 200_000
 # Messages of rounds that are simulated one by one, and of the few that show the pace of more.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
 PLANS = ("ring", "two-way-ring", "bucket")
-# Packets of the longest message: real ones are merged to that many. Rounds of equal messages change
-# by less than a thousandth with more. Of all messages together, so that thousands of chips take no
-# longer, but not fewer than the last: of messages all at once, and of rounds.
+# Packets of the longest message: real ones are merged to that many. Of all messages together, so
+# that thousands of chips take no longer, but not fewer than the last: of messages all at once, and
+# of rounds.
 _PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, (8, 4)
 
 
