@@ -7,6 +7,7 @@ starts of a search.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -142,7 +143,8 @@ def product_starts(
     devices_torus = chips_as_devices(torus, workload.n_tasks, capacity)
     places = nodes if capacity == 1 else np.arange(workload.n_tasks)
     devices = Devices(places, places)
-    own = Clock(_SECONDS)
+    # Other kinds of starts want time, too; without a clock all layouts are seen.
+    own = Clock(max(_SECONDS, clock.left / 4) if math.isfinite(clock.seconds) else None)
     starts: list[TaskMapping] = []
     for axes, tasks in _as_meshes(*found):
         names = tuple(_LETTERS[: len(axes)])
@@ -156,9 +158,7 @@ def product_starts(
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
         scored = Scored(devices_torus, mesh, traffic, overlap=True)
         splits = _MOST_SPLITS * min(_MANY_TASKS, workload.n_tasks) // workload.n_tasks
-        best = best_layouts(
-            scored, devices, n, 1, None, splits, lambda: clock.is_over() and own.is_over()
-        )
+        best = best_layouts(scored, devices, n, 1, None, splits, own.is_over)
         for _, layout in best.kept.values():
             node = np.empty(workload.n_tasks, dtype=np.int64)
             node[tasks.ravel()] = layout.nodes(devices_torus).ravel() // capacity
