@@ -82,8 +82,8 @@ class _Source:
     """Mappings of one kind, made one by one, and what they gained."""
 
     def __init__(self, mappings: Iterator[TaskMapping], seconds: float) -> None:
+        # What the next mapping takes: as estimated, then as long as the last.
         self.mappings, self.expected_seconds = mappings, seconds
-        """Mappings, and the seconds of the next one: as expected, then as of the last."""
         self.gain, self.draws, self.is_over = 0.0, 0, False
 
     @property

@@ -20,9 +20,9 @@ MOST_MESSAGES = 200_000
 # Messages of rounds that are simulated one by one, and of the few that show the pace of more.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
 PLANS = ("ring", "two-way-ring", "bucket")
-# Packets of the longest message: real ones are merged to that many. Of all messages together, so
-# that thousands of chips take no longer, but not fewer than the last: of messages all at once, and
-# of rounds.
+# Most packets of the longest message, to which real ones are merged, and of all messages together,
+# which keeps thousands of chips fast. A longest message keeps the last of these at least: where all
+# are sent at once, and in rounds.
 _PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, (8, 4)
 
 
