@@ -48,7 +48,6 @@ bench: .venv/installed-dev
 	PYTHONPATH=. $(BIN)/python benchmarks/fluid.py --out benchmarks/results --adaptive
 	$(BIN)/python benchmarks/stream.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
-	test -z "$(DATA)" || $(BIN)/python benchmarks/rounds.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/plan.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python -m studies.patterns --csv benchmarks/results/composition.csv
 	$(BIN)/python benchmarks/report.py benchmarks/results .
@@ -66,7 +65,6 @@ results: .venv/installed-dev
 
 figures: .venv/installed-dev
 	$(BIN)/python tools/draw_rooms.py docs/figures/rooms.svg
-	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
 	$(BIN)/python tools/draw_strategies.py
 	$(BIN)/python tools/draw_report.py docs/figures/report.png

@@ -13,14 +13,13 @@ import pandas as pd
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import Torus
 from toruscast.simulation import Simulation
-from toruscast.simulation.message_life import waits_by_place, watched_message
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.simulation.slowest import slowest_messages
 from toruscast.units import nbytes, number, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
+from toruscast.wording import shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Section, Sentence, TableBlock
+from .blocks import Answer, Chart, Headline, Section, TableBlock
 from .links import Candidate
 from .traffic import View, bound_line, node_label, setting_of
 
@@ -122,7 +121,6 @@ class _Simulated:
             Section("Slowest messages", [self._messages()]),
             Section("Injection FIFOs that waited longest for their links", [self._fifos()]),
             *view.where(),
-            *self._watched(),
             view.traffic(),
         ]
         # The busiest links stand above.
@@ -257,39 +255,6 @@ class _Simulated:
             ]
         )
 
-    def _watched(self) -> list[Section]:
-        """Return what became of the message that was watched."""
-        message = watched_message(self.result)
-        if message is None:
-            return []
-        waits = waits_by_place(self.result)
-        answered = ""
-        if message.released > message.handed_over:
-            answered = f", answered after {seconds(message.released)}"
-        nowhere = "" if len(waits) else " nowhere"
-        text = (
-            f"Handed over after {seconds(message.handed_over)}{answered}, arrived after "
-            f"{seconds(message.arrived)}; its packets waited{nowhere}{'.' if nowhere else ':'}"
-        )
-        blocks: list[Sentence | TableBlock] = [Sentence(text)]
-        if missing := self.result.not_logged:
-            blocks.append(
-                Sentence(f"The log was full: the last {counted(missing, 'event')} are not in it.")
-            )
-        rows = waits.head(3 * BUSIEST).to_dict("records")
-        if rows:
-            table = [
-                {
-                    "where": row["where"],
-                    "packets": row["packets"],
-                    "on average": seconds(row["mean"]),
-                    "at most": seconds(row["longest"]),
-                }
-                for row in rows
-            ]
-            blocks.append(TableBlock(table))
-        return [Section(f"The message {message.src} to {message.dst}", blocks)]
-
     def content(self) -> dict[str, object]:
         """Return the simulation in few numbers."""
         result, why, links = self.result, self.why, self.links
@@ -305,7 +270,6 @@ class _Simulated:
             "coarsening": result.coarsening,
             "error": result.error,
             "change": result.change,
-            "not_logged": result.not_logged,
             "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
             "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
             "network": asdict(self.torus.network),

@@ -31,13 +31,8 @@ SHAPES = ((5, 5), (7, 7), (3, 3, 3), (4, 4, 4), (8, 8))
 FLITS, PAYLOAD, LATENCY, BANDWIDTH = 8, 512, 4, 64e9
 # Seeds of the random choices of a channel, over which both are averaged.
 SEEDS = 4
-# How `simulate` may be told of the routers' buffers: the first is what they are.
-BUFFERS: dict[str, dict[str, Any]] = {
-    "2 channels in turn": {"virtual_channels": 2, "arbitration": "round_robin"},
-    "2 channels": {"virtual_channels": 2},
-    "2 places": {"buffer_packets": 2},
-    "1 place": {},
-}
+# How `simulate` may be told of the routers' buffers, two channels of a packet each.
+BUFFERS: dict[str, dict[str, Any]] = {"2 places": {"buffer_packets": 2}, "1 place": {}}
 # A link, dateline class and number; or a node's feed, below 0.
 Channel = tuple[int, int, int]
 FIRST: Channel = (-(2**62), 0, 0)

@@ -35,7 +35,6 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "longer": columns(results, "longer", LONGER),
             "plan": columns(results, "plan", PLAN),
             "validation": validation(results),
-            "rounds": rounds(results),
             "flows": flows(results),
             "flow-errors": columns(results, "flow-errors", FLOW_ERRORS),
             "coarsening": coarsening(results),
@@ -269,8 +268,8 @@ def validation(results: Path) -> str:
     """Return how both simulators order the cases of other engines and of measured runs."""
     keys = ["source", "case"]
     packets = pd.read_csv(results / "validation-summary.csv")
-    flowing = pd.read_csv(results / "validation-flows.csv").set_index(keys)["rcc"]
-    rows = packets.join(flowing.rename("flows"), on=keys)
+    flowing = pd.read_csv(results / "validation-flows.csv")[[*keys, "times", "rcc"]]
+    rows = packets.merge(flowing.rename(columns={"rcc": "flows"}), how="outer")
     headings = {
         "source": "source",
         "case": "case",
@@ -283,13 +282,6 @@ def validation(results: Path) -> str:
         "flows": "RCC, flows",
     }
     return markdown.table(rows[list(headings)].rename(columns=headings))
-
-
-def rounds(results: Path) -> str:
-    """Return the range of the order over the number of packets a message."""
-    return _ranges(
-        pd.read_csv(results / "rounds.csv"), ["case", "queues"], {"rcc": ("RCC", ("min", "max"))}
-    )
 
 
 def flows(results: Path) -> str:

@@ -29,7 +29,6 @@ from toruscast._llvm import prefetch
 from toruscast.answers.machine import describe_machine
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
-from toruscast.mapping.network import Arbitration
 from toruscast.routing import Routing, dilations, injection_fifos, link_loads
 from toruscast.routing._run_kernels import BLOCK_NODES, TASKS_AHEAD
 from toruscast.routing.routing import grid_of
@@ -209,21 +208,19 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
 def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
     """Measure the packet simulator: 16 packets a message."""
     comm, torus, mapping = case(size, packets=16)
-    kinds: list[tuple[Routing, Arbitration]] = [("deterministic", "first_come")]
+    kinds: list[Routing] = ["deterministic"]
     if size == "16,384 tasks":
-        kinds += [("adaptive", "first_come"), ("deterministic", "fair")]
+        kinds.append("adaptive")
     usual = None
-    for routing, arbitration in kinds:
-        host = torus.with_network(arbitration=arbitration)
-        hops = simulate(comm, host, mapping, routing=routing).packet_hops
+    for routing in kinds:
+        hops = simulate(comm, torus, mapping, routing=routing).packet_hops
         seconds = best_of(
-            lambda r=routing, h=host: simulate(comm, h, mapping, routing=r),
+            lambda r=routing: simulate(comm, torus, mapping, routing=r),
             5 if size == "16,384 tasks" else 2,
         )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-        name = f"simulate {routing}" + (", fair queues" if arbitration == "fair" else "")
         row = {
-            "case": name,
+            "case": f"simulate {routing}",
             "size": size,
             "unit": "packet-hops",
             "count": hops,

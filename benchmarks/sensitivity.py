@@ -187,12 +187,6 @@ def error_targets() -> pd.DataFrame:
 ROOM: dict[str, dict[str, Any]] = {
     "32 packets": {},
     "4,096 packets": {"buffer_packets": 4096},
-    "4,096 packets, fair queues": {
-        "buffer_packets": 4096,
-        "arbitration": "fair",
-        "feeding": "packets",
-        "fifo_rule": "first_free",
-    },
 }
 
 

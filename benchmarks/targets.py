@@ -31,12 +31,6 @@ VALIDATION = [
     ("flit-level", "halo2d5_16x32 2048 B adaptive", "rcc", 0.90),
     ("flit-level", "halo2d5_16x32 2048 B adaptive", "median_error", 0.08),
     ("flit-level", "halo2d5_16x32 2048 B adaptive", "times_less", 300),
-    ("flow-level", "halo2d 16384 B", "rcc", 0.95),
-    ("flow-level", "halo2d 4194304 B", "rcc", 0.95),
-    ("flow-level", "halo2d 4194304 B", "median_error", 0.005),
-    ("flow-level", "suba2a64 16384 B", "rcc", 0.90),
-    ("flow-level", "suba2a64 4194304 B", "rcc", 0.90),
-    ("flow-level", "suba2a64 4194304 B", "rcc_5_percent_apart", 0.97),
 ]
 FLOWS = [
     # The same for messages that flow.

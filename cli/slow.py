@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from toruscast.scaling import formula as formula
     from toruscast.scaling.composition import stage as stage
     from toruscast.scaling.pmnf import intervals as intervals
-    from toruscast.simulation import message_life as message_life
     from toruscast.simulation import setup as setup
     from toruscast.simulation.kernels import loop as loop
     from toruscast.training.evaluate import hold_out as hold_out

@@ -12,7 +12,7 @@ from toruscast.validation import one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
 DeadlockRule = Literal["bubble", "dateline", "none"]
-Arbitration = Literal["first_come", "round_robin", "age", "fair"]
+Arbitration = Literal["first_come", "round_robin"]
 Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
 Rules = Literal["given", "unknown"]
@@ -26,7 +26,6 @@ _RANGES: dict[str, tuple[int, float]] = {
     "buffer_packets": (1, 10**9),
     "short_limit": (0, 10**15),
     "fifo_packets": (1, 2**20),
-    "virtual_channels": (0, 64),
     "memory_bandwidth": (1, math.inf),
 }
 # Limits that nothing may exceed.
@@ -76,16 +75,9 @@ class Network:
         place is left on it behind the packet. ``dateline``: two virtual channels; a packet whose
         way round crosses the ring's edge takes the second, one that crosses its middle the first,
         any other one of them at random. ``none``: nothing, a ring may stall.
-    virtual_channels : int
-        First-in first-out queues of each channel behind a link, each with room for
-        ``buffer_packets``; a packet waits until those before it in its queue have gone. 0: one
-        buffer, in which packets for different outputs do not block each other.
-    arbitration : {"first_come", "round_robin", "age", "fair"}
+    arbitration : {"first_come", "round_robin"}
         Which of the packets that wait for a link goes next: the one that has waited longest there,
-        the next input's in turn (21 at most: virtual channels, or FIFOs, beyond share a turn), that
-        of the message that was handed over first, or, in dimension order only, that of the edge
-        whose turn it is if all edges that wait get shares by their weights, one over the sum of
-        1 / bandwidth along the way, as of `simulate_flows`.
+        or the next input's in turn (21 at most; FIFOs beyond share a turn).
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all of the first
@@ -134,14 +126,11 @@ class Network:
     Parallel Distrib. Comput. 61, 2001); datelines are Dally and Seitz's ("Deadlock-free message
     routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987), two of them,
     so that both channels are in use, the Cray T3D's (Scott and Thorson, "Optimized routing in the
-    Cray T3D", PCRCW'94); arbitration by age is that of Abts and Weisser ("Age-based packet
-    arbitration in large-radix k-ary n-cubes", SC'07); the fair one is start-time fair queueing
-    (Goyal, Vin and Cheng, SIGCOMM'96), but a link's clock stands still while it is idle. Short and
-    rendezvous messages are common to MPI libraries. Their limits are settings of the library, not
-    of the machine, and off by default. The short overhead is an assumption. That packets may come
-    back from the escape channel is Duato's ("A new theory of deadlock-free adaptive routing in
-    wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4, 1993) and the adaptive bubble
-    router's; BookSim 2's minimal adaptive packets stay there.
+    Cray T3D", PCRCW'94). Short and rendezvous messages are common to MPI libraries. Their limits
+    are settings of the library, not of the machine, and off by default. The short overhead is an
+    assumption. That packets may come back from the escape channel is Duato's ("A new theory of
+    deadlock-free adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4,
+    1993) and the adaptive bubble router's; BookSim 2's minimal adaptive packets stay there.
 
     Examples
     --------
@@ -159,7 +148,6 @@ class Network:
     overhead: float = 500e-9
     memory_bandwidth: float = 28e9
     deadlock: DeadlockRule = "bubble"
-    virtual_channels: int = 0
     arbitration: Arbitration = "first_come"
     feeding: Feeding = "tasks"
     deterministic_limit: float = 65536

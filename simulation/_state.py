@@ -19,7 +19,7 @@ ADAPTIVE_CHANNEL = 2
 # A tick has 2**PARTS parts, in which links, FIFOs and reception ports count the time of packets. A
 # short packet takes no whole number of ticks, and the rounding of many would add up.
 PARTS = 10
-# A place is a buffer's number: (link * virtual channels + virtual channel) << 2 | channel.
+# A place is a buffer's number: link << 2 | channel.
 CHANNEL_BITS = 2
 # Kinds of lanes at a link. With the bubble rule, packets in the first kind stay on their ring and
 # those in the second enter it. With datelines they wait for the first and the second channel.
@@ -29,12 +29,10 @@ KINDS = 3
 # Route of a packet that has arrived and waits for a reception port.
 DELIVERED = np.uint64(2**64 - 1)
 
-FIRST_COME, ROUND_ROBIN, AGE, FAIR = 0, 1, 2, 3
-# Events in the log of a watched message.
-HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
+FIRST_COME, ROUND_ROBIN = 0, 1
 
 # Places of `EventRecords.clock`.
-NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(11)
+NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(10)
 
 LANE = np.dtype(
     [
@@ -92,17 +90,6 @@ COUNTER = np.dtype(
         ("unused", np.int64),
         ("packets", np.int32),
         ("most", np.int32),
-    ],
-    align=True,
-)
-# A first-in first-out queue behind a link, where there are virtual channels.
-QUEUE = np.dtype(
-    [
-        ("free_at", np.int64),  # tick at which the tail of the packet that left last is gone
-        ("credit", np.int32),
-        ("head", np.int32),
-        ("tail", np.int32),
-        ("moving", np.int32),  # whether its head asks for an output, or an event will make it ask
     ],
     align=True,
 )
@@ -182,26 +169,12 @@ class Fields(NamedTuple):
     zone: NDArray[np.uint64]  # (sets, zones) bits of each zone's ports, 0 where there are fewer
 
 
-class FairQueues(NamedTuple):
-    """Arrays of fair queueing, in parts of ticks times weights; all ``(0,)`` without it."""
-
-    clock: NDArray[np.int64]  # (L,) latest start tag of a packet that a link has sent
-    ended: NDArray[np.int64]  # (2 * hops,) end tag of its last packet, by message, hops left, sign
-    first: NDArray[np.int64]  # (E,) where a message's hops begin
-    cost: NDArray[np.int64]  # (E,) from one of its packets to the next
-    last: NDArray[np.int32]  # (4 * hops,) slot + 1 of its last packet that waits, by kind of lane
-    tag: NDArray[np.int64]  # (P,) start tag of each packet at its link
-    place: NDArray[np.int64]  # (P,) place in `last` of a packet that waits
-
-
 class Rules(NamedTuple):
     """What the network, the tasks and the routing ask for, as numbers that do not change."""
 
     special: int | None  # None on the usual network, 1 on others; see `setup.is_special`
     fifos: int  # a node
     whole_places: int  # whether every packet takes the room of the largest
-    virtual: int  # virtual channels of each channel, 1 where packets do not queue behind others
-    turns: int  # turns of an input port among the lanes: one, or its number of virtual channels
     inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
     parts_per_byte: NDArray[np.float64]  # (2 * D,) a port, or (L,) if some are slow
@@ -221,7 +194,6 @@ class Rules(NamedTuple):
     stays: int  # whether packets in a channel of dimension order may not leave it
     seed: int
     dependent: int
-    watched: int
 
 
 class Links(NamedTuple):
@@ -231,7 +203,6 @@ class Links(NamedTuple):
     rest: NDArray[Any]  # (L,) REST in the links' memory; (0,) on the usual network
     counter: NDArray[Any]  # (L,) COUNTER
     lane: NDArray[Any]  # (L * 3 * inputs,) LANE; on the usual network (L * 4,), the links' memory
-    queue: NDArray[Any]  # (L * virtual channels * 4,) QUEUE by place; (0,) without
     node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
     ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports that a lane's first packet may take
     ordered: NDArray[np.uint8]  # (N * words * 64,) its way in dimension order: rank * 2 + kind
@@ -274,7 +245,7 @@ class Tasks(NamedTuple):
 
 
 class EventRecords(NamedTuple):
-    """What happens when, and the log of what has happened."""
+    """What happens when."""
 
     wheel: NDArray[Any]  # (K,) WHEEL
     filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
@@ -284,8 +255,7 @@ class EventRecords(NamedTuple):
     # One row for each worker, with rounds also for each message within a node, and one more.
     heap: NDArray[np.int64]  # (rows, 3) tick, order, who
     task_queue: NDArray[np.int64]  # (rows, 3) the same for events that come in order
-    log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
-    clock: NDArray[np.int64]  # (11,)
+    clock: NDArray[np.int64]  # (10,)
 
 
 class State(NamedTuple):
@@ -298,4 +268,3 @@ class State(NamedTuple):
     rounds: TaskRounds
     tasks: Tasks
     events: EventRecords
-    fair: FairQueues

@@ -1,4 +1,4 @@
-"""A run of the phases between two barriers: clock, snapshots, log, the ring where it stalls."""
+"""A run of the phases between two barriers: clock, snapshots, the ring where it stalls."""
 
 from __future__ import annotations
 
@@ -44,9 +44,6 @@ class Stretch(Span):
     fifo_most: NDArray[np.int32]
     fifo_stay: NDArray[np.float64]
     snapshots: tuple[Snapshot, ...]
-    log: NDArray[np.float64]  # (entries, 4) time, kind, packet slot, place
-    not_logged: int  # events after the log was full
-    watched: int  # message that it follows, -1 if none
 
 
 Progress = Callable[[int, int], object]
@@ -76,7 +73,6 @@ class Options(NamedTuple):
     routing: Routing
     seed: int
     interval: float | None
-    watch: tuple[int, int] | None
     progress: Progress | None
     places: int
 
@@ -115,11 +111,6 @@ def run_stretch(
     torus, interval = options.torus, options.interval
     if messages.task.size:
         begin += torus.network.start
-    watched = records.NONE
-    if options.watch is not None:
-        phase, edge = options.watch
-        which = np.flatnonzero((messages.round == phase - numbers[0]) & (messages.edge == edge))
-        watched = int(which[0]) if which.size else records.NONE
     together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
     routing = phase_routings(options.routing, together, torus)[0]
     # Random draws differ after each barrier.
@@ -134,7 +125,6 @@ def run_stretch(
             options.mapping,
             routing,
             seed=seed,
-            watched=watched,
             places=options.places,
             looked_at=interval is not None,
             halved=halved,
@@ -166,9 +156,6 @@ def run_stretch(
         fifo_most=state.packets.filling["most"].copy(),
         fifo_stay=state.packets.filling["stay"] * tick,
         snapshots=tuple(snapshots),
-        log=_log(state, tick, begin),
-        not_logged=max(0, int(state.events.clock[records.LOGGED]) - len(state.events.log)),
-        watched=watched,
     )
 
 
@@ -225,12 +212,6 @@ def _snapshot(state: records.State, now: float, begin: float) -> Snapshot:
     return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
 
 
-def _log(state: records.State, tick: float, begin: float) -> NDArray[np.float64]:
-    log = state.events.log[: state.events.clock[records.LOGGED]].astype(np.float64)
-    log[:, 0] = begin + log[:, 0] * tick
-    return log
-
-
 def check_finished(state: records.State, torus: Torus) -> None:
     """Raise `StallError` if packets are left but nothing can move."""
     left = int(state.packets.receipt["left"].sum())
@@ -249,13 +230,8 @@ def check_finished(state: records.State, torus: Torus) -> None:
             while p != records.NONE:
                 held = int(state.packets.packet[p]["place"])
                 if held >= 0:
-                    waits.add_edge(
-                        (
-                            (held >> records.CHANNEL_BITS) // state.rules.virtual,
-                            held & ((1 << records.CHANNEL_BITS) - 1),
-                        ),
-                        (int(out), channel),
-                    )
+                    holder = divmod(held, 1 << records.CHANNEL_BITS)
+                    waits.add_edge(holder, (int(out), channel))
                 p = int(state.packets.packet[p]["next"])
     try:
         cycle = [edge[0] for edge in nx.find_cycle(waits)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,10 @@ from ._memory import blank, side_by_side
 from .coarsening import LARGEST_PACKET, PLACES
 from .kernels.field import pack_routes
 
-_LOG_ENTRIES = 2**20
 _MOST_ROOM = 2**30
 # Packets of a message are counted in 32 bits.
 _MOST_PACKETS = 2**31
-_ARBITRATION = {
-    "first_come": records.FIRST_COME,
-    "round_robin": records.ROUND_ROBIN,
-    "age": records.AGE,
-    "fair": records.FAIR,
-}
+_ARBITRATION = {"first_come": records.FIRST_COME, "round_robin": records.ROUND_ROBIN}
 NONE = records.NONE
 
 
@@ -40,12 +33,7 @@ def is_special(network: Network, looked_at: bool) -> bool:
 
     ``looked_at``: whether counters are read before all packets have arrived.
     """
-    return (
-        network.arbitration != "first_come"
-        or network.virtual_channels > 0
-        or network.deadlock == "dateline"
-        or looked_at
-    )
+    return network.arbitration != "first_come" or network.deadlock == "dateline" or looked_at
 
 
 @lru_cache(maxsize=8)
@@ -92,7 +80,6 @@ def build_state(
     routing: Routing,
     *,
     seed: int = 0,
-    watched: int = NONE,
     places: int = PLACES,
     looked_at: bool = False,
     halved: int = 0,
@@ -112,17 +99,16 @@ def build_state(
     # Real packets for each that a channel holds.
     ratio = _real_places(torus.network) / (room // whole) if messages.merged > 1 else 1.0
     rules = _rules(torus, tick, room, whole, ratio, adaptive, special)
-    rules = rules._replace(seed=seed, dependent=int(n_rounds > 1), watched=watched)
+    rules = rules._replace(seed=seed, dependent=int(n_rounds > 1))
     credits = _credits(torus, adaptive, room)
     links = _links(torus, credits, rules)
     packets = _packets(torus, message, credits, rules, ratio)
     tasks = _tasks(mapping, torus.network)
     local = int((messages.src == messages.dst).sum()) if rules.dependent else 0
     n_slots = packets.free.size
-    n_events = n_slots + torus.n_links + packets.fifo.size + rounds.then.size + links.queue.size
-    events = _events(wheel, n_events, n_slots, len(tasks.worker) + local + 1, watched != NONE)
-    fair = fair_queues(torus, fields, message, tick, n_slots)
-    state = side_by_side(records.State(rules, fields, links, packets, rounds, tasks, events, fair))
+    n_events = n_slots + torus.n_links + packets.fifo.size + rounds.then.size
+    events = _events(wheel, n_events, n_slots, len(tasks.worker) + local + 1)
+    state = side_by_side(records.State(rules, fields, links, packets, rounds, tasks, events))
     # The memory of a link holds either of them; see `_state`.
     link = state.links.link
     if special is None and not adaptive:
@@ -164,19 +150,15 @@ def _rules(
     """Return the constants of the network; ``room`` and ``whole`` as in `_room`."""
     network, ties = torus.network, TIE_RULES[torus.tie]
     parts = 2**records.PARTS / tick
-    inputs, turns = 1, max(1, network.virtual_channels)
-    if network.arbitration in ("round_robin", "age"):
+    inputs = 1
+    if network.arbitration == "round_robin":
         # All lanes of a link are bits of one 64-bit number; lanes that do not fit share a turn.
-        most = 64 // records.KINDS
-        turns = turns if 2 * torus.ndim * turns < most else 1
-        inputs = min(2 * torus.ndim * turns + network.fifos, most)
+        inputs = min(2 * torus.ndim + network.fifos, 64 // records.KINDS)
     slow = torus.link_bandwidth if torus.holes.slow else np.repeat(np.array(torus.bandwidth), 2)
     return records.Rules(
         special=special,
         fifos=network.fifos,
         whole_places=int(network.deadlock == "bubble"),
-        virtual=max(1, network.virtual_channels),
-        turns=turns,
         inputs=inputs,
         latency=round(network.hop_latency / tick),
         parts_per_byte=parts / slow,
@@ -195,7 +177,6 @@ def _rules(
         stays=int(network.escape == "stays"),
         seed=0,
         dependent=0,
-        watched=NONE,
     )
 
 
@@ -224,7 +205,6 @@ def _links(torus: Torus, credits: NDArray[np.int32], rules: records.Rules) -> re
         rest=blank(0, records.REST),
         counter=blank(torus.n_links, records.COUNTER),
         lane=blank(0 if is_usual else link.size * records.KINDS * rules.inputs, records.LANE),
-        queue=_queues(credits, network.virtual_channels),
         node=blank(torus.n_nodes if adaptive else 0, records.NODE),
         ways=blank(n_ways if adaptive else 0, np.uint16),
         ordered=np.full(n_ways if adaptive else 0, 255, dtype=np.uint8),
@@ -252,14 +232,10 @@ def _packets(
     )
     to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
     held = sum(int((credit // smallest).sum()) for credit in credits)
-    n_slots = min(to_send, n_fifos * rules.outside + held * max(1, network.virtual_channels))
+    n_slots = min(to_send, n_fifos * rules.outside + held)
     # All packets of a buffer queue for a link together; a FIFO has only one packet, or a few, at
     # the router, however long they are.
-    gives_way = (
-        network.fifo_packets < ratio
-        and network.arbitration == "first_come"
-        and network.virtual_channels == 0
-    )
+    gives_way = network.fifo_packets < ratio and network.arbitration == "first_come"
     receipt = np.zeros(message.size, dtype=records.RECEIPT)
     receipt["left"] = message["to_send"]
     return records.PacketRecords(
@@ -286,14 +262,12 @@ def _tasks(mapping: TaskMapping, network: Network) -> records.Tasks:
     )
 
 
-def _events(
-    wheel: int, n_events: int, n_slots: int, n_waiting: int, is_logged: bool
-) -> records.EventRecords:
+def _events(wheel: int, n_events: int, n_slots: int, n_waiting: int) -> records.EventRecords:
     """Return an empty wheel of so many ticks, for so many events at a time."""
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
     empty["first"], empty["end"] = NONE, records.CHUNK - 1
-    clock = np.zeros(11, dtype=np.int64)
+    clock = np.zeros(10, dtype=np.int64)
     clock[records.FIRSTS] = NONE
     clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
     return records.EventRecords(
@@ -304,19 +278,8 @@ def _events(
         spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
         heap=np.zeros((n_waiting, 3), dtype=np.int64),
         task_queue=np.zeros((n_waiting, 3), dtype=np.int64),
-        log=np.zeros((_LOG_ENTRIES if is_logged else 0, 4), dtype=np.int64),
         clock=clock,
     )
-
-
-def _queues(credits: NDArray[np.int32], virtual_channels: int) -> NDArray[np.void]:
-    """Return empty virtual channels, each with the room of its channel. (3, L) -> (places,)."""
-    n_links = credits.shape[1]
-    queue = np.zeros(n_links * virtual_channels * 4, dtype=records.QUEUE)
-    queue["head"] = queue["tail"] = NONE
-    credit = queue["credit"].reshape(n_links, virtual_channels, 4)
-    credit[:, :, : len(credits)] = credits.T[:, None]
-    return queue
 
 
 def _real_places(network: Network) -> int:
@@ -447,41 +410,4 @@ def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRo
         begin.astype(np.int32),
         waits,
         np.full(waits.size if dependent and asking.size else 0, NONE, dtype=np.int32),
-    )
-
-
-def fair_queues(
-    torus: Torus,
-    fields: records.Fields,
-    message: NDArray[np.void],
-    tick: float,
-    n_slots: int,
-) -> records.FairQueues:
-    """Return clocks and tags at the start; empty ones without fair queueing."""
-    if torus.network.arbitration != "fair":
-        none = np.zeros(0, dtype=np.int64)
-        return records.FairQueues(none, none, none, none, none.astype(np.int32), none, none)
-    if torus.holes.slow:
-        raise InputError(
-            "fair arbitration knows one bandwidth a dimension",
-            found=str(torus),
-            expected="another arbitration where links are slow",
-        )
-    hops = np.zeros(message.size, dtype=np.int64)
-    along = np.zeros(message.size)  # seconds a byte
-    for port, (shift, mask) in enumerate(zip(fields.shift, fields.mask, strict=True)):
-        on_port: NDArray[Any] = ((message["route"] & mask) >> shift).astype(np.int64)
-        hops += on_port
-        along += on_port / torus.bandwidth[port // 2]
-    first = np.zeros(message.size + 1, dtype=np.int64)
-    np.cumsum(hops, out=first[1:])
-    parts = 2**records.PARTS / tick
-    return records.FairQueues(
-        clock=blank(torus.n_links, np.int64),
-        ended=blank(2 * int(first[-1]), np.int64),
-        first=first[:-1],
-        cost=np.rint(message["wire"] * along * parts).astype(np.int64),
-        last=blank(4 * int(first[-1]), np.int32),
-        tag=blank(n_slots, np.int64),
-        place=blank(n_slots, np.int64),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,8 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast._slow import pandas as pd
-from toruscast.mapping import Torus
 from toruscast.typing import Routing
 
-from ._state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
 from .message_times import MessageTimes
 from .run import Stretch
 
@@ -85,11 +82,6 @@ class Simulation(MessageTimes[Stretch]):
         What [Jain13] calls buffer length: a counter of the machine that sums packets over cycles.
         """
         return np.asarray(self._sum("waited"), dtype=np.float64)
-
-    @property
-    def not_logged(self) -> int:
-        """Events of the watched message that came after `log` was full."""
-        return sum(stretch.not_logged for stretch in self.stretches)
 
     @property
     def packet_hops(self) -> int:
@@ -195,55 +187,3 @@ class Simulation(MessageTimes[Stretch]):
                 "buffered": np.concatenate(buffered),
             }
         )
-
-    def log(self) -> pd.DataFrame:
-        """Return the events of the packets of the watched message, in the order of time.
-
-        Columns: ``time`` (seconds), ``event``, ``packet`` (its number; -1 for the message) and
-        ``place``: the link's label, the FIFO, or nothing where its node takes it in. The first
-        event is ``handed over``. If the message asks its receiver, it is ``released``: it goes to
-        its FIFO after the answer. The log ends after a million events; `not_logged` counts the
-        others.
-        """
-        watched = [stretch for stretch in self.stretches if len(stretch.log)]
-        rows = [row for stretch in watched for row in log_rows(stretch, self.torus)]
-        table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
-        return table.sort_values("time", kind="stable", ignore_index=True)
-
-
-_EVENTS = {
-    HANDED_OVER: "handed over",
-    INJECTED: "injected",
-    SENT: "sent",
-    ARRIVED: "arrived",
-    TAKEN_IN: "taken in",
-}
-
-
-def log_rows(stretch: Stretch, torus: Torus) -> Iterator[tuple[float, str, int, str]]:
-    """Yield time (seconds), event, packet and place of each entry in the log of ``stretch``.
-
-    As `Simulation.log` describes them.
-    """
-    m = stretch.watched
-    names = dict(_EVENTS)
-    if stretch.messages.asks[m]:
-        names[HANDED_OVER] = "released"
-    number: dict[int, int] = {}
-    injected = 0
-    for time, code, slot, place in stretch.log.tolist():
-        if code == INJECTED:
-            # A slot of the simulator holds one packet after the other.
-            number[slot] = injected
-            injected += 1
-        where = (
-            torus.link_label(int(place))
-            if code in (SENT, ARRIVED)
-            else f"FIFO {int(place) % torus.network.fifos}"
-            if place >= 0
-            else ""
-        )
-        yield time, names[int(code)], number.get(slot, -1), where
-    if stretch.messages.fifo[m] < 0:
-        # A message that is copied within its node has no packet.
-        yield float(stretch.arrived[m]), names[TAKEN_IN], -1, ""

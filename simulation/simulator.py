@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from toruscast.errors import InputError
@@ -13,7 +11,7 @@ from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages
 from toruscast.routing.packets import longest_message
-from toruscast.routing.routing import check_routing, phase_routings
+from toruscast.routing.routing import check_routing
 from toruscast.typing import Routing
 from toruscast.validation import real_number, whole_number
 
@@ -35,7 +33,6 @@ def simulate(
     iterations: int = 1,
     seed: int = 0,
     interval: float | None = None,
-    watch: tuple[int, int] | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
     """Send the messages of each phase packet by packet and count what links and FIFOs see.
@@ -74,9 +71,6 @@ def simulate(
     interval : float, optional
         Seconds between the snapshots that `Simulation.series` shows: at most 100,000 of them and
         2 GB.
-    watch : (int, int), optional
-        Phase and edge of the message whose packets `Simulation.log` follows, up to a million
-        events.
     progress : callable, optional
         Called from time to time with the packet-hops done and those of the whole run.
 
@@ -123,14 +117,6 @@ def simulate(
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_ways(workload, torus, mapping, routing)
     check_routing(routing)
-    if torus.network.arbitration == "fair" and "adaptive" in phase_routings(
-        routing, workload, torus
-    ):
-        # A message's share of a link is not known before it is known to take that link.
-        raise InputError(
-            "fair arbitration under adaptive routing",
-            expected="packets in dimension order, or another arbitration",
-        )
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
     seed = whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:
@@ -139,14 +125,10 @@ def simulate(
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
         raise InputError("bad interval", found=interval, expected="seconds, more than 0")
-    if watch is not None:
-        watch = _phase_and_edge(watch, workload)
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
 
-    options = Options(
-        workload.phases, torus, mapping, routing, seed, interval, watch, progress, PLACES
-    )
+    options = Options(workload.phases, torus, mapping, routing, seed, interval, progress, PLACES)
     if error is None:
         return noted(_simulate(workload, options, coarsening, iterations), "packets", began)
     hops = packet_hops(list_messages(workload, torus, mapping, 1), torus)
@@ -164,15 +146,6 @@ def simulate(
     return noted(replace(result, error=error, change=change), "packets", began)
 
 
-def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:
-    if isinstance(watch, Sequence) and not isinstance(watch, str) and len(watch) == 2:
-        phase, edge = watch
-        with suppress(InputError):
-            phase = whole_number(phase, "phase", 0, len(workload) - 1)
-            return phase, whole_number(edge, "edge", 0, workload.phases[phase].n_edges - 1)
-    raise InputError("bad watch", found=watch, expected="a phase and one of its edges")
-
-
 def _simulate(workload: Workload, options: Options, coarsening: int, iterations: int) -> Simulation:
     """Simulate the phases; those between two barriers run together."""
     torus, mapping = options.torus, options.mapping
@@ -187,14 +160,12 @@ def _simulate(workload: Workload, options: Options, coarsening: int, iterations:
         total = sum(packet_hops(messages, torus) for messages in listed)
     steps = Steps(options.progress, total)
     begin = alone = 0.0
-    watched = options
-    if first:
-        options = options._replace(interval=None, watch=None)
+    before = options._replace(interval=None)
     for several, messages in zip(first, listed, strict=False):
-        alone = run_stretch(messages, several, alone, options, steps).end
+        alone = run_stretch(messages, several, alone, before, steps).end
     stretches = []
     for several, messages in zip(together, listed[len(first) :], strict=True):
-        stretches.append(run_stretch(messages, several, begin, watched, steps))
+        stretches.append(run_stretch(messages, several, begin, options, steps))
         begin = stretches[-1].end
     return Simulation(
         workload,

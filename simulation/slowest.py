@@ -28,11 +28,11 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
     DataFrame
         The columns of `Simulation.messages`, then ``took`` (seconds). ``alone`` is the time in an
         idle network with room in every buffer, with question and answer. It is NaN if the message
-        may go several ways at once, or if these ways or virtual channels decide how many slow
-        reception ports take it. ``queued`` is the time until the messages before it in its FIFO
-        have arrived; it waits behind them at most so long. With fixed routes there are also
-        ``place``, the FIFO or buffer on its way where packets wait longest, and ``wait``, the mean
-        wait there over all packets that pass.
+        may go several ways at once and these decide how many slow reception ports take it.
+        ``queued`` is the time until the messages before it in its FIFO have arrived; it waits
+        behind them at most so long. With fixed routes there are also ``place``, the FIFO or buffer
+        on its way where packets wait longest, and ``wait``, the mean wait there over all packets
+        that pass.
 
     Examples
     --------
@@ -90,14 +90,11 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or (tied.any() and not fixed)
     # With several slow ports, the arrival of packets decides how many work at one time.
-    ports_share = port < rate
     if (
         several
-        and (fed > rate or ports_share)
+        and (fed > rate or port < rate)
         and ways_are_open(together, torus, simulation.routing)
     ):
-        return math.nan
-    if network.virtual_channels and ports_share:
         return math.nan
     packets, wire = packet_counts(comm, torus)
     head = hops * network.hop_latency

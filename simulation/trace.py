@@ -12,14 +12,12 @@ import numpy as np
 from toruscast.atomic import atomic_path
 from toruscast.validation import whole_number
 
-from .message_life import WIRE, message_life, station_name, watched_message
 from .simulation import Simulation
 
 LONGEST = 10_000
 BUSIEST = 16
-PACKETS = 256
 # Processes of the trace, before those of the nodes. Viewers take process 0 and thread 0 as idle.
-_PHASES, _LINKS, _WATCHED, _NODES = 1, 2, 3, 4
+_PHASES, _LINKS, _NODES = 1, 2, 3
 
 
 def write_trace(
@@ -74,8 +72,6 @@ def trace_events(
       tasks, in the process of the sender's node and the thread of its task.
     - With `interval`, each of the busiest links has a counter of bytes per second and one of the
       packets behind it.
-    - With `watch`, each of the first 256 packets of that message is a thread of slices (FIFO, hops,
-      buffers, reception), and so is each link that they occupy.
 
     Parameters
     ----------
@@ -103,8 +99,11 @@ def trace_events(
     [('X', 'phase 0', 0.0), ('b', '0 to 1', 0.5), ('e', '0 to 1', 0.89)]
     """
     longest, busiest = whole_number(longest, "longest", 0), whole_number(busiest, "busiest", 0)
-    events = [*_phases(simulation), *_messages(simulation, longest)]
-    events += [*_links(simulation, busiest), *_packets(simulation)]
+    events = [
+        *_phases(simulation),
+        *_messages(simulation, longest),
+        *_links(simulation, busiest),
+    ]
     # Viewers expect names first, then events in the order of time.
     return sorted(events, key=lambda event: event.get("ts", -1.0))
 
@@ -128,8 +127,6 @@ def _about(simulation: Simulation, events: list[Event]) -> dict[str, Any]:
     }
     if shown < sent:
         about["left out"] = f"{sent - shown} edges, those whose messages took least"
-    if simulation.not_logged:
-        about["events of the watched message left out"] = simulation.not_logged
     return about
 
 
@@ -202,28 +199,6 @@ def _counters(simulation: Simulation, link: int) -> Iterator[Event]:
             begin, sent, buffered = end, until, int(snapshot.occupied[link])
         # Counters are 0 after the last interval.
         yield from values(begin, 0.0, 0)
-
-
-def _packets(simulation: Simulation) -> Iterator[Event]:
-    message = watched_message(simulation)
-    if message is None:
-        return
-    life = message_life(simulation)
-    life = life[life["packet"] < PACKETS]
-    yield from named(_WATCHED, f"message {message.src} to {message.dst}")
-    for packet in np.unique(life["packet"]).tolist():
-        yield from named(_WATCHED, f"packet {packet}", packet + 1)
-    wires = np.unique(life.loc[life["station"] == WIRE, "place"]).tolist()
-    threads = {link: PACKETS + 1 + i for i, link in enumerate(wires)}
-    for link, thread in threads.items():
-        yield from named(_WATCHED, f"link {simulation.torus.link_label(link)}", thread)
-    row: Any
-    for row in life.itertuples():
-        if row.station == WIRE:
-            name, thread = f"packet {row.packet}", threads[row.place]
-        else:
-            name, thread = station_name(simulation, row.station, row.place), row.packet + 1
-        yield slice_of(name, row.station, _WATCHED, thread, (row.begin, row.end), {})
 
 
 Event = dict[str, Any]

@@ -17,15 +17,11 @@ PARTS = 1024
 
 @dataclass(eq=False)
 class Buffer:
-    """A virtual channel of a channel behind a link, or all of the channel."""
+    """A channel behind a link."""
 
     link: "Link"
     channel: int
-    number: int  # among those of its channel
     size: int
-    packets: deque = field(default_factory=deque)  # behind the one that goes first
-    moving: bool = False  # a packet of it asks for a link, or will
-    free_at: int = 0  # tick when the last packet's tail has gone
 
     def __post_init__(self):
         self.room = self.size
@@ -39,7 +35,6 @@ class Packet:
     size: int  # bytes of a buffer that it takes
     tail: int = 0  # tick when all of it is there
     since: int = 0
-    tag: int = 0  # fair arbitration: when its share begins, at its link
 
     @property
     def node(self):
@@ -57,8 +52,6 @@ class Link:
     free_at: int = 0  # in parts of ticks
     armed: bool = False  # an event will look at it
     turn: int = 0
-    clock: int = 0  # fair arbitration: latest tag of a packet sent
-    ended: dict = field(default_factory=dict)  # where the share of a message's last packet ends
     lanes: dict = field(default_factory=lambda: defaultdict(deque))  # by kind and input
     behind: int = 0
     packets: int = 0
@@ -70,12 +63,8 @@ class Link:
     def free_tick(self):
         return self.free_at // PARTS
 
-    def roomiest(self, channel):
-        """The virtual channel with the most room, the first of several."""
-        return max(self.buffers[channel], key=lambda buffer: buffer.room)
-
     def room(self, channel):
-        return self.roomiest(channel).room
+        return self.buffers[channel].room
 
     def in_order(self):
         """Lanes with their queues: by kind, then by input."""

@@ -1,8 +1,6 @@
 """A slow, obvious packet simulator: the twin of the kernels, event by event on a heap."""
 
 import math
-from bisect import insort
-from collections import Counter
 
 import naive
 from naive_links import (
@@ -30,20 +28,17 @@ class Simulator:
         self.tick, self.horizon = tick, horizon
         self.adaptive = routing == "adaptive"
         self.latency = round(torus.network.hop_latency / tick)
-        # The kernel keeps three kinds of lanes of a link in one 64-bit number: of a port's virtual
-        # channels, and of the FIFOs, those that do not fit share a turn.
-        ports, channels = 2 * torus.ndim, max(1, torus.network.virtual_channels)
-        self.turns = channels if ports * channels < 21 else 1
-        self.inlets = ports * self.turns
+        # The kernel keeps three kinds of lanes of a link in one 64-bit number: FIFOs beyond share a
+        # turn.
+        self.inlets = 2 * torus.ndim
         self.inputs = min(self.inlets + torus.network.fifos, 21)
         self.clock = Clock()
         self.messages = list_messages(rounds, torus, mapping, coarsening, tick)
         self.largest, size, ratio = buffer_sizes(rounds, torus, mapping, coarsening)
         network = torus.network
         self.outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
-        all_queue = network.arbitration == "first_come" and network.virtual_channels == 0
         self.turns_a_byte = 0.0
-        if network.fifo_packets < ratio and all_queue:
+        if network.fifo_packets < ratio and network.arbitration == "first_come":
             held = size // self.largest * self.largest
             self.turns_a_byte = network.buffer_packets / network.fifo_packets / held
         self.links = [self.link(number, size) for number in range(torus.n_links)]
@@ -64,10 +59,7 @@ class Simulator:
         entry = self.largest * (2 if circular else 1)
         link = Link(number, node, port, far, entry, SECOND_DETERMINISTIC if dateline else 0)
         link.buffers = [
-            [
-                Buffer(link, channel, i, size if used and far is not None else 0)
-                for i in range(max(1, network.virtual_channels))
-            ]
+            Buffer(link, channel, size if used and far is not None else 0)
             for channel, used in enumerate([True, dateline, self.adaptive])
         ]
         return link
@@ -205,12 +197,12 @@ class Simulator:
         return (FIRST, SECOND)[drawn(of_link, packet.message.number, packet.tail & 0xFFFFFFFF) & 1]
 
     def entrance(self, held):
-        """A packet's turn among the inputs of a router: virtual channels, then FIFOs."""
+        """A packet's turn among the inputs of a router: ports, then FIFOs."""
         network = self.torus.network
-        if network.arbitration in ("first_come", "fair"):
+        if network.arbitration == "first_come":
             return 0
         if isinstance(held, Buffer):
-            return held.link.port * self.turns + held.number % self.turns
+            return held.link.port
         return self.inlets + held.number % network.fifos % (self.inputs - self.inlets)
 
     def proceed(self, packet):
@@ -233,30 +225,17 @@ class Simulator:
             self.serve(link)
 
     def join(self, packet):
-        """Put a packet into a queue, last or by its tag; returns the link for which it waits."""
+        """Put a packet last into a queue; returns the link for which it waits."""
         held, node = packet.held, packet.node
         link, kind = self.ordered(packet, node)
         fresh = isinstance(held, Fifo) or held.channel == ADAPTIVE
         if self.chooses(packet.message) and fresh:
             link, kind = self.emptiest(node, packet.message), FREE
         queue = link.lanes[kind, self.entrance(held)]
-        if self.torus.network.arbitration == "fair":
-            self.stamp(packet, link)
-            insort(queue, packet, key=lambda waiting: waiting.tag)
-        else:
-            queue.append(packet)
+        queue.append(packet)
         if self.adaptive and len(queue) == 1:
             self.first = packet
         return link
-
-    def stamp(self, packet, link):
-        """Tell where a packet's share of a link begins: where its message's last one has ended."""
-        torus, message = self.torus, packet.message
-        way = naive.route(torus, message.src, message.dst)
-        hops = Counter(number % (2 * torus.ndim) // 2 for number in way)
-        along = sum(hops[d] / torus.bandwidth[d] for d in range(torus.ndim))
-        packet.tag = max(link.clock, link.ended.get(message, 0))
-        link.ended[message] = packet.tag + round(message.wire * along * (PARTS / self.tick))
 
     def emptiest(self, node, message):
         """The link with the most room, less what waits for it already; the first of several."""
@@ -325,12 +304,9 @@ class Simulator:
 
     def urgency(self, link, lane, queue, stolen):
         """The least goes first; of several the first."""
-        rule = self.torus.network.arbitration
-        if rule == "round_robin" and not stolen:
+        if self.torus.network.arbitration == "round_robin" and not stolen:
             return (lane[1] - link.turn) % self.inputs, lane[0]
-        if rule == "fair":
-            return queue[0].tag
-        return queue[0].message.ready if rule == "age" else queue[0].since
+        return queue[0].since
 
     def node_links(self, link):
         """All links of a link's node."""
@@ -361,9 +337,8 @@ class Simulator:
         if self.adaptive and queue:
             self.first = queue[0]
         link.turn = (lane[1] + 1) % self.inputs
-        link.clock = max(link.clock, packet.tag)
         now, held, wire = self.clock.now, packet.held, packet.message.wire
-        packet.held = link.roomiest(channel)
+        packet.held = link.buffers[channel]
         packet.held.room -= packet.size
         assert packet.held.room >= 0
         # Off a slower link it cannot go faster than it comes.
@@ -376,7 +351,7 @@ class Simulator:
         upstream = None
         if isinstance(held, Buffer):
             held.link.waited += now - packet.since
-            upstream = self.leave(held, packet, ticks)
+            upstream = self.leave(held, packet)
         else:
             held.waited += now - packet.since
             self.leave_fifo(held)
@@ -399,43 +374,22 @@ class Simulator:
         self.join(packet)
         return True
 
-    def leave(self, buffer, packet, ticks):
+    def leave(self, buffer, packet):
         """There is room behind a link; returns the link if it can send now."""
         buffer.room += packet.size
-        if self.torus.network.virtual_channels:
-            buffer.free_at = self.clock.now + ticks
-            if buffer.packets:
-                self.clock.at(buffer.free_at, self.next_in_queue, buffer)
-            else:
-                buffer.moving = False
         link = buffer.link
         link.behind -= 1
         free = not link.armed and link.free_tick <= self.clock.now
         return link if free and self.anything_for(link) else None
 
     def arrive(self, packet):
-        buffer, link = packet.held, packet.held.link
+        link = packet.held.link
         link.behind += 1
         link.packets += 1
         link.wire_bytes += packet.message.wire
         link.most = max(link.most, link.behind)
         packet.since = self.clock.now
-        if not self.torus.network.virtual_channels:
-            self.proceed(packet)
-            return
-        buffer.packets.append(packet)
-        if not buffer.moving:
-            buffer.moving = True
-            self.next_in_queue(buffer)
-
-    def next_in_queue(self, buffer):
-        """The first packet of a virtual channel goes on when the one before has gone."""
-        if buffer.free_at > self.clock.now:
-            self.clock.at(buffer.free_at, self.next_in_queue, buffer)
-        elif buffer.packets:
-            self.proceed(buffer.packets.popleft())
-        else:
-            buffer.moving = False
+        self.proceed(packet)
 
     def deliver(self, packet):
         network, link = self.torus.network, packet.held.link
@@ -459,4 +413,4 @@ class Simulator:
         message.to_receive -= 1
         if message.to_receive == 0:
             self.clock.at(message.finish, self.nodes.arrived, message)
-        self.serve(self.leave(packet.held, packet, ticks))
+        self.serve(self.leave(packet.held, packet))

@@ -91,14 +91,11 @@ def networks(draw):
     )
 
 
-def arbitrations(routing):
-    """Fair queueing is for packets in dimension order."""
-    every = ["first_come", "round_robin", "age", "fair"]
-    return st.sampled_from(every if routing == "deterministic" else every[:3])
+ARBITRATIONS = st.sampled_from(["first_come", "round_robin"])
 
 
 @st.composite
-def simulated_networks(draw, routing="adaptive"):
+def simulated_networks(draw):
     """Networks that vary what only the simulator knows; no message is of more than 47 packets."""
     short = draw(st.sampled_from([0, 1, 511, 600]))
     return replace(
@@ -107,8 +104,7 @@ def simulated_networks(draw, routing="adaptive"):
         fifo_rule=draw(st.sampled_from(["bluegene_q", "first_dimension", "first_free"])),
         fifo_packets=draw(st.sampled_from([1, 1, 2, 5])),
         deadlock=draw(st.sampled_from(["bubble", "dateline"])),
-        virtual_channels=draw(st.sampled_from([0, 0, 1, 2])),
-        arbitration=draw(arbitrations(routing)),
+        arbitration=draw(ARBITRATIONS),
         escape=draw(st.sampled_from(["returns", "stays"])),
         feeding=draw(st.sampled_from(["tasks", "messages", "packets"])),
         reception_ports=draw(st.integers(1, 3)),

@@ -37,12 +37,11 @@ def speed(rng: np.random.Generator, usual: float) -> float:
     return usual * float(rng.choice([1.0, 0.5, 10 ** rng.uniform(-1, 0.5)]))
 
 
-def network(rng: np.random.Generator, routing: str, usual: float) -> Network:
+def network(rng: np.random.Generator, usual: float) -> Network:
     """Draw a network."""
     packet = 544 / usual
     # Ticks are short beside it, and simulations slow, where a hop takes next to nothing.
     hop = seconds(rng, packet) if rng.random() < 0.1 else packet * 10 ** rng.uniform(-1.2, 0.5)
-    every = ["first_come", "round_robin", "age", "fair"]
     return Network(
         payload=int(rng.choice([64, 97, 512, 1013])),
         header=int(rng.choice([0, 7, 32])),
@@ -58,8 +57,7 @@ def network(rng: np.random.Generator, routing: str, usual: float) -> Network:
         memory_bandwidth=speed(rng, usual),
         reception_ports=int(rng.integers(1, 4)),
         deadlock=str(rng.choice(["bubble", "dateline"])),  # type: ignore[arg-type]
-        virtual_channels=int(rng.choice([0, 0, 1, 2])),
-        arbitration=str(rng.choice(every[: 4 if routing == "deterministic" else 3])),  # type: ignore[arg-type]
+        arbitration=str(rng.choice(["first_come", "round_robin"])),  # type: ignore[arg-type]
         escape=str(rng.choice(["returns", "stays"])),  # type: ignore[arg-type]
         feeding=str(rng.choice(["tasks", "messages", "packets"])),  # type: ignore[arg-type]
         start=seconds(rng, 10 * packet),
@@ -106,7 +104,7 @@ def cases(rng: np.random.Generator) -> Iterator[RoutedTraffic]:
     """Draw a torus and what is sent, under a few mappings."""
     routing = str(rng.choice(["deterministic", "deterministic", "adaptive", "by_size"]))
     usual = float(rng.choice([2e9, 6.8e9, 10 ** rng.uniform(8, 11.3)]))
-    host = torus(rng, network(rng, routing, usual), usual)
+    host = torus(rng, network(rng, usual), usual)
     n = int(rng.integers(1, 25))
     phases = [graph(rng, n) for _ in range(int(rng.integers(1, 4)))]
     workload = Workload(phases, dependent=bool(rng.integers(2)))

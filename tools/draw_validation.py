@@ -13,7 +13,6 @@ from toruscast.answers.drawing import figure, save
 
 TITLES = {
     "flit-level": "flit-level engine",
-    "flow-level": "flow-level engine",
     "emulated-torus": "measured, emulated torus",
 }
 
@@ -21,7 +20,7 @@ TITLES = {
 def main(table: str, picture: str) -> None:
     """Draw a panel a source; each case is scaled to the median of its seen times."""
     rows = pd.read_csv(table)
-    with figure(9.5, 3.6) as drawn:
+    with figure(6.5, 3.6) as drawn:
         panels = drawn.subplots(1, len(TITLES))
         for panel, (source, title) in zip(panels, TITLES.items(), strict=True):
             for case, some in rows[rows["source"] == source].groupby("case"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -37,7 +35,6 @@ from ..traffic import load_application
 from .files import check_result_folder, inside, write_folder
 from .many import OF_PACKETS, rank_flows, rank_packets
 
-_WATCH = re.compile(r"(?:([0-9]{1,9})\s*:\s*)?([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
 _FLOW_ERROR = 0.01
 
 
@@ -74,7 +71,7 @@ class OneOrMany(Candidates):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
         if len(given) > 1:
             raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
-        details = ("interval", "watch", "out", "trace", "links_path", "report")
+        details = ("interval", "out", "trace", "links_path", "report")
         if packets.flows:
             refuse("without --flows", *details, "coarsening", "repeat", "routing")
         elif self.mapping is None:
@@ -132,16 +129,9 @@ class Details:
     interval: str | None = option(
         "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.", "TIME"
     )
-    watch: tuple[str, ...] = option(
-        "Follow the packets of the message between two tasks, such as 3:7, or 1:3:7 in "
-        "the second phase.",
-        "[PHASE:]SRC:DST",
-        default=(),
-        group="Answer",
-    )
     out: str | None = option(
-        "Write everything there: messages, tasks, phases, links, FIFOs, time series and "
-        "log as CSV, summary.json, trace.json.",
+        "Write everything there: messages, tasks, phases, links, FIFOs and time series as "
+        "CSV, summary.json, trace.json.",
         "FOLDER",
     )
     trace: str | None = option(
@@ -179,46 +169,6 @@ def check_interval(interval: float, least_time: float, torus: tc.Torus) -> None:
             found=seconds(interval),
             expected=f"at least {seconds(least)}",
         )
-
-
-def read_watch(texts: Sequence[str], workload: tc.Workload) -> tuple[int, int] | None:
-    """Return phase and edge of a message, given such as ``3:7`` or ``3->7``, or ``2:3:7``.
-
-    The first form means phase 0. None if nothing is to be watched.
-
-    Raises
-    ------
-    UsageError
-        If there are two of them.
-    InputError
-        If there is no such phase or pair, or it sends nothing.
-    """
-    if len(texts) > 1:
-        raise click.UsageError("--watch can be given once: one message is followed")
-    if not texts:
-        return None
-    text = texts[0]
-    match = _WATCH.fullmatch(text.strip())
-    if match is None:
-        expected = "two tasks such as 3:7, or phase and tasks such as 2:3:7"
-        raise InputError("bad --watch", found=text, expected=expected)
-    phase, src, dst = int(match[1] or 0), int(match[2]), int(match[3])
-    if phase >= len(workload):
-        expected = f"0 to {len(workload) - 1}"
-        raise InputError("--watch: no such phase", found=phase, expected=expected)
-    comm = workload.phases[phase]
-    sends = comm.whole_messages > 0
-    (edges,) = ((comm.src == src) & (comm.dst == dst) & sends).nonzero()
-    if not edges.size:
-        partners = comm.dst[(comm.src == src) & sends][:3].tolist()
-        before = "" if match[1] is None else f"{phase}:"
-        some = " or ".join(f"{before}{src}:{partner}" for partner in partners)
-        raise InputError(
-            "--watch: no message between these tasks",
-            found=text,
-            expected=some or "a task that sends something",
-        )
-    return phase, int(edges[0])
 
 
 @sub_command("simulate")
@@ -280,7 +230,6 @@ def _simulate_one(
 ) -> None:
     """Simulate a mapping, and write all that is wanted of it."""
     workload, torus = setting.application.workload, setting.torus
-    watched = read_watch(details.watch, workload)
     if every is not None:
         least = reasons.explain(workload, torus, mapping, routing=work.routing).lower_bound
         check_interval(every, least, torus)
@@ -295,7 +244,6 @@ def _simulate_one(
             iterations=packets.repeat,
             seed=work.seed,
             interval=every,
-            watch=watched,
             progress=progress,
         )
     why = reasons.explain(workload, torus, mapping, routing=work.routing, simulation=result)

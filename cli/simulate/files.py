@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toruscast.atomic import folder_beside
 from toruscast.errors import InputError
 
-from ..app import Ended
 from ..output import check_folder, write_text
 from ..recording import json_text
-from ..slow import message_life, pd, simulation_trace
+from ..slow import pd, simulation_trace
 
 if TYPE_CHECKING:
     from toruscast.simulation import Simulation
 
 
-def labelled_life(result: Simulation) -> pd.DataFrame:
-    """Return the stations of the watched message's packets, their places by name as in the log."""
-    table = message_life.message_life(result)
-    table["place"] = [
-        f"FIFO {place}"
-        if station == message_life.FIFO
-        else ""
-        if station == message_life.RECEPTION
-        else result.torus.link_label(place)
-        for station, place in zip(table["station"], table["place"], strict=True)
-    ]
-    return table
-
-
-_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series", "log", "life")
+_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
 _ALWAYS = ("summary.json", "trace.json")
 _FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
 
@@ -75,9 +56,8 @@ def write_folder(
 
     ``links`` is what `labelled` returns.
     A folder that stands already keeps its other files; those of an earlier run are replaced once
-    all new ones are written, and the time series and logs that this run has not are removed.
+    all new ones are written, and a time series that this run has not is removed.
     """
-    logged = any(len(s.log) for s in result.stretches)
     made: tuple[Callable[[], pd.DataFrame] | None, ...] = (
         result.messages,
         result.tasks,
@@ -85,14 +65,12 @@ def write_folder(
         lambda: links,
         result.fifos,
         result.series if any(s.snapshots for s in result.stretches) else None,
-        result.log if logged else None,
-        partial(labelled_life, result) if logged else None,
     )
     tables = dict(zip(_TABLES, made, strict=True))
     place = Path(os.path.realpath(folder))
     # In the place if it stands, else on the same disk.
     beside = place if place.exists() else place.parent
-    with _ended_by_signals(), folder_beside(place, beside) as stage:
+    with folder_beside(place, beside) as stage:
         for name, table in tables.items():
             if table is not None:
                 found = table()
@@ -101,8 +79,7 @@ def write_folder(
         simulation_trace.write_trace(result, stage / "trace.json")
         text = json_text(summary)
         write_text(text, str(stage / "summary.json"))
-        with _undisturbed():
-            _put(stage, place, [f"{name}.csv" for name in tables])
+        _put(stage, place, [f"{name}.csv" for name in tables])
 
 
 def _put(stage: Path, place: Path, ours: list[str]) -> None:
@@ -115,33 +92,3 @@ def _put(stage: Path, place: Path, ours: list[str]) -> None:
         (stage / name).replace(place / name)
     for name in set(ours) - written:
         (place / name).unlink(missing_ok=True)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let a request to end unwind what has begun, as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, _: object) -> None:
-        raise Ended(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep signals until the end of the block, where the system can."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -23,7 +23,6 @@ OF_PACKETS = frozenset(
         "buffer_packets",
         "fifo_packets",
         "deadlock",
-        "virtual_channels",
         "arbitration",
         "deterministic_limit",
         "reception_ports",

@@ -123,7 +123,7 @@ def simulate_flows(
         the torus splits ties or draws them at random. These parts of ``torus.network`` count: sizes
         of packets (for the headers), latency, software, whether a node's tasks share a thread,
         injection FIFOs (those of a node together with ``first_free``), memory bandwidth and the
-        limit of eager messages. Buffers, virtual channels, arbitration and the number of reception
+        limit of eager messages. Buffers, arbitration and the number of reception
         ports do not count.
     error : float
         Messages begin together where that moves none by more than half this part of its own time,

@@ -8,8 +8,6 @@ from toruscast._jit import bare_kernel, trailing_zeros
 
 from .._state import (
     ADAPTIVE_CHANNEL,
-    AGE,
-    FAIR,
     FIRST,
     FREE,
     KINDS,
@@ -93,15 +91,6 @@ def _first_of(state: State, out: int, ready: int) -> int:
 @bare_kernel
 def _is_older(state: State, one: int, other: int) -> bool:
     """Return whether the packet at a lane's head goes before that of another lane."""
-    q = np.int64(state.links.lane[one].head)
-    p = np.int64(state.links.lane[other].head)
-    if arbitration(state) == AGE:
-        return (
-            state.packets.message[state.packets.packet[q].message].ready
-            < state.packets.message[state.packets.packet[p].message].ready
-        )
-    if arbitration(state) == FAIR:
-        return state.fair.tag[np.uint64(q)] < state.fair.tag[np.uint64(p)]
     return np.int32(state.links.lane[one].since - state.links.lane[other].since) < 0
 
 

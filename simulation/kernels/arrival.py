@@ -6,68 +6,27 @@ import numpy as np
 
 from toruscast._jit import bare_kernel
 
-from .._state import ARRIVED, CHANNEL_BITS, DELIVERED, NONE, PARTS, State
+from .._state import DELIVERED, NONE, PARTS, State
 from .buffer import count, link_of
 from .departure import leave
-from .event import note, schedule
+from .event import schedule
 from .lane import join
-from .network import counts_arrivals, has_queues, inputs, node_of
+from .network import counts_arrivals, inputs, node_of
 from .node import take_in
 
 
 @bare_kernel
-def arrive(state: State, p: int, now: int) -> int:
-    """Take a packet into the buffer behind its link; return it if it can ask for its next link."""
+def arrive(state: State, p: int, now: int) -> None:
+    """Take a packet into the buffer behind its link."""
     packet = state.packets.packet[p]
     if packet.route == DELIVERED:
-        return p
-    held = packet.place
-    came = link_of(state, held)
+        return
+    came = link_of(packet.place)
     link = state.links.link[came]
     link.occupied += 1
     if counts_arrivals(state):
         count(state.links.counter[came], link.occupied, packet.wire)
     packet.since = now
-    if packet.message == state.rules.watched:
-        note(state, ARRIVED, p, came, now)
-    if not has_queues(state):
-        return p
-    queue = state.links.queue[held]
-    packet.next = NONE
-    if queue.head == NONE:
-        queue.head = p
-    else:
-        state.packets.packet[queue.tail].next = p
-    queue.tail = p
-    if queue.moving:
-        return NONE
-    queue.moving = 1
-    return next_in_queue(state, held, now)
-
-
-@bare_kernel
-def next_in_queue(state: State, place: int, now: int) -> int:
-    """Take the first packet out of a virtual channel as soon as the one before is gone.
-
-    Return NONE if that is later, or if there is none.
-    """
-    queue = state.links.queue[place]
-    if queue.free_at > now:
-        event = (
-            state.packets.packet.size
-            + state.links.link.size
-            + state.packets.fifo.size
-            + state.rounds.then.size
-            + place
-        )
-        schedule(state, event, queue.free_at)
-        return NONE
-    p = queue.head
-    if p == NONE:
-        queue.moving = 0
-    else:
-        queue.head = state.packets.packet[p].next
-    return p
 
 
 @bare_kernel
@@ -78,21 +37,20 @@ def proceed(state: State, p: int, now: int) -> int:
     held = packet.place
     entrance = 0
     if held >= 0:
-        behind = state.links.link[link_of(state, held)]
+        behind = state.links.link[link_of(held)]
         node = np.int64(behind.far)
         came = np.int64(behind.port)
         if packet.route == 0 or packet.route == DELIVERED:
             return _deliver(state, p, node, now)
         if inputs(state) > 1:
-            entrance = came * state.rules.turns + (held >> CHANNEL_BITS) % state.rules.turns
+            entrance = came
     else:
         f = -2 - held
         node = node_of(state, f)
         came = NONE
         packet.since = now
         if inputs(state) > 1:
-            entrance = ports * state.rules.turns
-            entrance += (f - node * state.rules.fifos) % (inputs(state) - entrance)
+            entrance = ports + (f - node * state.rules.fifos) % (inputs(state) - ports)
     return join(state, p, node, came, entrance, now)
 
 
@@ -110,7 +68,7 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
             packet.wire * state.rules.reception + 0.5
         )
         start = begin >> PARTS
-        state.links.counter[link_of(state, packet.place)].waited += start - np.int64(
+        state.links.counter[link_of(packet.place)].waited += start - np.int64(
             now + np.int64(np.int32(packet.since - now))
         )
         packet.since = start
@@ -118,9 +76,7 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
     wait = np.int64(np.int32(packet.since - now))
     if wait > 0:
         # This may be more than a turn of the wheel.
-        schedule(
-            state, p, now + min(wait, state.events.wheel.size - 1), link_of(state, packet.place)
-        )
+        schedule(state, p, now + min(wait, state.events.wheel.size - 1), link_of(packet.place))
         return NONE
-    ticks = take_in(state, p, now)
-    return leave(state, packet.place, packet.wire, 0, ticks, now)
+    take_in(state, p, now)
+    return leave(state, packet.place, packet.wire, 0, now)

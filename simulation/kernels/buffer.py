@@ -9,7 +9,7 @@ import numpy as np
 from toruscast._jit import bare_kernel
 
 from .._state import CHANNEL_BITS, State
-from .network import has_queues, is_usual
+from .network import is_usual
 
 
 @bare_kernel
@@ -31,10 +31,9 @@ def channel_of(place: int) -> int:
 
 
 @bare_kernel
-def link_of(state: State, place: int) -> int:
+def link_of(place: int) -> int:
     """Return the link before a buffer, from its number, see `CHANNEL_BITS`."""
-    behind = place >> CHANNEL_BITS
-    return behind // state.rules.virtual if has_queues(state) else behind
+    return place >> CHANNEL_BITS
 
 
 @bare_kernel
@@ -46,21 +45,8 @@ def count(counter: Any, packets: int, wire: float) -> None:
 
 
 @bare_kernel
-def roomiest(state: State, out: int, channel: int) -> int:
-    """Return the place in the virtual channel with the most room."""
-    best = ((out * state.rules.virtual) << CHANNEL_BITS) | channel
-    for v in range(1, state.rules.virtual):
-        place = ((out * state.rules.virtual + v) << CHANNEL_BITS) | channel
-        if state.links.queue[place].credit > state.links.queue[best].credit:
-            best = place
-    return best
-
-
-@bare_kernel
 def room(state: State, out: int, channel: int) -> int:
-    """Return the free bytes in a channel behind a link, or in its roomiest virtual channel."""
-    if has_queues(state):
-        return np.int64(state.links.queue[roomiest(state, out, channel)].credit)
+    """Return the free bytes in a channel behind a link."""
     if is_usual(state) or channel == 0:
         return np.int64(state.links.link[out].credit)
     rest = state.links.rest[out]
@@ -70,9 +56,6 @@ def room(state: State, out: int, channel: int) -> int:
 @bare_kernel
 def take_room(state: State, place: int, size: int) -> None:
     """Take bytes of a place; a negative size gives them back."""
-    if has_queues(state):
-        state.links.queue[place].credit -= size
-        return
     out = place >> CHANNEL_BITS
     channel = channel_of(place)
     if is_usual(state) or channel == 0:

@@ -10,7 +10,6 @@ from toruscast._llvm import prefetch
 from .._state import (
     ADAPTIVE_CHANNEL,
     CHANNEL_BITS,
-    FAIR,
     FIRST,
     FIRSTS,
     FREE,
@@ -19,18 +18,16 @@ from .._state import (
     PARTS,
     ROUND_ROBIN,
     SECOND,
-    SENT,
     State,
 )
 from .arbitration import choose, choose_adaptive, kind_of, open_channels
-from .buffer import channel_of, count, link_of, room, roomiest, size_of, take_room
+from .buffer import channel_of, count, link_of, room, size_of, take_room
 from .claim import claim, enters_as, ranks, seat
-from .event import arm, free_tick, is_armed, nearest_tick, note, others_wait, schedule
-from .lane import depart, join, take_out
+from .event import arm, free_tick, is_armed, nearest_tick, others_wait, schedule
+from .lane import join, take_out
 from .network import (
     arbitration,
     counts_arrivals,
-    has_queues,
     inputs,
     is_adaptive,
     is_usual,
@@ -59,7 +56,7 @@ def announce(state: State, now: int) -> None:
     came = NONE
     stays = False
     if packet.place >= 0:
-        behind = link_of(state, packet.place)
+        behind = link_of(packet.place)
         prefetch(state.links.counter, behind)
         came = np.int64(state.links.link[behind].port)
         stays = state.rules.stays and channel_of(packet.place) != ADAPTIVE_CHANNEL
@@ -116,12 +113,8 @@ def serve(state: State, out: int, now: int) -> int:
     if arbitration(state) == ROUND_ROBIN:
         entrance = lane % inputs(state)
         state.links.rest[out].turn = entrance + 1 if entrance + 1 < inputs(state) else 0
-    elif arbitration(state) == FAIR:
-        depart(state, p, out)
     size = size_of(state, packet.wire)
     place = (out << CHANNEL_BITS) | channel
-    if has_queues(state):
-        place = roomiest(state, out, channel)
     take_room(state, place, size)
     # A packet from a slower link cannot go on faster than it comes.
     port = np.uint64(link.port)
@@ -139,7 +132,7 @@ def serve(state: State, out: int, now: int) -> int:
     upstream = NONE
     waited = np.int64(np.int32(now - packet.since))
     if held >= 0:
-        upstream = leave(state, held, packet.wire, waited, ticks, now)
+        upstream = leave(state, held, packet.wire, waited, now)
     else:
         leave_fifo(state, -2 - held, waited, now)
     route = packet.route - (np.uint64(1) << state.fields.shift[port])
@@ -156,8 +149,6 @@ def serve(state: State, out: int, now: int) -> int:
     packet.tail = state.rules.latency + nearest_tick(link.free_at)
     # A router forwards a packet when its head has arrived.
     schedule(state, p, now + state.rules.latency, following)
-    if packet.message == state.rules.watched:
-        note(state, SENT, p, out, now)
     return upstream
 
 
@@ -192,24 +183,10 @@ def _go_behind(state: State, p: int, now: int) -> None:
 
 
 @bare_kernel
-def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: int) -> int:
+def leave(state: State, held: int, wire: float, waited: int, now: int) -> int:
     """Free the place of a packet that begins to leave; return its link if that may send now."""
     take_room(state, held, -size_of(state, wire))
-    if has_queues(state):
-        queue = state.links.queue[held]
-        queue.free_at = now + ticks
-        if queue.head == NONE:
-            queue.moving = 0
-        else:
-            event = (
-                state.packets.packet.size
-                + state.links.link.size
-                + state.packets.fifo.size
-                + state.rounds.then.size
-                + held
-            )
-            schedule(state, event, now + ticks)
-    behind = link_of(state, held)
+    behind = link_of(held)
     link = state.links.link[behind]
     counter = state.links.counter[behind]
     counter.waited += waited

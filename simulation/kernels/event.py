@@ -2,8 +2,8 @@
 
 Every event of the network lies less than a turn of the wheel ahead, so it goes straight into the
 list of its tick. A list is a chain of chunks of 15 events: the next events are known early, so that
-their cache misses overlap. Beside it stand the links that an event will look at, the parts of ticks
-in which links, FIFOs and reception ports count, and the log of a watched message.
+their cache misses overlap. Beside it stand the links that an event will look at, and the parts of
+ticks in which links, FIFOs and reception ports count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from toruscast._jit import bare_kernel, trailing_zeros
 from toruscast._llvm import prefetch
 
-from .._state import CHUNK, CHUNKS, LOGGED, NONE, PARTS, SECOND, State
+from .._state import CHUNK, CHUNKS, NONE, PARTS, SECOND, State
 from .arbitration import choose, choose_adaptive, open_channels
 from .buffer import link_of
 from .network import counts_arrivals, inputs, is_adaptive, is_usual, lane_of, port_of
@@ -182,7 +182,7 @@ def _bring_behind(state: State, p: int) -> None:
     """Prefetch the holder of a packet that will leave it."""
     held = state.packets.packet[p].place
     if held >= 0:
-        behind = link_of(state, held)
+        behind = link_of(held)
         prefetch(state.links.link, behind)
         prefetch(state.links.counter, behind)
         if not is_usual(state):
@@ -195,7 +195,7 @@ def _bring_behind(state: State, p: int) -> None:
 def _bring_for_arrival(state: State, entry: int) -> None:
     """Prefetch the records that a packet will touch where it arrives."""
     packet = state.packets.packet[event_of(entry)]
-    came = link_of(state, packet.place)
+    came = link_of(packet.place)
     # The receipt is needed at the end of the way only (no hops left, or DELIVERED, which is one
     # less than none). Before that the first receipt is requested, which is in the cache already.
     at_end = packet.route + np.uint64(1) <= np.uint64(1)
@@ -265,15 +265,3 @@ def free_tick(server: Any) -> int:
 def nearest_tick(parts: int) -> int:
     """Return the whole ticks nearest to a number of parts."""
     return (parts + (1 << (PARTS - 1))) >> PARTS
-
-
-@bare_kernel
-def note(state: State, kind: int, packet: int, link: int, now: int) -> None:
-    """Log an event of a packet of the watched message; count events after the log is full."""
-    i = state.events.clock[LOGGED]
-    if i < state.events.log.shape[0]:
-        state.events.log[i, 0] = now
-        state.events.log[i, 1] = kind
-        state.events.log[i, 2] = packet
-        state.events.log[i, 3] = link
-    state.events.clock[LOGGED] = i + 1

@@ -12,7 +12,7 @@ from toruscast._jit import entry_kernel
 from toruscast._llvm import point_to
 
 from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
-from .arrival import arrive, next_in_queue, proceed
+from .arrival import arrive, proceed
 from .departure import announce, serve
 from .event import arm, bring, event_of, free_tick, next_tick, schedule
 from .network import is_adaptive
@@ -40,7 +40,6 @@ def run(all_arrays: State, until: int, budget: int) -> int:
     n_packets = state.packets.packet.size
     n_links = state.links.link.size
     n_fifos = state.packets.fifo.size
-    n_local = state.rounds.then.size
     now = state.events.clock[NOW]
     hops = 0
     tick = now
@@ -77,7 +76,8 @@ def run(all_arrays: State, until: int, budget: int) -> int:
             out = NONE
             if event < n_packets:
                 hops += state.packets.packet[event].route != DELIVERED
-                p = arrive(state, event, now)
+                p = event
+                arrive(state, p, now)
             elif event < n_packets + n_links:
                 out = event - n_packets
                 link = state.links.link[out]
@@ -89,10 +89,8 @@ def run(all_arrays: State, until: int, budget: int) -> int:
                     out = NONE
             elif event < n_packets + n_links + n_fifos:
                 p = feed(state, event - n_packets - n_links, now)
-            elif event < n_packets + n_links + n_fifos + n_local:
-                message_arrived(state, event - n_packets - n_links - n_fifos, now)
             else:
-                p = next_in_queue(state, event - n_packets - n_links - n_fifos - n_local, now)
+                message_arrived(state, event - n_packets - n_links - n_fifos, now)
             if p != NONE:
                 out = proceed(state, p, now)
             while out != NONE or (is_adaptive(state) and state.events.clock[FIRSTS] != NONE):

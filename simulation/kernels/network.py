@@ -31,14 +31,8 @@ def is_adaptive(state: State) -> bool:
 
 
 @bare_kernel
-def has_queues(state: State) -> bool:
-    """Return whether packets queue in virtual channels."""
-    return state.rules.special is not None and state.links.queue.size > 0
-
-
-@bare_kernel
 def arbitration(state: State) -> int:
-    """Return the rule for the next packet of a link: FIRST_COME, ROUND_ROBIN, AGE or FAIR."""
+    """Return the rule for the next packet of a link: FIRST_COME or ROUND_ROBIN."""
     return FIRST_COME if state.rules.special is None else state.rules.arbitration
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from toruscast._jit import bare_kernel
 
-from .._state import HANDED_OVER, INJECTED, NONE, PARTS, SLOTS, TAKEN_IN, State
+from .._state import NONE, PARTS, SLOTS, State
 from .arbitration import random_bits
-from .event import free_tick, nearest_tick, note, schedule
+from .event import free_tick, nearest_tick, schedule
 from .network import first_fifo
 from .task_event import put
 
@@ -109,8 +109,6 @@ def _post(state: State, m: int, now: int) -> int:
     message = state.packets.message[m]
     message.ready = now
     f = message.fifo
-    if m == state.rules.watched:
-        note(state, HANDED_OVER, NONE, f, now)
     if f == NONE:
         state.packets.receipt[m].finish = now + message.copy
         state.packets.receipt[m].left = 0
@@ -174,8 +172,6 @@ def feed(state: State, f: int, now: int) -> int:
     parts = np.int64(packet.wire * state.rules.injection + 0.5)
     fifo.free_at = max(fifo.free_at, now << PARTS) + parts
     schedule(state, state.packets.packet.size + state.links.link.size + f, free_tick(fifo))
-    if m == state.rules.watched:
-        note(state, INJECTED, p, f, now)
     return p
 
 
@@ -209,14 +205,12 @@ def _break_ties(state: State, m: int) -> np.uint64:
 
 
 @bare_kernel
-def take_in(state: State, p: int, now: int) -> int:
-    """Receive a packet at a node; return the ticks until its tail has left its place."""
+def take_in(state: State, p: int, now: int) -> None:
+    """Receive a packet at a node."""
     packet = state.packets.packet[p]
     m = packet.message
     taking = nearest_tick(np.int64(packet.wire * state.rules.reception + 0.5))
     ticks = max(taking, np.int64(np.int32(packet.tail - now)))
-    if m == state.rules.watched:
-        note(state, TAKEN_IN, p, NONE, now + ticks)
     receipt = state.packets.receipt[m]
     receipt.finish = max(receipt.finish, now + ticks)
     left = receipt.left - 1
@@ -226,7 +220,6 @@ def take_in(state: State, p: int, now: int) -> int:
     if left == 0 and state.rounds.then.size > 0:
         event = state.packets.packet.size + state.links.link.size + state.packets.fifo.size + m
         schedule(state, event, receipt.finish)
-    return ticks
 
 
 @bare_kernel

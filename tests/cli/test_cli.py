@@ -136,8 +136,6 @@ BAD = {
     f"{SIMULATE} --network overhead": "bad --network: found overhead, expected KEY=VALUE",
     f"{SIMULATE} --network payload=x": "--network: bad payload",
     f"{SIMULATE} --network bandwidth=-1": "--network: bad bandwidth",
-    f"{SIMULATE} --watch 3-": "bad --watch: found 3-, expected two tasks such as 3:7",
-    f"{SIMULATE} --watch 0:10": "--watch: no message between these tasks: found 0:10, expected 0:1",
     f"{SIMULATE} --out run --interval soon": "bad --interval: found soon, expected a time",
     f"{SIMULATE} --out run --interval 0us": "bad --interval: found 0us",
     f"{SIMULATE} --out run --interval 1e-6ps": "--interval too short for this run",

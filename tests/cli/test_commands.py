@@ -475,14 +475,14 @@ def test_simulate_equals_the_library(run, folder):
 def test_simulate_writes_everything_into_one_folder(run, folder):
     before = set(folder.iterdir())
     line = "simulate --comm halo.csv --torus 4x4 --mapping random@2 --quiet"
-    run(f"{line} --out run --watch 0:1 --interval 1us --trace run.json")
+    run(f"{line} --out run --interval 1us --trace run.json")
     assert set(folder.iterdir()) - before == {folder / "run", folder / "run.json"}
-    names = {"messages", "tasks", "phases", "links", "fifos", "series", "log", "life"}
+    names = {"messages", "tasks", "phases", "links", "fifos", "series"}
     files = {f"{name}.csv" for name in names} | {"summary.json", "trace.json"}
     assert {path.name for path in (folder / "run").iterdir()} == files
     mapping = strategies.make("random@2", HALO, TORUS)
-    expected = simulate(HALO, TORUS, mapping, interval=1e-6, watch=(0, 0))
-    for name in names - {"life"}:
+    expected = simulate(HALO, TORUS, mapping, interval=1e-6)
+    for name in names:
         table = pd.read_csv(folder / "run" / f"{name}.csv", keep_default_na=False)
         assert len(table) == len(getattr(expected, name)())
     messages = pd.read_csv(folder / "run" / "messages.csv")
@@ -509,22 +509,21 @@ def test_simulate_writes_everything_into_one_folder(run, folder):
     (folder / "run" / "notes.txt").write_text("mine")
     run(f"{line} --out run")
     left = {path.name for path in (folder / "run").iterdir()}
-    assert left == files - {"series.csv", "log.csv", "life.csv"} | {"notes.txt"}
+    assert left == files - {"series.csv"} | {"notes.txt"}
 
 
-@pytest.mark.parametrize("arbitration", ["age", "fair"])
-def test_simulate_with_another_network(run, arbitration):
+def test_simulate_with_another_network(run):
     line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
     changes = [
         "deadlock=dateline",
-        f"arbitration={arbitration}",
+        "arbitration=round_robin",
         "overhead=1us",
         "buffer_packets=4",
     ]
     options = " ".join(f"--network {change}" for change in changes)
     content = json.loads(run(f"{line} {options} --network bandwidth=1e9").stdout)
     torus = Torus((4, 4), bandwidth=1e9).with_network(
-        deadlock="dateline", arbitration=arbitration, overhead=1e-6, buffer_packets=4
+        deadlock="dateline", arbitration="round_robin", overhead=1e-6, buffer_packets=4
     )
     mapping = strategies.make("identity", HALO, torus)
     assert content["time"] == simulate(HALO, torus, mapping).time
@@ -539,14 +538,6 @@ def test_simulate_with_longer_packets(run):
     assert content["time"] == simulate(HALO, TORUS, mapping, coarsening=4).time
     assert content["coarsening"] == 4
     assert json.loads(run(f"{line} --error 0.03").stdout)["coarsening"] >= 1
-
-
-@pytest.mark.parametrize("pair", ["0:1", "0-1", "0->1"])
-def test_simulate_tells_where_a_message_waited(run, pair):
-    text = run(f"simulate --comm halo.csv --torus 4x4 --mapping random@2 --watch {pair}").stdout
-    assert "The message 0 to 1:\nHanded over after 500 ns" in text
-    for heading in ("Busiest links", "Slowest messages", "Injection FIFOs"):
-        assert heading in text
 
 
 class Terminal(io.StringIO):

@@ -186,7 +186,6 @@ BAD = {
     f"{LINE} --mapping identity --top 3": "--top goes with --mappings or --candidates",
     f"{LINE} --mapping identity --jobs 3": "--jobs goes with --mappings or --candidates",
     f"{FEW} --interval 1us": "--interval goes with --mapping, which simulates one",
-    f"{FEW} --watch 0:1": "--watch goes with --mapping, which simulates one",
     f"{FEW} --out run": "--out goes with --mapping, which simulates one",
     f"{FEW} --trace t.json": "--trace goes with --mapping, which simulates one",
     f"{FEW} --links l.csv": "--links goes with --mapping, which simulates one",

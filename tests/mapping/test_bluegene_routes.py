@@ -127,7 +127,7 @@ def test_loads_of_a_rack_equal_the_listing():
 @settings(max_examples=40, deadline=None, suppress_health_check=FIXED)
 @given(st.data(), st.integers(0, 9))
 def test_the_simulator_equals_its_twin(as_large_blocks, data, seed):
-    torus = data.draw(blocks(data.draw(simulated_networks("adaptive"))))
+    torus = data.draw(blocks(data.draw(simulated_networks())))
     mapping = data.draw(mapped(torus))
     comm = data.draw(graphs(mapping.n_tasks, 30))
     check_against_twin(comm, torus, mapping, "adaptive", seed=seed)

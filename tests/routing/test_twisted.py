@@ -50,7 +50,7 @@ def test_routes_loads_and_bounds_equal_their_twins(data):
 @settings(max_examples=30, deadline=None)
 @given(st.data(), st.sampled_from(["deterministic", "adaptive"]), st.sampled_from([1, 3]))
 def test_the_simulator_equals_its_twin(data, routing, coarsening):
-    torus = data.draw(twisted(network=data.draw(simulated_networks(routing))))
+    torus = data.draw(twisted(network=data.draw(simulated_networks())))
     mapping = data.draw(mapped(torus, max_tasks=12))
     phases = data.draw(st.lists(graphs(mapping.n_tasks, 20), min_size=1, max_size=2))
     traffic = Workload(phases, dependent=data.draw(st.booleans()))

@@ -62,65 +62,6 @@ def test_one_message_of_many_packets(hops, packets, routing):
     assert result.packets.reshape(8, 2)[:hops, 0].tolist() == [packets] * hops
 
 
-@pytest.mark.parametrize(
-    ("far", "slots"),
-    [
-        # The message of two hops gets a third of the link that both take: ten of its packets have
-        # gone when the last of the other's 20 has.
-        (3, [40, 30]),
-        # Of as many hops each, both send by turns, on the ring first.
-        (4, [39, 40]),
-    ],
-)
-def test_fair_shares_of_a_link(far, slots):
-    torus = plain(8, arbitration="fair", fifo_packets=4)
-    result = run(torus, [1, 2, 3, far], [(0, 2, 1800, 1), (1, 3, 1800, 1)])
-    through = np.array([1, far - 2]) * LATENCY
-    expected = OVERHEAD + through + np.array(slots) * WIRE
-    assert result.message_times[0] == approximately(expected)
-
-
-def test_a_slow_way_has_a_smaller_fair_share():
-    # The first goes one hop, the second two and one at a third of the bandwidth: five times the
-    # seconds a byte, a sixth of the link that both take. Eight of its packets have gone when the
-    # last of the other's 40 has.
-    torus = plain((8, 3), bandwidth=(1e9, 1e9 / 3), arbitration="fair", fifo_packets=4)
-    result = run(torus, [3, 6, 10, 9], [(0, 2, 900, 1), (1, 3, 3600, 1)])
-    assert result.message_times[0][1] == approximately(OVERHEAD + LATENCY + 48 * WIRE)
-
-
-def test_the_clock_of_a_fair_link_does_not_go_back():
-    # Packets without room to enter their ring let later ones pass. If the clock fell back to their
-    # tags when they go, the next to come would go before all others: the second of two messages of
-    # as many bytes and hops ended after 1.8 times as long.
-    torus = Torus((8,)).with_network(
-        arbitration="fair",
-        buffer_packets=2,
-        overhead=1e-6,
-        fifo_rule="round_robin",
-        memory_bandwidth=1e9,
-    )
-    comm = CommGraph(8, [2, 2, 3], [4, 5, 6], [10240, 51200, 51200])
-    _, one, other = simulate(comm, torus, TaskMapping(range(8), torus)).message_times[0]
-    assert other < 1.2 * one
-
-
-@pytest.mark.parametrize("routing", ["adaptive", "by_size"])
-def test_fair_arbitration_is_for_packets_in_dimension_order(routing):
-    # Before anything is simulated, though the first phase would go in dimension order by size.
-    torus, told = plain(8, arbitration="fair"), []
-    phases = Workload([graph(2, [(0, 1, nbytes, 1)]) for nbytes in (90, 10**6)])
-    with pytest.raises(InputError, match="fair arbitration under adaptive routing"):
-        simulate(
-            phases,
-            torus,
-            TaskMapping([0, 1], torus),
-            routing=routing,
-            progress=lambda *done: told.append(done),
-        )
-    assert not told
-
-
 @pytest.mark.parametrize("packets", [1, 7])
 @pytest.mark.parametrize("bandwidth", [(1e9, 4e9), (4e9, 1e9)])
 def test_the_slowest_link_sets_the_pace(bandwidth, packets):
@@ -342,10 +283,9 @@ def test_a_packet_of_no_byte(nbytes):
     assert result.most_buffered.reshape(8, 2)[:3, 0].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("virtual_channels", [0, 2])
-def test_buffers_that_hold_everything(virtual_channels):
+def test_buffers_that_hold_everything():
     # Of ten million packets a channel: no packet ever waits for a place, as with a thousand.
-    comm, torus = all_to_all(16, 5000.0), plain((4, 4), virtual_channels=virtual_channels)
+    comm, torus = all_to_all(16, 5000.0), plain((4, 4))
     times = [
         simulate(comm, torus.with_network(buffer_packets=n), TaskMapping(range(16), torus)).time
         for n in (1000, 10**7)

@@ -22,7 +22,7 @@ def test_packets_alone_take_as_many_cycles(buffers):
 
 
 def test_two_packets_to_one_place_share_the_last_link():
-    torus = flits.torus_of((7, 7), "2 channels")
+    torus = flits.torus_of((7, 7), "2 places")
     comm = CommGraph(49, [0, 1], [2, 2], [512, 512], [1, 1])
     # The link into node 2 carries 16 flits, from the cycle in which the first comes to it.
     expected = 2 * flits.FLITS + flits.LATENCY
@@ -30,8 +30,8 @@ def test_two_packets_to_one_place_share_the_last_link():
     assert flits.cycles_of_packets(comm, torus, np.arange(49)) == pytest.approx(expected)
 
 
-def test_packets_in_the_routers_channels_take_as_long():
+def test_packets_in_two_places_take_nearly_as_long():
     found = list(flits.rows(10))
-    ratios = np.array([row["ratio, 2 channels in turn"] for row in found])
+    ratios = np.array([row["ratio, 2 places"] for row in found])
     assert 0.93 <= np.exp(np.log(ratios).mean()) <= 1.0
     assert abs(np.log(ratios)).max() < 0.15

@@ -252,18 +252,6 @@ def test_links_carry_the_bytes_of_their_routes():
     assert (links["busy_share"] <= 1).all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_packets_that_queue_fairly_take_as_long(seed):
-    # With all the room they want; first come first served they take 6 to 27 % longer.
-    torus = Torus((4, 4, 4)).with_network(
-        buffer_packets=4096, arbitration="fair", feeding="packets", fifo_rule="first_free"
-    )
-    comm = halo_3d((4, 4, 4), 512.0 * 128, periodic=True)
-    mapping = TaskMapping(np.random.default_rng(seed).permutation(64), torus)
-    packets = simulate(comm, torus, mapping)
-    assert simulate_flows(comm, torus, mapping).time == pytest.approx(packets.time, rel=0.01)
-
-
 def test_tables_are_those_of_the_packet_simulator():
     comm, torus = halo_3d((2, 2, 2), 1e5), Torus((2, 2, 2))
     mapping = TaskMapping(range(8), torus)

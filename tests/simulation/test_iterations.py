@@ -20,7 +20,7 @@ ENGINES = [simulate, simulate_flows]
 @settings(max_examples=40, deadline=None)
 @given(st.data(), routing, st.integers(1, 3))
 def test_iterations_equal_those_of_the_twin(data, routing, iterations):
-    network = data.draw(simulated_networks(routing))
+    network = data.draw(simulated_networks())
     torus = data.draw(tori(max_nodes=20, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus, max_tasks=12))
     phases = data.draw(st.lists(graphs(mapping.n_tasks, 15), min_size=1, max_size=3))

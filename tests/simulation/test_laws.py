@@ -150,7 +150,7 @@ def test_no_run_beats_the_bounds(case, tie, routing):
 @examples(60)
 @given(st.data(), st.sampled_from([*FIXED_TIES, "random", "booksim"]), routing)
 def test_no_rounds_beat_the_bounds(data, tie, routing):
-    network = data.draw(simulated_networks(routing))
+    network = data.draw(simulated_networks())
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     rounds = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
@@ -198,7 +198,6 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
     traffic = Workload([comm, comm], dependent=dependent)
     plain = simulate(traffic, torus, mapping, routing=routing)
     interval = max(plain.time, 1e-9) / data.draw(st.sampled_from([0.5, 3.0, 7.7, 100.0]))
-    edge = (data.draw(st.integers(0, 1)), data.draw(st.integers(0, max(0, comm.n_edges - 1))))
     watched = simulate(
         traffic,
         torus,
@@ -206,7 +205,6 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
         routing=routing,
         interval=interval,
         progress=lambda *_: None,
-        watch=edge if comm.n_edges else None,
     )
     assert watched.time == plain.time
     for a, b in zip(watched.message_times, plain.message_times, strict=True):
@@ -283,7 +281,7 @@ def test_random_ties_go_either_way_in_every_phase():
 @examples(25)
 @given(st.data(), routing)
 def test_phases_add_up(data, routing):
-    network = data.draw(simulated_networks(routing))
+    network = data.draw(simulated_networks())
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     phases = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
@@ -305,7 +303,7 @@ def test_phases_add_up(data, routing):
 @examples(25)
 @given(st.data(), routing)
 def test_rounds_send_what_phases_send(data, routing):
-    network = data.draw(simulated_networks(routing))
+    network = data.draw(simulated_networks())
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     torus = replace(torus, tie="sum_parity")
     mapping = data.draw(mapped(torus))

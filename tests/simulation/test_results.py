@@ -9,7 +9,7 @@ from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
-from toruscast.mapping.patterns import all_to_all, halo_2d, pairwise_exchange
+from toruscast.mapping.patterns import halo_2d, pairwise_exchange
 from toruscast.routing import dilations
 from toruscast.simulation import simulate
 
@@ -62,7 +62,6 @@ COLUMNS = {
         "mean_wait",
     ],
     "series": ["time", "link", "wire_bytes", "buffered"],
-    "log": ["time", "event", "packet", "place"],
 }
 TORUS = Torus((4, 3), wrap=(False, True))
 EMPTY = CommGraph(12, [], [], [])
@@ -85,7 +84,7 @@ def test_columns(table, dependent):
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(["deterministic", "adaptive"]), st.booleans())
 def test_tables_agree_with_each_other(data, routing, dependent):
-    network = data.draw(simulated_networks(routing))
+    network = data.draw(simulated_networks())
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     phases = data.draw(st.lists(graphs(mapping.n_tasks, 15), min_size=1, max_size=3))
@@ -222,55 +221,9 @@ def test_nothing_to_send(traffic):
     assert result.time == 0
     assert result.packet_hops == 0
     assert result.messages().empty
-    assert result.log().empty
     assert result.series().empty
     assert (result.links().drop(columns=["node", "dimension", "direction"]) == 0).all(axis=None)
     assert (result.tasks()["finish"] == 0).all()
-
-
-@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
-@pytest.mark.parametrize("phase", [0, 1])
-def test_log_of_a_watched_message(phase, routing):
-    # 20 packets over several hops among the traffic of an all-to-all.
-    torus = Torus((4, 4))
-    comm = all_to_all(16, 512.0 * 20)
-    mapping = TaskMapping(np.arange(16), torus)
-    edge = int(np.flatnonzero((comm.src == 1) & (comm.dst == 11))[0])
-    hops = int(dilations(comm, torus, mapping)[edge])
-    result = simulate(Workload([comm, comm]), torus, mapping, routing=routing, watch=(phase, edge))
-    log = result.log()
-    assert log["time"].is_monotonic_increasing
-    assert log["event"].iloc[0] == "handed over"
-    counts = log["event"].value_counts()
-    assert counts.to_dict() == {
-        "handed over": 1,
-        "injected": 20,
-        "sent": 20 * hops,
-        "arrived": 20 * hops,
-        "taken in": 20,
-    }
-    assert sorted(log["packet"].unique()) == list(range(-1, 20))
-    for _, mine in log[log["packet"] >= 0].groupby("packet"):
-        assert mine["event"].tolist() == ["injected", *["sent", "arrived"] * hops, "taken in"]
-        # It arrives over the link on which it was sent.
-        sent, arrived = (mine["place"][mine["event"] == e].tolist() for e in ("sent", "arrived"))
-        assert sent == arrived
-    message = result.messages().query("phase == @phase and edge == @edge").iloc[0]
-    assert log["time"].iloc[0] == pytest.approx(message["handed_over"])
-    assert log["time"].iloc[-1] == pytest.approx(message["arrived"])
-
-
-def test_watching_an_edge_that_sends_nothing():
-    assert run(ODD, watch=(0, 0)).log().empty
-    assert run(ODD).log().empty
-
-
-def test_watching_a_message_within_a_node():
-    result = run(ODD, watch=(0, 2))
-    log, message = result.log(), result.messages().query("edge == 2").iloc[0]
-    assert log["event"].tolist() == ["handed over", "taken in"]
-    assert log["time"].tolist() == pytest.approx([message["handed_over"], message["arrived"]])
-    assert log[["packet", "place"]].to_numpy().tolist() == [[-1, ""], [-1, ""]]
 
 
 @pytest.mark.parametrize("dependent", [False, True])
@@ -351,9 +304,6 @@ def test_rounds_of_a_collective_in_the_tables():
         ({"interval": 0}, "interval"),
         ({"interval": -1e-6}, "interval"),
         ({"interval": float("nan")}, "interval"),
-        ({"watch": (1, 0)}, "watch"),
-        ({"watch": (0, 4)}, "watch"),
-        ({"watch": (-1, 0)}, "watch"),
     ],
 )
 def test_bad_options(options, match):

@@ -22,7 +22,7 @@ SPEEDS = st.one_of(st.sampled_from([2e9, 6.8e9]), st.floats(1e8, 2e11))
 def odd_networks(draw, routing):
     """Networks whose constants are no round numbers of ticks."""
     return replace(
-        draw(simulated_networks(routing)),
+        draw(simulated_networks()),
         payload=draw(st.sampled_from([64, 97, 512, 1013])),
         header=draw(st.sampled_from([0, 7, 32])),
         hop_latency=draw(SECONDS),

@@ -10,7 +10,6 @@ import pytest
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
 from toruscast.simulation import simulate
-from toruscast.simulation.message_life import message_life, waits_by_place, watched_message
 from toruscast.simulation.slowest import slowest_messages
 from toruscast.simulation.trace import trace_events, write_trace
 
@@ -32,15 +31,15 @@ def scattered(comm, torus=TORUS, seed=1):
 
 @pytest.fixture(scope="module")
 def phases():
-    """Two phases, with snapshots and a watched message of the second."""
+    """Two phases, with snapshots."""
     traffic = Workload([HALO, HALO.scaled(3)], name="two")
-    return simulate(traffic, TORUS, scattered(HALO), interval=1e-6, watch=(1, 5))
+    return simulate(traffic, TORUS, scattered(HALO), interval=1e-6)
 
 
 @pytest.fixture(scope="module")
 def rounds():
     traffic = patterns.pairwise_exchange(16, 2000)
-    return simulate(traffic, TORUS, scattered(traffic.total), watch=(3, 2))
+    return simulate(traffic, TORUS, scattered(traffic.total))
 
 
 @pytest.fixture(params=["phases", "rounds"])
@@ -83,26 +82,15 @@ def test_messages_begin_and_end_once_and_last_what_the_table_says(result):
     assert sorted(senders) == sorted(messages["src"])
 
 
-def test_slices_of_a_thread_do_not_overlap(result):
+def test_slices_of_a_thread_do_not_overlap(phases):
     threads = defaultdict(list)
-    for event in trace_events(result):
+    for event in trace_events(phases):
         if event["ph"] == "X":
             threads[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     assert threads
     for spans in threads.values():
         spans.sort()
         assert all(b[0] >= a[1] - 1e-5 for a, b in itertools.pairwise(spans))
-
-
-def test_packets_that_take_no_whole_ticks_follow_each_other_on_their_links():
-    # Ticks are those of the longest packet, which task 3 sends.
-    comm = CommGraph(4, [0, 3], [2, 2], [10 * 467.0, 512.0])
-    life = message_life(simulate(comm, Torus((8,)), TaskMapping(range(4), 8), watch=(0, 0)))
-    wires = life[life["station"] == "wire"].groupby("place")
-    assert wires.ngroups == 2
-    for _, wire in wires:
-        assert (wire["begin"].to_numpy()[1:] >= wire["end"].to_numpy()[:-1]).all()
-        assert (wire["end"] - wire["begin"]).sum() == pytest.approx((4670 + 10 * 32) / 2e9)
 
 
 def test_phases_follow_each_other_and_fill_the_time(phases):
@@ -131,46 +119,10 @@ def test_counters_add_up_to_the_bytes_of_the_busiest_links(phases):
         assert (rate[:-1] * np.diff(time)).sum() * 1e-6 == pytest.approx(phases.wire_bytes[link])
 
 
-def test_watched_message_is_found_and_its_packets_are_followed_without_a_gap(result):
-    message = watched_message(result)
-    phase, edge = (3, 2) if result.workload.dependent else (1, 5)
-    comm = result.workload.phases[phase]
-    assert message[:3] == (phase, comm.src[edge], comm.dst[edge])
-    row = result.messages().query("phase == @phase and edge == @edge").iloc[0]
-    assert (message.handed_over, message.arrived) == (row["handed_over"], row["arrived"])
-    life = message_life(result)
-    assert life["packet"].nunique() == row["packets"]
-    for _, packet in life[life["station"] != "wire"].groupby("packet"):
-        assert packet["begin"].iloc[0] == message.handed_over
-        assert packet["begin"].to_numpy()[1:] == pytest.approx(packet["end"].to_numpy()[:-1])
-        assert list(packet["station"])[:2] == ["FIFO", "hop"]
-        assert (packet["station"] == "hop").sum() == row["hops"]
-    assert life["end"].max() == pytest.approx(message.arrived)
-    wire = life[life["station"] == "wire"]
-    header = result.torus.network.header * row["packets"]
-    each = (wire["end"] - wire["begin"]).groupby(wire["place"]).sum() * 2e9
-    assert len(each) == row["hops"]
-    assert each.to_numpy() == pytest.approx(row["nbytes"] + header, 0.01)
-
-
-def test_packets_of_the_watched_message_have_threads(phases):
-    events = trace_events(phases)
-    names = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
-    life = message_life(phases)
-    assert {f"packet {p}" for p in life["packet"]} <= set(names)
-    shown = [e for e in events if e.get("cat") in {"FIFO", "hop", "wire", "buffer", "reception"}]
-    assert len(shown) == len(life)
-    total = (life["end"] - life["begin"]).sum() * 1e6
-    assert sum(e["dur"] for e in shown) == pytest.approx(total)
-
-
-def test_waits_of_a_message_behind_another():
+def test_a_message_behind_another():
     # Both messages have 8 packets; packets of the two take turns on the second link.
     comm = CommGraph(3, [0, 1], [2, 2], [4096, 4096])
-    result = simulate(comm, Torus((8,)), TaskMapping([0, 1, 3], 8), watch=(0, 0))
-    waits = waits_by_place(result)
-    assert waits["where"].tolist()[0].startswith("in FIFO")
-    assert "behind (0) +X" in waits["where"].tolist()
+    result = simulate(comm, Torus((8,)), TaskMapping([0, 1, 3], 8))
     slowest = slowest_messages(result, 2).set_index("src").loc[0]
     assert slowest["took"] > 1.4 * slowest["alone"]
     alone = simulate(CommGraph(3, [0], [2], [4096]), Torus((8,)), TaskMapping([0, 1, 3], 8))
@@ -247,30 +199,14 @@ def test_nothing_is_left_of_a_trace_that_cannot_be_written(rounds, tmp_path):
 
 def test_message_within_a_node():
     comm = CommGraph(2, [0], [1], [1000])
-    result = simulate(comm, TORUS, TaskMapping([3, 3], TORUS, tasks_per_node=2), watch=(0, 0))
-    assert watched_message(result)[:3] == (0, 0, 1)
-    assert message_life(result).empty
-    assert waits_by_place(result).empty
+    result = simulate(comm, TORUS, TaskMapping([3, 3], TORUS, tasks_per_node=2))
     assert sum(event["ph"] == "b" for event in trace_events(result)) == 1
     assert slowest_messages(result)["place"].tolist() == [""]
 
 
-def test_nothing_watched():
-    result = simulate(HALO, TORUS, scattered(HALO))
-    assert watched_message(result) is None
-    assert message_life(result).empty
-
-
-def test_rendezvous_begins_with_the_answer():
+def test_time_alone_of_a_rendezvous():
     torus = Torus((8,)).with_network(eager_limit=1000)
-    result = simulate(CommGraph(2, [0], [1], [5000]), torus, TaskMapping([0, 3], 8), watch=(0, 0))
-    message = watched_message(result)
-    assert message.handed_over == result.messages()["handed_over"][0]
-    # Question and answer: three hops and a header each.
-    trip = 2 * (3 * 40e-9 + 32 / 2e9)
-    assert message.released - message.handed_over == pytest.approx(trip, rel=1e-2)
-    assert message_life(result)["begin"].min() == message.released
-    assert result.log()[["event", "time"]].iloc[0].tolist() == ["released", message.released]
+    result = simulate(CommGraph(2, [0], [1], [5000]), torus, TaskMapping([0, 3], 8))
     slowest = slowest_messages(result).iloc[0]
     assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
 
