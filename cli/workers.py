@@ -229,23 +229,6 @@ def compile_simulator() -> None:
     tc.simulate(tc.CommGraph(2, [0], [1], [512.0]), torus, tc.TaskMapping([0, 1], torus))
 
 
-def compile_the_rest() -> None:
-    """Compile what the first answer does without, in a process of low priority that ends itself."""
-    code = (
-        "import os; getattr(os, 'nice', int)(19); "
-        "from toruscast.mapping.strategies import registry; registry.compile_strategies()"
-    )
-    quiet = subprocess.DEVNULL
-    subprocess.Popen(
-        [sys.executable, "-P", "-c", code],
-        stdin=quiet,
-        stdout=quiet,
-        stderr=quiet,
-        start_new_session=True,
-    )
-
-
 if __name__ == "__main__":
     gc.disable()
     compile_simulator()
-    compile_the_rest()

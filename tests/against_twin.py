@@ -54,5 +54,4 @@ def check_against_twin(
             waited[number - number % together] += fifo.waited * tick
         np.testing.assert_allclose(stretch.fifo_waited, waited, 1e-12)
         assert all(link.behind == 0 for link in twin.links)
-        buffers = [b for link in twin.links for channel in link.buffers for b in channel]
-        assert all(b.room == b.size and not b.packets for b in buffers)
+        assert all(buffer.room == buffer.size for link in twin.links for buffer in link.buffers)

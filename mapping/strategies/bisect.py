@@ -40,8 +40,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     first_edge, partner, nbytes = placement.partners
     torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
-    kernel = placement_kernels.bisect_both
-    return placement.for_few_calls(kernel)(
+    return placement_kernels.bisect_both(
         first_edge,
         partner,
         nbytes,

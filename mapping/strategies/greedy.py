@@ -39,8 +39,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     else:
         raise bad_variant(placement, "greedy", variant)
     torus = placement.torus
-    kernel = placement_kernels.place_greedily
-    return placement.for_few_calls(kernel)(
+    return placement_kernels.place_greedily(
         first_edge,
         partner,
         nbytes,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,10 @@ from ..torus import Torus
 from ..workload import Workload, as_workload
 
 if TYPE_CHECKING:
-    from toruscast import _jit as jit
-
     from . import placement_kernels as placement_kernels
 else:
     # numba takes long to start, and few strategies need it.
-    jit = Slow("toruscast._jit")
     placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +125,6 @@ class Placement:
     def bases(self) -> dict[str, NDArray[Any]]:
         """Mappings that others start from, by name, each made once."""
         return {}
-
-    def for_few_calls(self, kernel: F) -> F:
-        """Return a kernel to be called a few times; as Python where it need not be compiled."""
-        return jit.for_few_calls(kernel, self.partners[1].size)
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, for a node of each task."""

@@ -233,11 +233,8 @@ def make(
 
 
 def compile_strategies() -> None:
-    """Compile what strategies run as Python on small graphs."""
-    # More edges than the interpreter is given.
-    n = 150
-    src, dst = np.nonzero(~np.eye(n, dtype=np.bool_))
-    comm, torus = CommGraph(n, src, dst, np.ones(src.size)), Torus((n,))
+    """Compile the kernels of strategies."""
+    comm, torus = CommGraph(2, [0], [1], [1.0]), Torus((2,))
     for name in ("bisect-graph", "greedy-heaviest"):
         make(name, comm, torus)
 

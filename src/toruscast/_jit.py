@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -25,9 +25,6 @@ _register: Any = event.register
 
 F = TypeVar("F", bound=Callable[..., Any])
 _bare: set[Any] = set()
-# Most edges for which a kernel may run as Python, and seconds of that in one process.
-_LITTLE, _PATIENCE = 20_000, 2.0
-_spent: dict[Any, float] = {}
 logger = logging.getLogger(__name__)
 
 
@@ -78,24 +75,6 @@ def is_compiled(function: Any) -> bool:
     source = Path(function.__code__.co_filename)
     kept = Path(stats.cache_path).glob(f"{source.stem}.{function.__name__}-*.nbi")
     return any(_is_newer(file, source) for file in kept)
-
-
-def for_few_calls(function: F, work: int) -> F:
-    """Return a kernel to be called a few times; as Python where it need not be compiled for that.
-
-    ``work`` is a number of edges or the like. The function's results are the same either way. Once
-    such calls took two seconds of a processor, it is compiled.
-    """
-    if work > _LITTLE or _spent.get(function, 0.0) > _PATIENCE or is_compiled(function):
-        return function
-
-    def as_it_stands(*arguments: Any) -> Any:
-        began = time.thread_time()
-        found = function.py_func(*arguments)  # type: ignore[attr-defined]
-        _spent[function] = _spent.get(function, 0.0) + time.thread_time() - began
-        return found
-
-    return cast(F, as_it_stands)
 
 
 def _is_newer(file: Path, source: Path) -> bool:

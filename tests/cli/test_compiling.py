@@ -7,11 +7,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from toruscast import _jit
 from toruscast.cli import main
 from toruscast.cli import workers as compiling
-from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mapping.strategies import placement_kernels
+from toruscast.mapping import Torus
 from toruscast.simulation.kernels import loop
 
 TORUS = Torus((4,))
@@ -96,22 +94,3 @@ def test_what_is_not_simulated_needs_no_simulator(monkeypatch, tmp_path, started
 def test_what_it_runs_compiles_the_simulator():
     compiling.compile_simulator()
     assert loop.run.signatures
-
-
-@pytest.mark.parametrize("name", ["bisect-refined", "greedy-heaviest"])
-def test_what_a_small_graph_runs_as_python_places_as_the_kernel_does(monkeypatch, name):
-    comm, torus = patterns.halo_3d((4, 4, 2), 100.0), Torus((4, 2, 2))
-    compiled = strategies.make(name, comm, torus).node
-    monkeypatch.setattr(_jit, "is_compiled", lambda _: False)
-    monkeypatch.setattr(_jit, "_spent", {})
-    assert strategies.make(name, comm, torus).node.tolist() == compiled.tolist()
-    assert len(_jit._spent) == 1
-
-
-def test_the_rest_is_compiled_after_the_answer_without_anyone_waiting(monkeypatch, started):
-    monkeypatch.setattr("os.nice", int, raising=False)
-    compiling.compile_the_rest()
-    [command] = started
-    exec(command[-1])
-    assert placement_kernels.bisect_both.signatures
-    assert placement_kernels.place_greedily.signatures
