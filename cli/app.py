@@ -53,7 +53,6 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
     ("toruscast.errors", "WorkersError", FAILED),
-    ("toruscast.simulation.run", "StallError", FAILED),
     ("toruscast.training.plan.script", "RunError", FAILED),
 )
 # Options whose readers recognise every format.

@@ -28,7 +28,7 @@ from toruscast.routing.routing import (
     phase_routings,
 )
 from toruscast.routing.tally import Tally, tally
-from toruscast.simulation.clock_rounding import SUMS, clock_roundings
+from toruscast.simulation.clock_rounding import clock_loss
 from toruscast.simulation.coarsening import LARGEST_PACKET, attempts
 from toruscast.simulation.iterations import between_barriers, repeated
 from toruscast.simulation.simulation import Simulation
@@ -245,54 +245,39 @@ class RoutedTraffic:
     def _released_alone(self) -> float:
         return self._released(self.comm)
 
-    def _released(self, phase: CommGraph, ready: NDArray[np.float64] | None = None) -> float:
+    def _released(self, phase: CommGraph) -> float:
         """Return the release bound of a phase; of one alone, loads and ways are known."""
         known: dict[str, Any] = {}
         if len(self.workload) == 1 and phase is self.comm:
             known = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
-        return release_bound(phase, self.torus, self.mapping, ready=ready, **known)
+        return release_bound(phase, self.torus, self.mapping, **known)
 
     @lazy
     def sure(self) -> Bounds:
-        """Bounds in the ticks of a simulation's clock, of one iteration from a standing start.
+        """Bounds of one iteration from a standing start, less what ticks of a clock may round off.
 
         No simulation of one falls below them, whichever way packets choose: but for that of the
         links where routes are open, which is an estimate. The total never is: it holds the release
         bound in dimension order, and what the cuts of the torus need where routes are open.
         """
-        return self._in_turn(self._merges)
+        return self._sure_of(self.workload, 1, self._merges)
 
     @lazy
     def sure_bound(self) -> float:
         """Seconds that no simulation falls below, whichever way packets choose and clocks round.
 
-        Of several iterations, that is a bound of their mean. Unless barriers separate the phases,
-        it needs the time of the first iteration alone, which is simulated then.
+        Of several iterations, that is a bound of their mean. It needs the time of the first
+        iteration alone, which is simulated then.
         """
         if self.iterations == 1:
             return self.sure.total
         run = repeated(self.workload, self.iterations)
-        draws = self.torus.ties_are_open or self.torus.network.deadlock == "dateline"
-        if not (run.dependent or draws):
-            # The time of n iterations is (end - alone) / (n - 1), with the end of all and that of
-            # one alone. A phase between two barriers takes as long in every iteration as alone. So
-            # the first iteration takes what it takes alone but for its last phase, and that phase
-            # ends the last iteration. The rest is n - 1 times the phases between, and the last one
-            # together with the first of the next iteration. (Draws differ after each barrier.)
-            first, *between, last = self.workload.phases
-            ways = phase_routings(self.routing, self.workload, self.torus)[1:-1]
-            stretches = [
-                self._of_phase(phase, way, self._merges)
-                for phase, way in zip(between, ways, strict=True)
-            ]
-            both = self._of_rounds(Workload([last, first], dependent=True), self._merges)
-            return self._added([*stretches, both]).total * (1 - SUMS)
-        # The end is that of a run of all phases, which its own bounds hold for.
         found = []
         for merged in self._merges:
             with suppress(InputError):
                 alone = self._alone(merged)
-                end = self._in_turn([merged], between_barriers(run, self.iterations), run).total
+                end = self._sure_of(run, self.iterations, [merged]).total
+                # As `Simulation.time` is worked out.
                 found.append((end - alone) / (self.iterations - 1))
         return max(0.0, min(found, default=0.0))
 
@@ -304,89 +289,58 @@ class RoutedTraffic:
         first = replace(self, coarsening=merged, iterations=1)
         return first.simulation.time
 
-    def _in_turn(
-        self,
-        merges: Sequence[int],
-        stretches: Sequence[Sequence[int]] | None = None,
-        run: Workload | None = None,
-    ) -> Bounds:
-        """Return the bounds in ticks of stretches of phases, one after the other."""
-        run = run or self.workload
-        ways = phase_routings(self.routing, run, self.torus)
+    def _sure_of(self, run: Workload, iterations: int, merges: Sequence[int]) -> Bounds:
+        """Return the sums over the stretches of a run that barriers separate."""
         known: dict[tuple[int, ...], Bounds] = {}
         found = []
-        for stretch in stretches or between_barriers(run, 1):
-            several = [run.phases[i] for i in stretch]
-            key = tuple(map(id, several))
-            if key not in known and len(several) > 1:
-                known[key] = self._of_rounds(Workload(several, dependent=True), merges)
-            elif key not in known:
-                known[key] = self._of_phase(several[0], ways[stretch[0]], merges)
+        for stretch in between_barriers(run, iterations):
+            phases = [run.phases[i] for i in stretch]
+            key = tuple(map(id, phases))
+            if key not in known:
+                known[key] = self._of_stretch(Workload(phases, dependent=len(phases) > 1), merges)
             found.append(known[key])
-        return self._added(found)
-
-    def _added(self, stretches: Sequence[Bounds]) -> Bounds:
-        """Return the sums; the totals are added as a simulation does, which rounds alike."""
-        link, injection, reception, latency, totals = zip(*stretches, strict=True)
+        link, injection, reception, latency, totals = zip(*found, strict=True)
         end = 0.0
         for total in totals:
+            # Added as a simulation does, which rounds alike.
             if total:
                 end = end + self.torus.network.start + total
         return Bounds(sum(link), sum(injection), sum(reception), sum(latency), end)
 
-    def _of_phase(self, phase: CommGraph, way: Routing, merges: Sequence[int]) -> Bounds:
-        """Return the bounds in ticks of a phase between two barriers."""
-        alone = len(self.workload) == 1
-        bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
-        if way == "adaptive" or self.torus.ties_are_open:
-            packets, wire = packet_counts(phase, self.torus)
-            cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
-            return self._in_ticks(Workload([phase]), bounds, cut, merges)
-        released = self._released_alone if alone else self._released(phase)
-        return self._in_ticks(Workload([phase]), bounds, bounds.link, merges, released)
-
-    def _of_rounds(self, rounds: Workload, merges: Sequence[int]) -> Bounds:
-        """Return the bounds in ticks of dependent rounds."""
-        ways = phase_routings(self.routing, rounds, self.torus)
-        mine = rounds.phases == self.workload.phases and self.workload.dependent
+    def _of_stretch(self, together: Workload, merges: Sequence[int]) -> Bounds:
+        """Return the bounds of phases without a barrier, of any simulation that they may get."""
+        way = phase_routings(self.routing, together, self.torus)[0]
+        is_all = together.phases == self.workload.phases
         bounds = (
             self.bounds
-            if mine
-            else time_bounds(rounds, self.torus, self.mapping, routing=self.routing)
+            if is_all and (len(together) == 1 or self.workload.dependent)
+            else time_bounds(together, self.torus, self.mapping, routing=way)
         )
-        is_open = self.torus.ties_are_open or "adaptive" in ways
-        return self._in_ticks(rounds, bounds, 0.0 if is_open else bounds.link, merges)
-
-    def _in_ticks(
-        self,
-        together: Workload,
-        bounds: Bounds,
-        working: float,
-        merges: Sequence[int],
-        released: float = 0.0,
-    ) -> Bounds:
-        """Return the bounds of a stretch in the ticks of any simulation that it may get.
-
-        The total holds ``working``, what links need at least, and ``released``, the release bound.
-        That is computed anew where ticks change the order in which messages become ready.
-        """
-        errors = [
-            error
-            for each in merges
-            for error in clock_roundings(together, self.torus, self.mapping, each)
-        ]
-        if not errors:
-            return bounds._replace(total=max(working, *bounds[1:4], released))
-        found = []
-        for error in errors:
-            parts = [error.after(bounds.link, 0.0), *(error.after(0.0, s) for s in bounds[1:4])]
-            own = 0.0
-            if released and error.rounding.in_order:
-                own = error.after(0.0, released)
-            elif released:
-                ticked = self._released(together.phases[0], error.rounding.ready)
-                own = error.after(0.0, ticked, in_ticks=True)
-            found.append([*parts, max(error.after(working, 0.0), *parts[1:], own)])
+        working, released = bounds.link, 0.0
+        if way == "adaptive" or self.torus.ties_are_open:
+            working = 0.0
+            if len(together) == 1:
+                packets, wire = packet_counts(together.phases[0], self.torus)
+                working = cut_bound(together.phases[0], self.torus, self.mapping, packets * wire)
+        elif len(together) == 1:
+            released = self._released_alone if is_all else self._released(together.phases[0])
+        found = [bounds._replace(total=max(working, *bounds[1:4], released))]
+        for each in merges:
+            loss = clock_loss(together, self.torus, self.mapping, each)
+            if loss is not None:
+                link, injection, latency, most, own = (
+                    loss.off(seconds, loss.on_links)
+                    for seconds in (
+                        bounds.link,
+                        bounds.injection,
+                        bounds.latency,
+                        working,
+                        released,
+                    )
+                )
+                reception = loss.off(bounds.reception, loss.at_ports)
+                total = max(most, injection, reception, latency, own * loss.keeps_order)
+                found.append(Bounds(link, injection, reception, latency, total))
         return Bounds(*map(min, zip(*found, strict=True)))
 
     @property

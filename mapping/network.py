@@ -11,7 +11,7 @@ from toruscast.errors import InputError
 from toruscast.validation import one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
-DeadlockRule = Literal["bubble", "dateline", "none"]
+DeadlockRule = Literal["bubble", "dateline"]
 Arbitration = Literal["first_come", "round_robin"]
 Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
@@ -70,11 +70,11 @@ class Network:
     memory_bandwidth : float
         Bytes per second at which a node takes packets in, and at which each message within a node
         goes, however many others do.
-    deadlock : {"bubble", "dateline", "none"}
+    deadlock : {"bubble", "dateline"}
         How rings are kept from filling up. ``bubble``: a packet enters a ring only if one free
         place is left on it behind the packet. ``dateline``: two virtual channels; a packet whose
         way round crosses the ring's edge takes the second, one that crosses its middle the first,
-        any other one of them at random. ``none``: nothing, a ring may stall.
+        any other one of them at random.
     arbitration : {"first_come", "round_robin"}
         Which of the packets that wait for a link goes next: the one that has waited longest there,
         or the next input's in turn (21 at most; FIFOs beyond share a turn).

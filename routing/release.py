@@ -12,7 +12,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus
 
 from ._run_kernels import spread_runs
 from ._sort_kernels import keys_of, sort_keys
-from .edges import prepare, queue_of
+from .edges import prepare
 from .loads import link_loads
 from .release_kernels import (
     A_BYTE,
@@ -45,7 +45,6 @@ def release_bound(
     *,
     wire_bytes: NDArray[np.float64] | None = None,
     ways: Ways | None = None,
-    ready: NDArray[np.float64] | None = None,
 ) -> float:
     """Return a lower bound of the time of a phase in dimension order.
 
@@ -73,8 +72,6 @@ def release_bound(
         Loads of the links with the headers of packets, if they are known already.
     ways : Ways, optional
         What `edge_ways` returns, if it is known already.
-    ready : ndarray, shape (n_edges,), optional
-        Seconds at which each edge is handed over, if they are others than the network's.
 
     Returns
     -------
@@ -108,7 +105,7 @@ def release_bound(
     check_fit(comm, torus, mapping)
     if ways is None:
         ways = edge_ways(comm, torus, mapping)
-    crossing, ends, alone = _released(comm, torus, mapping, ways, ready)
+    crossing, ends, alone = _released(comm, torus, mapping, ways)
     n = crossing.src.size
     if not n:
         return 0.0
@@ -132,20 +129,14 @@ def release_bound(
 
 
 def _released(
-    comm: CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    ways: Ways,
-    ready: NDArray[np.float64] | None,
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, ways: Ways
 ) -> tuple[Crossing, tuple[float, float], float]:
     """Return the edges that cross the network; the first and the last release; and their end.
 
     No edge is under way after that, if none waits for another at a link.
     """
     network = torus.network
-    edges, unit, queue, _ = prepare(comm, torus)
-    if ready is not None:
-        queue = queue_of(comm, edges, unit, ready)
+    edges, _, queue, _ = prepare(comm, torus)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
     if np.isfinite(network.eager_limit):
         asks = comm.nbytes > network.eager_limit * comm.whole_messages

@@ -1,15 +1,14 @@
-"""A run of the phases between two barriers: clock, snapshots, the ring where it stalls."""
+"""A run of the phases between two barriers: clock and snapshots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._slow import networkx as nx
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.routing.messages import Messages
@@ -19,7 +18,6 @@ from toruscast.typing import Routing
 from . import _state as records
 from ._clock import BETWEEN_LOOKS, waits_too_long
 from .kernels.loop import run, start
-from .kernels.network import lane_of
 from .message_times import Span
 from .setup import build_state
 
@@ -59,9 +57,6 @@ _MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2 * 10**9
 # Approximate bytes of a snapshot.
 _SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
-# Most links of a ring that the message names.
-_NAMED = 8
-_CHANNEL_NAMES = ("", " (second channel)", " (adaptive channel)")
 
 
 class Options(NamedTuple):
@@ -100,10 +95,6 @@ def packet_hops(messages: Messages, torus: Torus) -> int:
     return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
 
 
-class StallError(RuntimeError):
-    """Packets wait for each other's places, and none can move."""
-
-
 def run_stretch(
     messages: Messages, numbers: list[int], begin: float, options: Options, steps: Steps
 ) -> Stretch:
@@ -131,7 +122,8 @@ def run_stretch(
         )
         snapshots = _pass(state, tick, begin, options, steps)
         halved += 1
-    check_finished(state, torus)
+    if state.packets.receipt["left"].any():
+        raise RuntimeError("packets are left that no event moves")
     if interval is not None:
         last = float(state.packets.receipt["finish"][: messages.task.size].max(initial=0)) * tick
         snapshots.append(_snapshot(state, last, begin))
@@ -210,40 +202,3 @@ def most_snapshots(torus: Torus) -> int:
 def _snapshot(state: records.State, now: float, begin: float) -> Snapshot:
     counter = state.links.counter
     return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
-
-
-def check_finished(state: records.State, torus: Torus) -> None:
-    """Raise `StallError` if packets are left but nothing can move."""
-    left = int(state.packets.receipt["left"].sum())
-    if left == 0:
-        return
-    waits: Any = nx.DiGraph()
-    for out in np.flatnonzero(state.links.link["lanes"]):
-        link = state.links.link[out]
-        second = 0 if state.rules.special is None else int(state.links.rest[out]["second_channel"])
-        for lane in range(records.KINDS * state.rules.inputs):
-            if not (int(link["lanes"]) >> lane) & 1:
-                continue
-            kind = lane // state.rules.inputs
-            channel = second if kind == records.SECOND else 0
-            p = int(state.links.lane[lane_of(state, int(out), lane)]["head"])
-            while p != records.NONE:
-                held = int(state.packets.packet[p]["place"])
-                if held >= 0:
-                    holder = divmod(held, 1 << records.CHANNEL_BITS)
-                    waits.add_edge(holder, (int(out), channel))
-                p = int(state.packets.packet[p]["next"])
-    try:
-        cycle = [edge[0] for edge in nx.find_cycle(waits)]
-    except nx.NetworkXNoCycle:
-        raise StallError(f"the network stalled with {left} packets still to arrive") from None
-    names = [torus.link_label(link) + _CHANNEL_NAMES[ch] for link, ch in cycle[:_NAMED]]
-    if len(cycle) > _NAMED:
-        last, channel = cycle[-1]
-        names[-1] = f"... {len(cycle) - _NAMED} more ..."
-        names.append(torus.link_label(last) + _CHANNEL_NAMES[channel])
-    named = " -> ".join(names)
-    raise StallError(
-        f"the network stalled with {left} packets still to arrive: the buffers behind these links "
-        f'are full and wait for each other: {named}; deadlock="bubble" or "dateline" prevents that'
-    )

@@ -83,8 +83,6 @@ def simulate(
     InputError
         If the mapping does not fit, an option is not valid, or times, packets or snapshots are more
         than can be counted or kept.
-    StallError
-        If packets wait for each other in a ring, which can happen with ``deadlock="none"`` only.
 
     Notes
     -----

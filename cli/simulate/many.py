@@ -146,16 +146,9 @@ def _send_packets(
     item: tuple[tc.TaskMapping, Tell],
 ) -> answers.timed.Timed:
     mapping, tell = item
-    try:
-        result = tc.simulate(
-            workload,
-            torus,
-            mapping,
-            **how,
-            progress=lambda done, _: tell(done * how["coarsening"]),
-        )
-    except tc.simulation.StallError as error:
-        raise tc.simulation.StallError(f"{mapping.name}: {error}") from None
+    result = tc.simulate(
+        workload, torus, mapping, **how, progress=lambda done, _: tell(done * how["coarsening"])
+    )
     why = reasons.explain(workload, torus, mapping, routing=how["routing"], n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / how["iterations"]
     link = int(busy.argmax())

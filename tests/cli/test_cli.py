@@ -238,18 +238,6 @@ def test_failed_work_ends_with_one_line(run, monkeypatch, error, code, message):
     assert run(line, code).stderr.lstrip().startswith(f"toruscast: error: {message}")
 
 
-def test_stalled_network_is_told_in_one_line(run, inputs):
-    # Every node of a ring sends half-way round the same way: the ring fills up.
-    edges = "".join(f"{task},{(task + 3) % 6},200000\n" for task in range(6))
-    (inputs / "ring.csv").write_text("src,dst,bytes\n" + edges)
-    line = "simulate --comm ring.csv --torus 6 --mapping identity --out run --network tie=plus"
-    result = run(f"{line} --network deadlock=none --network buffer_packets=1", code=1)
-    assert result.stderr.startswith("toruscast: error: the network stalled with ")
-    assert "(0) +X -> " in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
-
-
 def test_folder_that_cannot_be_filled_is_not_left_behind(run, inputs, monkeypatch):
     def fail(self, *args, **options):
         raise OSError(errno.ENOSPC, "No space left on device")

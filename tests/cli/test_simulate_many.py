@@ -169,15 +169,6 @@ def test_where_nothing_leaves_a_node(run):
     assert "There is no other candidate." in in_a_line(run(line).stdout)
 
 
-def test_a_mapping_that_stalls_is_named(run):
-    write_comm(patterns.all_to_all(16, 64.0 * 512), "all.csv")
-    line = "simulate --torus 16 --comm all.csv --candidates 1"
-    line += " --network deadlock=none --network buffer_packets=1"
-    error = run(line, code=1).stderr
-    assert error.startswith("toruscast: error: identity: the network stalled with ")
-    assert error.count("\n") == 1
-
-
 BAD = {
     LINE: "missing --mapping, or --mappings or --candidates for many",
     f"{LINE} --mapping identity --mappings maps": "--mapping and --mappings exclude each other",

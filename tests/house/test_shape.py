@@ -11,8 +11,8 @@ from source_files import SOURCE, imported, name_of
 from tools import draw_rooms
 
 MOST_ARGUMENTS, MOST_UNFORMATTED = 8, 30
-# Not the user's input, but a network that cannot move, and a machine that gives no time.
-OTHER_ERRORS = {"StallError", "RunError"}
+# Not the user's input, but a machine that gives no time.
+OTHER_ERRORS = {"RunError"}
 
 
 def nodes(path, kind):

@@ -70,7 +70,6 @@ def test_zones_are_kept_in_their_order():
 
 def test_what_a_deadlock_rule_needs_of_the_buffers():
     assert Network(deadlock="dateline", buffer_packets=1).buffer_packets == 1
-    assert Network(deadlock="none", buffer_packets=1).buffer_packets == 1
     assert Network(eager_limit=float("inf")) == Network()
     with pytest.raises(InputError, match="buffer_packets for the bubble rule: found 1, expected 2"):
         Network(buffer_packets=1)
@@ -187,7 +186,6 @@ def test_fields_of_a_network_that_are_none():
         {"deadlock": "bubbles"},
         {"deadlock": None},
         {"deadlock": "dateline", "buffer_packets": 0},
-        {"deadlock": "none", "buffer_packets": 0},
         {"arbitration": "youngest"},
         {"feeding": []},
         {"fifo_rule": np.array(["bluegene_q", "first_free"])},

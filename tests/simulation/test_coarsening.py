@@ -71,7 +71,7 @@ def test_a_merged_packet_waits_as_often_as_real_ones(fifo_packets, routing, plac
     # Over the second link go a message of its own node and one from farther away, which fills the
     # buffer (64 places a channel): for every so many packets of that, as many others pass as stand
     # at the router.
-    torus = Torus(8).with_network(buffer_packets=64, fifo_packets=fifo_packets, deadlock="none")
+    torus = Torus(8, wrap=False).with_network(buffer_packets=64, fifo_packets=fifo_packets)
     packets = 2**18
     comm = CommGraph(4, [0, 1], [3, 2], [512.0 * packets] * 2)
     mapping = TaskMapping([0, 1, 2, 3], torus)
@@ -98,7 +98,7 @@ def test_merged_packets_beside_deep_buffers_take_the_time_of_real_ones():
 @pytest.mark.parametrize("fifo_packets", [1, 2, 16, 32])
 def test_short_messages_elsewhere_change_nothing_for_long_ones(fifo_packets):
     # Their packets are real ones, so that one carries fewer on average.
-    torus = Torus(16).with_network(fifo_packets=fifo_packets, deadlock="none")
+    torus = Torus(16, wrap=False).with_network(fifo_packets=fifo_packets)
     mapping = TaskMapping([0, 1, 2, 3, 8, 9], torus)
     edges, sizes = ([0, 1, 4], [3, 2, 5]), [512.0 * 2**13] * 2
     counts = [1.0, 1.0, 2.0**13]

@@ -283,9 +283,7 @@ def test_what_stays_within_a_node_does_not_coarsen_the_clock(coarsening, local):
 def test_a_wait_for_a_link_that_carries_what_many_nodes_send():
     # The last packets that enter the mesh's middle wait for those of 31 other nodes, over 2**31 of
     # the ticks with which the run begins.
-    network = Network(
-        overhead=0.0, hop_latency=1e-12, buffer_packets=2, fifo_packets=5000, deadlock="none"
-    )
+    network = Network(overhead=0.0, hop_latency=1e-12, buffer_packets=2, fifo_packets=5000)
     torus = Torus((64,), wrap=False, network=network)
     comm = CommGraph(64, np.arange(32), np.arange(32) + 32, np.full(32, 512 * 1100.0))
     told = []
