@@ -59,10 +59,6 @@ _TOLD = (
 _RECOGNISED = {"--comm", "--mapping", "--mappings", "--torus", "--hosts"}
 
 
-class Ended(SystemExit):
-    """The system asked the program to end."""
-
-
 def wants_traceback() -> bool:
     """Whether the user asked to see where the unexpected was raised."""
     return bool(os.environ.get(TRACEBACK))
@@ -231,8 +227,6 @@ def one_line_errors(arguments: Sequence[str] = ()) -> Iterator[dict[str, int]]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         failure["code"] = FAILED
     except SystemExit as error:
-        if isinstance(error, Ended):
-            raise
         # Code of the user's own, such as a plugin's, must not end the program in silence.
         if sys.stdout is not stdout:
             # click takes stdout away and ends so where the reader of a pipe has gone.

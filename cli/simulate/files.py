@@ -17,7 +17,6 @@ from ..slow import pd, simulation_trace
 if TYPE_CHECKING:
     from toruscast.simulation import Simulation
 
-
 _TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
 _ALWAYS = ("summary.json", "trace.json")
 _FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
