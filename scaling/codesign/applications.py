@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, parse_toml, read_limited
+from toruscast.files import as_string, parse_json, parse_toml, read_limited
 
-from ..formats.extrap_json import decoded
 from ..formats.reading import read_measurements
 from ..formula import MAX_BYTES, Formula, read_formulas
 from ..pmnf.fit import fit_many
@@ -232,14 +231,7 @@ def _document(path: Path, file: str) -> Any:
     raw = read_limited(path, MAX_BYTES if path.suffix == ".json" else _MOST_TOML)
     if path.suffix == ".toml":
         return parse_toml(raw, path)
-    try:
-        return decoded(as_string(raw, file), file)
-    except json.JSONDecodeError as error:
-        raise InputError("is no JSON", file=file, line=error.lineno, found=error.msg) from None
-    except InputError:
-        raise
-    except (RecursionError, ValueError):
-        raise InputError("is nested too deeply or holds a bad number", file=file) from None
+    return parse_json(as_string(raw, file), file)
 
 
 def _described(key: str) -> str:
