@@ -174,7 +174,7 @@ def check_jobs(
                 f"bad {name} of job {checked['job'][row]}",
                 file=file,
                 line=lines[row] if lines else None,
-                found="nothing" if column[row] == "" else column[row],
+                found="nothing" if column[row] in ("", None) else column[row],
                 expected=expected,
             )
     for name in ("latency", "bandwidth"):

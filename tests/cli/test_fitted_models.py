@@ -87,22 +87,6 @@ def test_fitted_objects_are_requirements():
     assert app.need("bytes_sent", p=2, n=1e4) == 100
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[", "is no JSON"),
-        ("{}", "holds no fitted models"),
-        ('{"models": [3]}', "bad model 0"),
-        ('{"models": [{"callpath": "a", "metric": "m", "terms": [{"coefficient": "x"}]}]}', "bad"),
-    ],
-)
-def test_damaged_files(tmp_path, content, message):
-    file = tmp_path / "m.json"
-    file.write_text(content)
-    with pytest.raises(InputError, match=message):
-        read_formulas(file)
-
-
 def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
     table = models.parent / "runs.csv"
     given = ("codesign", "upgrade", "--app", table, "--processes", 64, "--memory", 1e9)

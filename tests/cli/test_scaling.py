@@ -165,28 +165,6 @@ def test_wrong_file(tmp_path):
     assert "absent.txt" in result.stderr
 
 
-HEAD = "PARAMETER p\nPOINTS 1 2 4 8 16\nREGION r\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (HEAD + "DATA 1\nDATA nan\n", "bad number: found nan"),
-        (HEAD + "DATA 1 inf\n", "bad number: found inf"),
-        (HEAD.replace(" 1 ", " -1 ") + "DATA 1\n" * 5, "Negative values in data for parameter p"),
-        (HEAD + "DATA 1\n" * 6, "more DATA lines than points"),
-        (HEAD + "DATA 1e308\n" * 5, "too large to fit"),
-    ],
-)
-def test_bad_measurements(tmp_path, text, message):
-    path = tmp_path / "bad.txt"
-    path.write_text(text)
-    result = run("fit", path)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     ("text", "formula", "note"),
     [

@@ -23,7 +23,15 @@ from toruscast.scaling import (
 )
 
 NETS = (("slow", 40e-6, 1e8), ("fast", 20e-6, 2.5e8), ("other", 2e-6, 1e9))
-HEADER = ",".join(JOB_COLUMNS)
+RUNS = (
+    ",".join(JOB_COLUMNS)
+    + "\n"
+    + "".join(
+        f"{job},{net},{latency},{bandwidth},1e6,2000,{elapsed}\n"
+        for job, elapsed in (("a", 600), ("b", 500))
+        for net, latency, bandwidth in (("eth", 4e-5, 1.1e8), ("ib", 2e-6, 3e9))
+    )
+)
 
 
 def planted(alpha, beta, sizes, nets=NETS[:2], noise=None):
@@ -218,7 +226,7 @@ def test_parts_add_up():
         (lambda j: j.assign(bandwidth=0.0), "bad bandwidth"),
         (lambda j: j.assign(latency=np.inf), "bad latency"),
         (lambda j: j.assign(messages="many"), "bad messages of job job 0: found many"),
-        (lambda j: j.assign(job=None), "a run has no job"),
+        (lambda j: j.assign(job=None), "bad job of job None: found nothing, expected a name"),
         (lambda j: j.assign(interconnect="same"), "same has more than one latency"),
         (lambda j: j.assign(messages=1e300), "too large"),
         (lambda j: j.assign(messages=1e308, message_bytes=1e308), "too large"),
@@ -316,41 +324,23 @@ def test_columns_in_any_order_comments_and_more(tmp_path):
     assert jobs.loc[0, "note"] == "x, y"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "holds no runs"),
-        (f"{HEADER}\n", "holds no runs"),
-        ("job,elapsed\na,1\n", r":1: bad header: .* expected a column interconnect"),
-        (f"{HEADER},job\n", ":1: bad header: .* expected job once"),
-        (f"# x\n{HEADER}\na,b,1,1,1,1\n", ":3: bad line: found 6 fields, expected 7"),
-        (
-            f"{HEADER}\na,b,1,1,1,1,x\n",
-            ":2: bad elapsed of job a: found x, expected a finite",
-        ),
-        (f"{HEADER}\na,b,1,1,1,1,\n", ":2: bad elapsed of job a: found nothing"),
-        (f"{HEADER}\na,b,1,1,1,1,nan\n", ":2: bad elapsed of job a: found nan"),
-        (f"{HEADER}\na,b,1,1,1,-1,5\n", ":2: bad message_bytes of job a: found -1"),
-        (f"{HEADER}\na,b,1,0,1,1,5\n", ":2: bad bandwidth of job a: found 0"),
-        (f"{HEADER}\na,b,1,inf,1,1,5\n", ":2: bad bandwidth of job a: found inf"),
-        (f"{HEADER}\n,b,1,1,1,1,5\n", ":2: a run has no job"),
-        (f'{HEADER}\n"a,b,1,1,1,1,5\n', ":2: bad line"),
-        (
-            f"{HEADER}\na,b,1e-4,1e7,1,1,5\nc,b,2e-4,1e7,1,1,5\n",
-            "b has more than one latency: found 0.0001, 0.0002",
-        ),
-    ],
-)
-def test_wrong_files(tmp_path, text, message):
+@pytest.mark.parametrize(("unit", "factor"), [("GB/s", 1e-9), ("MB/s", 1e-6), ("Gbit/s", 8e-9)])
+def test_units_of_bandwidth_are_asked_for(tmp_path, unit, factor):
     path = tmp_path / "jobs.csv"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message) as caught:
+    path.write_text(
+        RUNS.replace("110000000.0", repr(1.1e8 * factor)).replace(
+            "3000000000.0", repr(3e9 * factor)
+        )
+    )
+    with pytest.raises(InputError, match=r"jobs.csv:2: this bandwidth looks like another unit"):
         read_jobs(path)
-    assert str(caught.value).startswith(str(path))
+    found = read_jobs(path, {"bandwidth": unit})
+    assert found["bandwidth"].tolist() == pytest.approx([1.1e8, 3e9] * 2)
 
 
-def test_unreadable_files(tmp_path):
-    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
-    for name, message in (("absent.csv", "no such file"), ("bytes.csv", "UTF-8"), (".", "read")):
-        with pytest.raises(InputError, match=message):
-            read_jobs(tmp_path / name)
+def test_units_of_latency_are_asked_for(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text(RUNS.replace("4e-05", "40").replace("2e-06", "2"))
+    with pytest.raises(InputError, match=r"jobs.csv:2: this latency .*--latency-unit: found 40"):
+        read_jobs(path)
+    assert read_jobs(path, {"latency": "us"})["latency"].tolist() == pytest.approx([4e-5, 2e-6] * 2)
