@@ -452,6 +452,7 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> _ = Path("models.json").write_text(
     ...     '{"models": [{"callpath": "solve", "metric": "time", "terms": ['
     ...     '{"coefficient": 2.5, "exponents": {"p": [0.5, 1]}}]}]}'

@@ -45,6 +45,8 @@ PRICE = 3.0
 # Least relative error of a point in the sweep (whose sums of squares cancel) and in the exact step.
 _COARSE = 1e-6
 _EXACT = 1e-12
+# Hypotheses solved exactly for each call path.
+_KEPT = 32
 # At most this many points times hypotheses are solved exactly for a call path, but at least eight
 # hypotheses.
 _POINTS_KEPT = 600
@@ -126,7 +128,6 @@ def find(
     spaces: Sequence[TermSpace],
     mixed: NDArray[np.bool_],
     *,
-    keep: int,
     two_terms: bool,
     criterion: str,
 ) -> RankedHypotheses:
@@ -140,8 +141,6 @@ def find(
         Terms of each parameter.
     mixed : array of bool, shape (p,)
         Values of both signs, of which negative coefficients are as probable as others.
-    keep : int
-        Hypotheses kept for each call path.
     two_terms : bool
         One-parameter models may have a second term.
     criterion : {"evidence", "loo", "kfold"}
@@ -166,7 +165,7 @@ def find(
     # No second term is needed if a single one meets the points within the noise.
     enough = np.where(known, n_points - 2.0, -1.0) if two_terms else None
 
-    found = sweep(problem, enough, keep)
+    found = sweep(problem, enough, _KEPT)
     # Points without repetitions have no noise if a hypothesis meets them up to rounding. With one
     # point more than coefficients, one of a thousand hypotheses does so by chance.
     spare = min(max(n_points - 2, 1), found.least.shape[1])
@@ -183,11 +182,11 @@ def find(
         problem = replace(problem, error=weight, known=(known | noiseless) & ~missed)
         some = np.flatnonzero(again)
         few = None if enough is None else enough[some]
-        swept_again(found, sweep(problem.take(some), few, keep), again)
+        swept_again(found, sweep(problem.take(some), few, _KEPT), again)
     # With more points, fewer hypotheses remain likely. Pairs of terms do not count where they were
     # not tried.
     tried = sum(block.size for block in found.blocks if not block.pairs)
-    place = best(found, min(keep, max(8, _POINTS_KEPT // n_points), tried))
+    place = best(found, min(_KEPT, max(8, _POINTS_KEPT // n_points), tried))
     kept = decode(found, place, problem.log_prior)
     fine = replace(problem, error=np.maximum(error, _EXACT * scale))
     return _exact(kept, fine, peak, reference, scale, centred, criterion)

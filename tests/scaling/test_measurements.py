@@ -201,14 +201,6 @@ def test_tables_group_by_points():
     first, second = from_rows(rows, ["p"], callpath="where", metric="what")
     assert first.callpaths == ("f", "g")
     assert second.metrics == ("bytes",)
-    for wrong in (
-        lambda: from_rows(rows, []),
-        lambda: from_rows(rows, ["q"]),
-        lambda: from_rows(rows, ["where"]),
-        lambda: from_rows(rows.assign(value=np.nan), ["p"]),
-    ):
-        with pytest.raises(InputError):
-            wrong()
 
 
 @pytest.mark.parametrize(
@@ -300,39 +292,51 @@ def test_no_real_prediction_is_negative(shared_data, name):
     assert fitted > 10
 
 
+ROWS = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
+METRIC = {"metric": "metric"}
+
+
 @pytest.mark.parametrize(
-    ("change", "arguments", "message"),
+    ("rows", "parameters", "named", "found"),
     [
-        ({}, {}, "several values of metric would pass for repetitions.*metric='metric'"),
-        ({"Metric": ["a", "b"] * 3}, {"metric": "metric"}, "of Metric .*metric='Metric'"),
-        ({"metric": ["time", None] * 3}, {"metric": "metric"}, "column metric has empty cells"),
-        ({"value": [1.0, float("nan")] * 3}, {"metric": "metric"}, "column value holds NaN"),
-        ({"p": [1, -2] * 3}, {"metric": "metric"}, "Negative values in data for parameter p"),
-        ({"value": [1 + 2j] * 6}, {"metric": "metric"}, "column value must hold numbers"),
-        ({"p": [1j, 2j, 3j] * 2}, {"metric": "metric"}, "column p must hold numbers"),
-        ({"p": [True, False] * 3}, {"metric": "metric"}, "column p must hold numbers: found bool"),
+        (pd.DataFrame(ROWS), ["p"], {}, "time, bytes"),
+        (pd.DataFrame(ROWS).set_index(["metric", "p"]), ["p"], {}, "time, bytes"),
+        (pd.DataFrame(ROWS | {"Metric": ["a", "b"] * 3}), ["p"], METRIC, "a, b"),
+        (pd.DataFrame(ROWS | {"metric": ["time", None] * 3}), ["p"], METRIC, "None"),
+        (pd.DataFrame(ROWS | {"value": [1.0, np.nan] * 3}), ["p"], METRIC, "None"),
+        (pd.DataFrame(ROWS | {"p": [1, -2] * 3}), ["p"], METRIC, "-2.0"),
+        (pd.DataFrame(ROWS | {"value": [1 + 2j] * 6}), ["p"], METRIC, "complex128"),
+        (pd.DataFrame(ROWS | {"p": [1j, 2j, 3j] * 2}), ["p"], METRIC, "complex128"),
+        (pd.DataFrame(ROWS | {"p": [True, False] * 3}), ["p"], METRIC, "bool"),
+        (pd.DataFrame(ROWS), "p", METRIC, "a DataFrame and 'p'"),
+        (pd.DataFrame(ROWS), [], METRIC, "['p', 'metric', 'value']"),
+        (pd.DataFrame(ROWS), ["q"], METRIC, "['p', 'metric', 'value']"),
+        (pd.DataFrame(ROWS), ["p", "value"], METRIC, "value twice"),
+        (pd.DataFrame(ROWS), ["p", "p"], METRIC, "p twice"),
+        (pd.DataFrame(ROWS), ["p"], {"callpath": "p"}, "p twice"),
+        (pd.DataFrame(ROWS), ["p"], {"metric": "value"}, "value twice"),
+        (pd.DataFrame([[1, 1, 1.0]], columns=["p", "p", "value"]), ["p"], {}, "p twice"),
+        (pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"], {}, "None"),
+        (ROWS, ["p"], {}, "a dict"),
+        (None, ["p"], {}, "a NoneType"),
     ],
 )
-def test_tables_that_would_mislead(change, arguments, message):
-    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    with pytest.raises(InputError, match=message):
-        from_rows(pd.DataFrame(table | change), ["p"], **arguments)
+def test_tables_that_would_mislead(rows, parameters, named, found):
+    with pytest.raises(InputError) as caught:
+        from_rows(rows, parameters, **named)
+    assert str(caught.value.found).startswith(found)
 
 
 def test_a_table_of_two_metrics_gives_two_paths():
-    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    (data,) = from_rows(pd.DataFrame(table), ["p"], metric="metric")
+    (data,) = from_rows(pd.DataFrame(ROWS), ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
 
 
 def test_levels_of_an_index_are_columns():
-    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    rows = pd.DataFrame(table).set_index(["metric", "p"])
+    rows = pd.DataFrame(ROWS).set_index(["metric", "p"])
     (data,) = from_rows(rows, ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
     assert data.points.ravel().tolist() == [1, 2, 4]
-    with pytest.raises(InputError, match="several values of metric would pass"):
-        from_rows(rows, ["p"])
 
 
 def test_rows_of_call_paths_may_alternate():
@@ -343,21 +347,9 @@ def test_rows_of_call_paths_may_alternate():
     np.testing.assert_array_equal(data.values, np.array(values, dtype=float))
 
 
-@pytest.mark.parametrize("rows", [{"p": [1, 2], "value": [1, 2]}, [1, 2], None], ids=str)
-def test_rows_that_are_no_table(rows):
-    with pytest.raises(InputError, match="rows must be a DataFrame: found"):
-        from_rows(rows, ["p"])
-
-
-def test_a_table_with_a_column_twice():
-    rows = pd.DataFrame([[1, 1, 1.0]], columns=["p", "p", "value"])
-    with pytest.raises(InputError, match="each column once: found p twice"):
-        from_rows(rows, ["p"])
-
-
 @pytest.mark.parametrize("pair", [(30, 0), (-30, 0), (20, 2), (0, 11)])
 def test_exponents_beyond_reason(pair):
-    with pytest.raises(InputError, match=r"too large: found .+, expected -10 to 10$"):
+    with pytest.raises(InputError, match=r"found .+, expected exponents from -10 to 10$"):
         TermSpace.of([pair])
 
 
@@ -366,23 +358,6 @@ def test_pairs_that_are_used_up():
     assert TermSpace.of(pairs).n_terms == 2
     with pytest.raises(InputError, match=r"without a term: expected .* in a list"):
         TermSpace.of(pairs)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "named", "message"),
-    [
-        ("pn", {}, r"must be a list of columns: found 'pn', expected \['pn'\]$"),
-        ("p", {}, r"must be a list of columns: found 'p', expected \['p'\]$"),
-        (["p", "value"], {}, "found value for two of them"),
-        (["p", "p"], {}, "found p for two of them"),
-        (["p"], {"callpath": "p"}, "found p for two of them"),
-        (["p"], {"metric": "value"}, "found value for two of them"),
-    ],
-)
-def test_columns_that_are_meant_for_two_things(parameters, named, message):
-    rows = pd.DataFrame({"p": [1, 2, 4], "n": [1, 1, 2], "value": [1.0, 2.0, 3.0]})
-    with pytest.raises(InputError, match=message):
-        from_rows(rows, parameters, **named)
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
@@ -397,8 +372,3 @@ def test_only_a_line_feed_ends_a_line(tmp_path, character):
         (m,) = read_measurements(path)
         assert m.callpaths == (name,)
         assert m.values[0, :, 0].tolist() == [2, 4]
-
-
-def test_a_table_without_rows():
-    with pytest.raises(InputError, match="no rows"):
-        from_rows(pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"])

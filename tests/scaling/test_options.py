@@ -17,24 +17,6 @@ from toruscast.scaling.pmnf.notes import of_points
 P = np.array([4.0, 8, 16, 32, 64])
 
 
-@pytest.mark.parametrize("keep", [0, -1, 2.5, np.nan, np.inf, True, "32", None])
-def test_hypotheses_kept_must_be_a_whole_number(keep):
-    with pytest.raises(InputError, match="bad keep: found"):
-        FitOptions(keep=keep)
-
-
-@pytest.mark.parametrize("repetitions", [1, 4])
-@pytest.mark.parametrize("keep", [2.0, np.int64(3), 150, 5000])
-def test_any_number_of_hypotheses_may_be_kept(keep, repetitions):
-    noise = np.random.default_rng(0).uniform(0.95, 1.05, (3, 5, repetitions))
-    data = Measurements(["p"], P[:, None], (3 + 2 * P)[None, :, None] * noise)
-    options = FitOptions(keep=keep)
-    assert isinstance(options.keep, int)
-    models = fit_many(data, options)
-    assert models.probabilities.shape[1] <= keep
-    assert models.predict([[256.0]]) == pytest.approx(515, rel=0.5)
-
-
 @pytest.mark.parametrize(
     ("points", "note"),
     [

@@ -265,7 +265,7 @@ def test_what_is_no_number_is_a_clear_error():
     assert np.isfinite(model.predict_interval(x, n_bootstrap=3, random_state=random)).all()
     for call in (
         lambda: model.predict_interval(x, n_bootstrap=2.5),
-        lambda: FitOptions(keep=2.5),
+        lambda: FitOptions(max_terms=1.5),
         lambda: TermSpace("a", "b"),
         lambda: model.models_.terms(1),
         lambda: model.models_.terms(0, 99),
