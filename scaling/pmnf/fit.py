@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast.validation import one_of, whole_number
 
 from .measurements import Measurements, logarithms
-from .models import Models, Searched
+from .models import Models
 from .noise import centres, outlying
 from .search import combinations_of
 from .select import CRITERIA, RankedHypotheses, find
@@ -146,8 +146,7 @@ def fit_many(
             "seconds": seconds,
         },
     )
-    searched = Searched(active, spaces, centred, sign, mixed, left_out, found)
-    return Models(measurements, searched)
+    return Models(measurements, active, spaces, centred, sign, mixed, left_out, found)
 
 
 def _signs(values: Array) -> Array:

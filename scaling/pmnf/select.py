@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from .noise import Centres, Repetitions, scale_of
+from .noise import Centres, scale_of
 from .search import (
     Kept,
     Problem,
@@ -415,7 +415,9 @@ def _bounded(
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in columns)
     design = np.array([c.take(place, axis=1) for c in by_point]).T
     # Both are in units of each point's error, which cancels in the likelihood.
-    own = centred.repetitions.in_units(reference * problem.error).take(pair[0])
+    lowest, highest, count = centred.repetitions
+    unit = reference * problem.error
+    own = np.array([lowest / unit, highest / unit, count])[:, pair[0]]
     log_mean, mean = _weigh(
         design,
         own,
@@ -443,7 +445,7 @@ def _bounded(
 
 def _weigh(
     design: Array,
-    repetitions: Repetitions,
+    repetitions: Array,
     centre: Array,
     spread: Array,
     used: NDArray[np.bool_],
@@ -475,7 +477,7 @@ def _weigh(
         law *= exists[:, None]
         one = drawn[:, : 1 + k]
         negative = (one @ law < 0).any(axis=0)
-        log_weight = _log_likelihood(design[part, :, :k].T, law, one, repetitions.take(part))
+        log_weight = _log_likelihood(design[part, :, :k].T, law, one, repetitions[:, part])
         log_weight += 0.5 * (z[:, :k] ** 2 @ exists)
         log_weight -= np.where(negative, price[part], 0.0)
         top = np.maximum(log_weight.max(axis=0), -1e300)
@@ -487,7 +489,7 @@ def _weigh(
     return log_mean, mean
 
 
-def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repetitions) -> Array:
+def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Array) -> Array:
     """Return the log likelihood of every sample, shape (s, m).
 
     Repetitions of a value f lie within f (1 - h) and f (1 + h). If h may have any size, the
@@ -495,7 +497,7 @@ def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repet
     runs over points and treats all samples at once, because a reduction over few points is slow.
     `law`, (k, 1 + k, m), maps random numbers with a one in front to coefficients.
     """
-    lowest, highest, count = repetitions.lowest.T, repetitions.highest.T, repetitions.count.T
+    lowest, highest, count = repetitions.transpose(0, 2, 1)
     # Dividing the columns by the largest repetition saves a division for each sample.
     share = np.einsum("knm,kjm->njm", np.divide(columns, highest, order="C"), law)
     shape = (len(drawn), law.shape[2])
