@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 from .. import formula
+from ..pmnf.measurements import real_numbers
 
 Array = NDArray[np.float64]
 _Product = tuple[tuple[str, float, float], ...]
@@ -132,10 +133,7 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
         )
     result: dict[str, Array] = {}
     for name in [str(key) for key in at]:
-        try:
-            result[name] = np.asarray(at[name], dtype=float)
-        except (TypeError, ValueError):
-            raise InputError(f"parameter {name} must be a number", found=at[name]) from None
+        result[name] = real_numbers(at[name], f"values of parameter {name}")
         if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
             raise InputError(f"parameter {name} must be finite and not negative", found=at[name])
     for stage in stages:

@@ -1,5 +1,6 @@
 """Interconnect constants: planted values, laws, the published figures, and hostile runs."""
 
+import io
 import math
 
 import numpy as np
@@ -307,9 +308,11 @@ def test_scenarios_need_names_of_their_own():
         what_if(planted(3, 2, [500, 9000]), Interconnect(3, 2), SAME * 2)
 
 
-def test_constants_must_be_numbers():
+def test_constants_must_be_numbers_and_bandwidths_above_0():
     with pytest.raises(InputError, match="bad beta"):
         Interconnect(3, math.nan)
+    with pytest.raises(InputError, match="bad bandwidth"):
+        Interconnect(3.6, 1.6).communication(1, 1, 1e-6, 0)
 
 
 def test_columns_in_any_order_comments_and_more(tmp_path):
@@ -324,23 +327,15 @@ def test_columns_in_any_order_comments_and_more(tmp_path):
     assert jobs.loc[0, "note"] == "x, y"
 
 
-@pytest.mark.parametrize(("unit", "factor"), [("GB/s", 1e-9), ("MB/s", 1e-6), ("Gbit/s", 8e-9)])
-def test_units_of_bandwidth_are_asked_for(tmp_path, unit, factor):
+@pytest.mark.parametrize(
+    ("column", "unit", "factor"),
+    [("bandwidth", "GB/s", 1e9), ("bandwidth", "Gbit/s", 1e9 / 8), ("latency", "us", 1e-6)],
+)
+def test_units_are_asked_for(tmp_path, column, unit, factor):
     path = tmp_path / "jobs.csv"
-    path.write_text(
-        RUNS.replace("110000000.0", repr(1.1e8 * factor)).replace(
-            "3000000000.0", repr(3e9 * factor)
-        )
-    )
-    with pytest.raises(InputError, match=r"jobs.csv:2: this bandwidth looks like another unit"):
+    jobs = pd.read_csv(io.StringIO(RUNS))
+    jobs.assign(**{column: jobs[column] / factor}).to_csv(path, index=False)
+    with pytest.raises(InputError, match=f"jobs.csv:2: this {column} looks like another unit"):
         read_jobs(path)
-    found = read_jobs(path, {"bandwidth": unit})
-    assert found["bandwidth"].tolist() == pytest.approx([1.1e8, 3e9] * 2)
-
-
-def test_units_of_latency_are_asked_for(tmp_path):
-    path = tmp_path / "jobs.csv"
-    path.write_text(RUNS.replace("4e-05", "40").replace("2e-06", "2"))
-    with pytest.raises(InputError, match=r"jobs.csv:2: this latency .*--latency-unit: found 40"):
-        read_jobs(path)
-    assert read_jobs(path, {"latency": "us"})["latency"].tolist() == pytest.approx([4e-5, 2e-6] * 2)
+    found = read_jobs(path, {column: unit})
+    assert found[column].tolist() == pytest.approx(jobs[column].tolist())
