@@ -15,7 +15,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.files import check_regular, most_unpacked
 
-from .records import REDUCTIONS, Records
+from .records import REDUCTIONS, Records, other_package
 
 # A larger profile is not unpacked.
 LARGEST_PROFILE = 256 * 2**20
@@ -87,18 +87,12 @@ def _read_name(folder: Path) -> dict[str, str]:
 
 def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
     """Return the value of each call path and metric of a profile."""
-    try:
+    result: dict[tuple[str, str], float] = {}
+    with other_package("pycubexr", "cube", "Cube", path):
         from pycubexr import CubexParser
         from pycubexr.utils.exceptions import MissingMetricError
-    except ImportError:
-        raise InputError(
-            "Cube profiles need the package pycubexr",
-            file=path,
-            expected="pip install 'toruscast[cube]'",
-        ) from None
-    check_unpacked_size(path)
-    result: dict[tuple[str, str], float] = {}
-    try:
+
+        check_unpacked_size(path)
         with CubexParser(path) as profile:
             paths = _call_paths(profile.get_root_cnodes())
             for metric in profile.get_metrics():
@@ -113,11 +107,6 @@ def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
                     # value.
                     if np.asarray(values).dtype.kind in "iuf":
                         result[paths[number], metric.name] = float(REDUCTIONS[reduce](values))
-    except MemoryError:
-        raise
-    except Exception as error:  # the other package may raise anything for a damaged file
-        found_instead = f"{type(error).__name__}: {error}"
-        raise InputError("is no Cube profile", file=path, found=found_instead) from None
     return result
 
 

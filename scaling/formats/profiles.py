@@ -15,7 +15,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 
-from .records import REDUCTIONS, PathLike, Records, as_number
+from .records import REDUCTIONS, PathLike, Records, as_number, other_package
 
 CALIPER = b"__rec="
 _MAX_BYTES = 2**28
@@ -48,24 +48,15 @@ def parse_caliper(
     InputError
         If the package caliper-reader is not installed, or a profile cannot be read.
     """
-    try:
-        from caliperreader import CaliperReader
-    except ImportError:
-        raise InputError(
-            "Caliper profiles need the package caliper-reader",
-            file=folder,
-            expected="pip install 'toruscast[caliper]'",
-        ) from None
     runs = []
     for path in caliper_files(folder):
         text = as_string(read_limited(path, _MAX_BYTES), path)
-        reader = CaliperReader()
-        try:
+        with other_package("caliper-reader", "caliper", "Caliper", path):
+            from caliperreader import CaliperReader
+
+            reader = CaliperReader()
             reader.read(io.StringIO(text))
             runs.append(_caliper_run(reader))
-        except Exception as error:  # the other package may raise anything for a damaged file
-            found = f"{type(error).__name__}: {error}"
-            raise InputError("is no Caliper profile", file=path, found=found) from None
     return _collected(runs, parameters, metrics, reduce, folder)
 
 

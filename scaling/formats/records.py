@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,24 @@ def as_number(value: object) -> float:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+@contextmanager
+def other_package(name: str, extra: str, what: str, file: PathLike) -> Iterator[None]:
+    """Import and use the package that reads profiles of a kind, or say why it cannot be."""
+    try:
+        yield
+    except ImportError:
+        raise InputError(
+            f"{what} profiles need the package {name}",
+            file=file,
+            expected=f"pip install 'toruscast[{extra}]'",
+        ) from None
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # the other package may raise anything for a damaged file
+        found = f"{type(error).__name__}: {error}"
+        raise InputError(f"is no {what} profile", file=file, found=found) from None
 
 
 def numbered_lines(content: str) -> Iterator[tuple[int, str]]:

@@ -43,16 +43,10 @@ UNITS = {
     },
 }
 # No interconnect of a parallel machine is slower; smaller numbers have another unit.
-_PLAUSIBLE = {"latency": "less than 0.001", "bandwidth": "1e6 or more"}
-
-
-def is_plausible(name: str, value: float) -> bool:
-    """Whether a latency in seconds, or a bandwidth in bytes/s, can be an interconnect's.
-
-    >>> is_plausible("latency", 2e-6), is_plausible("bandwidth", 12.5)
-    (True, False)
-    """
-    return value < 1e-3 if name == "latency" else value >= 1e6
+_PLAUSIBLE = {
+    "latency": (lambda seconds: seconds < 1e-3, "less than 0.001"),
+    "bandwidth": (lambda bytes_a_second: bytes_a_second >= 1e6, "1e6 or more"),
+}
 
 
 def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -123,16 +117,17 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         if name in stated:
             jobs[name] *= factors[stated[name]]
             continue
-        for line, value in zip(lines, jobs[name], strict=True):
-            if not is_plausible(name, value):
-                raise InputError(
-                    f"this {name} looks like another unit than {next(iter(factors))}; state it "
-                    f"with --{name}-unit",
-                    file=file,
-                    line=line,
-                    found=value,
-                    expected=f"{_PLAUSIBLE[name]}, or one of {', '.join(factors)}",
-                )
+        is_plausible, expected = _PLAUSIBLE[name]
+        strange = np.flatnonzero(~is_plausible(jobs[name]))
+        if strange.size:
+            raise InputError(
+                f"this {name} looks like another unit than {next(iter(factors))}; state it with "
+                f"--{name}-unit",
+                file=file,
+                line=lines[strange[0]],
+                found=jobs[name][strange[0]],
+                expected=f"{expected}, or one of {', '.join(factors)}",
+            )
     return jobs
 
 
