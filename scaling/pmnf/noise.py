@@ -67,7 +67,8 @@ class Centres:
     def take(self, rows: NDArray[np.intp] | slice) -> Centres:
         """Return those of some of the call paths."""
         parts = (self.centre, self.error, self.bounded, self.variation)
-        return Centres(*(part[rows] for part in parts), self.repetitions[:, rows])
+        centre, error, bounded, variation = (part[rows] for part in parts)
+        return Centres(centre, error, bounded, variation, self.repetitions[:, rows])
 
 
 def centres(values: Array, law: str = "auto") -> Centres:
