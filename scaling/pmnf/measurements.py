@@ -262,14 +262,18 @@ def from_rows(
     for name in [value, *keys]:
         if rows[name].isna().any():
             raise InputError(f"column {name} holds NaN or empty cells; leave such rows out")
+    x, y = rows[list(parameters)].to_numpy(dtype=float), rows[value].to_numpy(dtype=float)
+    groups = rows.groupby(keys, sort=False, observed=True) if keys else None
+    group = np.zeros(len(rows), int) if groups is None else groups.ngroup().to_numpy()
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    first = rows.iloc[[part[0] for part in parts]]
+    paths = [str(name) for name in first[callpath]] if callpath else ["all"] * len(parts)
+    kinds = [str(name) for name in first[metric]] if metric else [str(value)] * len(parts)
     gathered: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
-    groups = rows.groupby(keys, sort=False, observed=True) if keys else [((), rows)]
-    for key, part in groups:
-        named = dict(zip(keys, map(str, key), strict=True))
-        x, y = (part[columns].to_numpy(dtype=float) for columns in ([*parameters], value))
-        points, values = gather(x, y)
-        path = named[callpath] if callpath else "all", named[metric] if metric else str(value)
-        gathered.setdefault(points.tobytes(), (points, []))[1].append((*path, values))
+    for part, path, kind in zip(parts, paths, kinds, strict=True):
+        points, values = gather(x[part], y[part])
+        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, kind, values))
     return [join(parameters, points, alike) for points, alike in gathered.values()]
 
 
