@@ -112,8 +112,9 @@ def _compose(output: Output, asked: Composed) -> None:
             better, steps = tc.scaling.replicate(p, asked.workers, _of(by_name(asked.at[0]), p))
             tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
             output.message(f"{p} with {len(steps)} more workers: {better}")
-    frames = {name: pd.DataFrame(rows) for name, rows in tables.items()}
-    _deliver(output, dict(tables), frames)
+    frames = [pd.DataFrame(rows) for rows in tables.values()]
+    blocks = [answers.blocks.frame_block(frame, keep=4) for frame in frames]
+    output.deliver(answers.blocks.of_table("", *blocks, rows=frames[-1], content=dict(tables)))
 
 
 def _tasks(texts: tuple[str, ...]) -> dict[str, tc.scaling.Expression]:
@@ -169,13 +170,6 @@ def _span(text: str) -> tuple[str, float, float]:
         return name.strip(), float(low), float(high)
     except ValueError:
         raise click.UsageError(f"bad --range: found {text}, expected NAME=LOW..HIGH") from None
-
-
-def _deliver(output: Output, content: dict[str, Any], tables: dict[str, pd.DataFrame]) -> None:
-    """Write all tables; CSV has the last of them."""
-    blocks = [answers.blocks.frame_block(frame, keep=4) for frame in tables.values()]
-    last = list(tables.values())[-1]
-    output.deliver(answers.blocks.of_table("", *blocks, rows=last, content=content))
 
 
 def by_name(text: str) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -155,15 +155,8 @@ def _deliver(
     formats: dict[str, str],
 ) -> None:
     """Write the constants and a table of seconds; say which constants the jobs do not establish."""
-    constants = {
-        "alpha": model.alpha,
-        "alpha_interval": model.alpha_interval,
-        "beta": model.beta,
-        "beta_interval": model.beta_interval,
-        "level": model.level,
-        "residual": model.residual,
-        "jobs": model.n_jobs,
-    }
+    constants = asdict(model)
+    constants["jobs"] = constants.pop("n_jobs")
     longest = table.select_dtypes("number").abs().max().max()
     digits = 0 if longest >= 1000 else 3
     shown = {name: formats.get(str(name), f"{{:.{digits}f}}").format for name in table.columns}

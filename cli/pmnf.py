@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise, product
-from math import nan
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.errors import InputError
 from toruscast.wording import printable, shortened
 
 from .app import SubCommands
@@ -23,8 +21,6 @@ from .progress import working
 from .slow import formula, intervals, model_notes, np, pd
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from toruscast.scaling.pmnf.notes import Note
 
     Fitted = list[tuple[tc.scaling.Models, list[int]]]
@@ -168,34 +164,6 @@ def place(text: str, parameters: tuple[str, ...]) -> list[float]:
     return [given[name] for name in parameters]
 
 
-def check_points(tables: Sequence[tc.scaling.Models]) -> None:
-    """Refuse intervals if no call path has the points that they take."""
-    short = [
-        models
-        for models in tables
-        if len(models.measurements.points) < intervals.points_needed(models)
-    ]
-    if len(short) == len(tables):
-        raise InputError(
-            "too few points for an interval",
-            found=len(short[0].measurements.points),
-            expected=f"at least {intervals.points_needed(short[0])}",
-        )
-
-
-def bounds_at(
-    models: tc.scaling.Models,
-    X: list[list[float]],
-    search: ModelSearch,
-    level: float,
-    paths: list[int],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the ends of the intervals, (paths, places) each; None where points are too few."""
-    if len(models.measurements.points) < intervals.points_needed(models):
-        return None
-    return intervals.interval(models, X, search.options, level, paths=paths)
-
-
 def say(output: Output, notes: list[list[Note]], named: list[tuple[str, str]]) -> None:
     """Say each kind of note once: how many models it is true of, and the first of them."""
     found: dict[str, list[tuple[Note, tuple[str, str]]]] = {}
@@ -292,36 +260,33 @@ def predict(
     """  # noqa: D301
     output.check()
     rows: list[dict[str, Any]] = []
-    notes: list[list[model_notes.Note]] = []
+    notes: list[list[Note]] = []
     said: list[dict[str, Any]] = []
-    interval = where.interval
     fitted = measured.fit(search)
-    if interval:
-        check_points([models for models, _ in fitted])
-    for models, keep in fitted:
+    enough = [len(m.measurements.points) >= intervals.points_needed(m) for m, _ in fitted]
+    for (models, keep), has_enough in zip(fitted, enough, strict=True):
         data = models.measurements
         X = [place(text, data.parameters) for text in where.at]
-        values = models.predict(X)
+        values, by, found = models.predict(X), models.predicts_by(), models.notes()
         here = models.notes_at(X)
-        by, found = models.predicts_by(), models.notes()
-        bounds = bounds_at(models, X, search, interval, keep) if interval else None
-        if interval and bounds is None:
-            here = [
-                *here,
-                model_notes.Note("too few points for an interval", str(len(data.points))),
-            ]
-        notes += [found[k] + here for k in keep]
-        for row_of, k in enumerate(keep):
+        ends = np.full((2, len(keep), len(X)), np.nan)
+        # Where no call path has enough points, the interval of the first says so.
+        if where.interval and (has_enough or not any(enough)):
+            ends = np.array(
+                intervals.interval(models, X, search.options, where.interval, paths=keep)
+            )
+        elif where.interval:
+            few = str(len(data.points))
+            here = [*here, model_notes.Note("too few points for an interval", few)]
+        for low, high, k in zip(*ends, keep, strict=True):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
             kind = {"predicts_by": by[k]}
-            said.append({**name, "trusted": models.trusted[k], **kind, "notes": found[k] + here})
+            notes.append(found[k] + here)
+            said.append({**name, "trusted": models.trusted[k], **kind, "notes": notes[-1]})
             for m, text in enumerate(where.at):
-                row: dict[str, Any] = {**name, "at": text, "prediction": float(values[k, m])}
-                row |= kind
-                if interval:
-                    ends = (float(e[row_of, m]) for e in bounds) if bounds else (nan, nan)
-                    row["low"], row["high"] = ends
-                rows.append(row)
+                row = {**name, "at": text, "prediction": float(values[k, m]), **kind}
+                bounds = {"low": float(low[m]), "high": float(high[m])} if where.interval else {}
+                rows.append(row | bounds)
     by_points = any(row["predicts_by"] != "formula" for row in rows)
     shown = [name for name in rows[0] if by_points or name != "predicts_by"]
     content = {"predictions": rows, "models": said}
@@ -405,7 +370,7 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
     if some.empty:
         output.message("every point was run once: repeat runs to see how much they differ")
     else:
-        worst = table.iloc[int(table["variation"].to_numpy().argsort()[len(some) - 1])]
+        worst = table.loc[table["variation"].idxmax()]
         names = [c for c in table.columns if c not in _OTHERS]
         where = ", ".join(f"{name}={worst[name]:g}" for name in names)
         output.message(
@@ -425,24 +390,15 @@ def errors(measured: MeasuredFile, search: ModelSearch, output: Output) -> None:
     """  # noqa: D301
     output.check()
     fitted = measured.fit(search)
-    rows: list[dict[str, Any]] = []
-    parts = {
-        kind: np.concatenate(
-            [100 * np.abs(models.errors(left)[keep]).ravel() for models, keep in fitted]
-        )
-        for kind, left in (("fitted", False), ("left_out", True))
-    }
-    ends = [0.0, *CLASSES, np.inf]
-    for low, high in pairwise(ends):
-        row: dict[str, Any] = {
-            "error, %": f"{low:g} to {high:g}" if high < np.inf else f"over {low:g}"
-        }
-        for kind, found in parts.items():
-            inside = (found > low) & (found <= high) if low else found <= high
-            row |= {kind: int(inside.sum()), f"{kind}_share": float(inside.mean())}
-        rows.append(row)
-    table = pd.DataFrame(rows)
-    deliver(output, table, {"classes": rows})
+    ends = [0, *CLASSES]
+    names = [f"{low} to {high}" for low, high in pairwise(ends)] + [f"over {ends[-1]}"]
+    table = pd.DataFrame({"error, %": names})
+    for kind, left in (("fitted", False), ("left_out", True)):
+        sizes = [100 * np.abs(models.errors(left)[keep]).ravel() for models, keep in fitted]
+        classes = np.searchsorted(CLASSES, np.concatenate(sizes))
+        table[kind] = np.bincount(classes, minlength=len(names))
+        table[f"{kind}_share"] = table[kind] / classes.size
+    deliver(output, table, {"classes": records(table)})
 
 
 @dataclass(frozen=True)

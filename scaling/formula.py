@@ -9,20 +9,18 @@ nothing is executed.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.files import read_limited
+from toruscast.files import as_string, parse_json, read_limited
 
 Array = NDArray[np.float64]
 Exponents = tuple[tuple[float, float], ...]
@@ -454,6 +452,7 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> _ = Path("models.json").write_text(
     ...     '{"models": [{"callpath": "solve", "metric": "time", "terms": ['
     ...     '{"coefficient": 2.5, "exponents": {"p": [0.5, 1]}}]}]}'
@@ -463,10 +462,7 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
     """
     file = os.fspath(path)
     expected = "the file that toruscast pmnf fit --json wrote"
-    try:
-        document = json.loads(read_limited(Path(path), MAX_BYTES).decode("utf-8-sig"))
-    except (UnicodeDecodeError, ValueError, RecursionError):
-        raise InputError("is no JSON", file=file, expected=expected) from None
+    document = parse_json(as_string(read_limited(file, MAX_BYTES), file), file)
     models = document.get("models") if isinstance(document, dict) else None
     if not isinstance(models, list) or not models:
         raise InputError("holds no fitted models", file=file, expected=expected)

@@ -183,6 +183,21 @@ _OBJECT = {
     "parameters": ["p"],
     "measurements": {"main": {"time": [{"point": [p], "values": [1.5]} for p in (2, 4, 8)]}},
 }
+_NESTED = b"PARAMETER x\nPARAMETER y\nPOINTS ((1) (2)) ((3) (4))\nDATA 5 6\nDATA 7\n"
+_TALPAS = b'{"parameters":{"x":2};"metric":"time";"callpath":"a;b";"value":2.5}\n'
+_NUMBERED = {
+    "parameters": [{"id": 1, "name": "p"}],
+    "metrics": [{"id": 1, "name": "time"}],
+    "callpaths": [{"id": 1, "name": "main"}],
+    "coordinates": [
+        {"id": k, "parameter_value_pairs": [{"parameter_id": 1, "parameter_value": p}]}
+        for k, p in enumerate((2, 4, 8))
+    ],
+    "measurements": [
+        {"id": k, "metric_id": 1, "callpath_id": 1, "coordinate_id": k, "value": 1.5 * k}
+        for k in range(3)
+    ],
+}
 _JOBS = (
     b"job,interconnect,latency,bandwidth,messages,message_bytes,elapsed\n"
     b"a,slow,43e-6,112e6,1000000,2000,900\na,fast,22e-6,216e6,1000000,2000,800\n"
@@ -195,7 +210,8 @@ def _others():
     examples = tuple(_example(dialect) for dialect in dialects() if dialect.read)
     devices = _example(dialect_of("devices", "mapping"))
     hlo = _example(dialect_of("hlo", "graph"))
-    lines = (json.dumps(_RECORD | {"params": {"p": p}}) for p in (2, 4))
+    lines = ["\n".join(json.dumps(_RECORD | {"params": {"p": p}}) for p in (2, 4)).encode()]
+    documents = tuple(json.dumps(each, indent=1).encode() for each in (_OBJECT, _NUMBERED))
     return {
         "any": Family("", examples, _any),
         "words": Family("", (b"8x8x8m", b"tpu_v4:4x4x8", b"data=8,tensor=4", b"(0,1) +1"), _words),
@@ -205,9 +221,9 @@ def _others():
         "hlo": Family(".txt", (hlo,), read_hlo),
         "links": Family(".csv", (b'0,1e9\n"(0,1) +1",0\n',), _slowed),
         "allocation": Family(".csv", (b"node\n0\n3\n", b"0,1\n1,1\n"), _allocated),
-        "measurements-text": Family(".txt", (_TEXT,), read_measurements),
-        "measurements-json": Family(".json", (json.dumps(_OBJECT).encode(),), read_measurements),
-        "measurements-lines": Family(".jsonl", ("\n".join(lines).encode(),), read_measurements),
+        "measurements-text": Family(".txt", (_TEXT, _NESTED), read_measurements),
+        "measurements-json": Family(".json", documents, read_measurements),
+        "measurements-lines": Family(".jsonl", (*lines, _TALPAS), read_measurements),
         "measurements-csv": Family(".csv", (b"p,value\n2,1\n4,1.5\n8,3\n",), read_measurements),
         "measurements-project": Family(".extra-p", (_project(),), read_measurements),
         "jobs": Family(".csv", (_JOBS,), read_jobs),

@@ -14,15 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, parse_toml, read_limited
+from toruscast.files import as_string, parse_json, parse_toml, read_limited
 
-from ..formats.extrap_json import decoded
 from ..formats.reading import read_measurements
 from ..formula import MAX_BYTES, Formula, read_formulas
 from ..pmnf.fit import fit_many
 from .requirements import REQUIREMENTS, Application
 
-_KEYS = {"name": str, "requirements": dict, "notes": list, "smallest": (int, float)}
+# Types and meanings of the keys of an application's file.
+_KEYS: dict[str, tuple[Any, str]] = {
+    "name": (str, "a text"),
+    "requirements": (dict, "a table of expressions"),
+    "notes": (list, "a list of texts"),
+    "smallest": ((int, float), "a number above 0"),
+}
 _MOST_TOML = 1_000_000
 
 
@@ -138,11 +143,10 @@ def read_application(
     for key, value in document.items():
         if key not in _KEYS:
             raise InputError("unknown key", file=file, found=key, expected=", ".join(_KEYS))
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
-            raise InputError(f"bad {key}", file=file, found=value, expected=_described(key))
-    notes = document.get("notes", [])
-    if not all(isinstance(note, str) for note in notes):
-        raise InputError("bad notes", file=file, found=notes, expected=_described("notes"))
+        kind, expected = _KEYS[key]
+        texts = key != "notes" or all(isinstance(note, str) for note in value)
+        if not isinstance(value, kind) or isinstance(value, bool) or not texts:
+            raise InputError(f"bad {key}", file=file, found=value, expected=expected)
     requirements = {
         key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
         for key, value in document["requirements"].items()
@@ -150,7 +154,7 @@ def read_application(
     return Application(
         document.get("name", Path(file).stem),
         requirements,
-        notes,
+        document.get("notes", []),
         document.get("smallest", 1.0),
         file,
     )
@@ -232,20 +236,4 @@ def _document(path: Path, file: str) -> Any:
     raw = read_limited(path, MAX_BYTES if path.suffix == ".json" else _MOST_TOML)
     if path.suffix == ".toml":
         return parse_toml(raw, path)
-    try:
-        return decoded(as_string(raw, file), file)
-    except json.JSONDecodeError as error:
-        raise InputError("is no JSON", file=file, line=error.lineno, found=error.msg) from None
-    except InputError:
-        raise
-    except (RecursionError, ValueError):
-        raise InputError("is nested too deeply or holds a bad number", file=file) from None
-
-
-def _described(key: str) -> str:
-    return {
-        "name": "a text",
-        "requirements": "a table of expressions",
-        "notes": "a list of texts",
-        "smallest": "a number above 0",
-    }[key]
+    return parse_json(as_string(raw, file), file)

@@ -66,17 +66,20 @@ def fill(
     >>> round(fill(lambda n: 8 * n**2, 800.0, 1.0, "matrix"), 9)
     10.0
     """
+
+    def shrinks(n: float, found: str) -> InputError:
+        message = f"{name}: bytes_used shrinks beyond n = {n:.4g}"
+        return InputError(message, file=file, found=found, expected="memory that grows with n")
+
+    def sampled(start: float, end: float) -> tuple[Any, Any]:
+        sizes = np.geomspace(start, end, _SAMPLES)
+        with np.errstate(all="ignore"):
+            return sizes, np.broadcast_to(used(sizes), sizes.shape).astype(float)
+
     low = high = smallest
     if used(low) > memory:
-        with np.errstate(all="ignore"):
-            further = used(np.geomspace(smallest, _LARGEST, _SAMPLES))
-        if np.any(further <= memory):
-            raise InputError(
-                f"{name}: bytes_used shrinks beyond n = {smallest:.4g}",
-                file=file,
-                found=f"{used(low):.4g} there, at most {memory:.4g} later",
-                expected="memory that grows with n",
-            )
+        if np.any(sampled(smallest, _LARGEST)[1] <= memory):
+            raise shrinks(smallest, f"{used(low):.4g} there, at most {memory:.4g} later")
         raise DoesNotFitError(
             f"{name} does not fit",
             found=f"{used(low):.4g} bytes needed for n = {low:g}",
@@ -91,32 +94,17 @@ def fill(
                 found=f"{used(low):.4g} bytes at n = {low:.1g}",
                 expected=f"{memory:.4g}",
             )
-    with np.errstate(all="ignore"):
-        up_to, beyond = (
-            np.geomspace(start, end, _SAMPLES)
-            for start, end in ((smallest, high), (high, _LARGEST))
-        )
-        values, later = (
-            np.broadcast_to(used(sizes), sizes.shape).astype(float) for sizes in (up_to, beyond)
-        )
+    sizes, values = sampled(smallest, high)
     falls = ~(values[1:] >= values[:-1] * _LEVEL)
     if falls.any():
         k = int(np.argmax(falls))
-        raise InputError(
-            f"{name}: bytes_used shrinks beyond n = {up_to[k]:.4g}",
-            file=file,
-            found=f"{values[k + 1]:.4g} after {values[k]:.4g}",
-            expected="memory that grows with n",
-        )
-    free = later < memory * _LEVEL
+        raise shrinks(sizes[k], f"{values[k + 1]:.4g} after {values[k]:.4g}")
+    sizes, values = sampled(high, _LARGEST)
+    free = values < memory * _LEVEL
     if free.any():
         k = int(np.argmax(free))
-        raise InputError(
-            f"{name}: bytes_used shrinks beyond n = {beyond[k - 1]:.4g}",
-            file=file,
-            found=f"{later[k]:.4g} at n = {beyond[k]:.4g}, less than the {memory:.4g} there are",
-            expected="memory that grows with n",
-        )
+        found = f"{values[k]:.4g} at n = {sizes[k]:.4g}, less than the {memory:.4g} there are"
+        raise shrinks(sizes[k - 1], found)
     # Bisection only asks whether a size needs more than the memory, so the upper end may be
     # infinite.
     return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isnan, nan
 
 import pandas as pd
 
@@ -129,46 +130,43 @@ def compare_systems(
     names = [system.name for system in systems]
     if not systems or len(set(names)) < len(names):
         raise InputError("systems need different names", found=", ".join(names) or "no system")
-    sizes: list[float | None] = []
-    reasons: list[str] = []
-    for system in systems:
-        try:
-            sizes.append(application.largest(system.processes, system.memory))
-            reasons.append("")
-        except DoesNotFitError as error:
-            sizes.append(None)
-            reasons.append(str(error))
-    totals = [None if n is None else n * s.processes for n, s in zip(sizes, systems, strict=True)]
-    held = [total for total in totals if total is not None]
-    common = min(held) if len(held) == len(systems) else None
-    rows = []
-    for system, n, total, reason in zip(systems, sizes, totals, reasons, strict=True):
-        time, bound = None, ""
-        if common is None:
-            reason = reason or "not every system holds a problem"
-        elif (share := common / system.processes) < application.smallest * (1 - 1e-12):
-            reason = f"the common problem leaves n = {share:.3g} a process"
-        elif times := system.times(application, share):
-            bound = max(times, key=lambda name: times[name])
-            time = times[bound]
-        elif "flop" not in application.requirements:
-            reason = f"{application.name} has no model of flop"
-        else:
-            reason = f"the system {system.name} has no flops"
-        rows.append((application.name, system.name, n, total, common, time, bound, reason))
-    columns = [
-        "application",
-        "system",
-        "n",
-        "largest_problem",
-        "common_problem",
-        "wall_time",
-        "bound_by",
-        "reason",
+    found = [fitting(application, system.processes, system.memory) for system in systems]
+    table = pd.DataFrame({"application": application.name, "system": names})
+    table["n"] = [n for n, _ in found]
+    table["largest_problem"] = table["n"] * [float(system.processes) for system in systems]
+    table["common_problem"] = common = table["largest_problem"].min(skipna=False)
+    times = [
+        (nan, "", reason) if reason else _time(application, system, common)
+        for system, (_, reason) in zip(systems, found, strict=True)
     ]
-    table = pd.DataFrame(rows, columns=columns)
-    numbers = columns[2:6]
-    return table.astype(dict.fromkeys(numbers, float))
+    columns = ["wall_time", "bound_by", "reason"]
+    return table.join(pd.DataFrame(times, columns=columns).astype({"wall_time": float}))
+
+
+def fitting(
+    application: Application, p: float, memory: float, held: tuple[float, float] | None = None
+) -> tuple[float, str]:
+    """Return the problem size that fills the memory, or NaN and why there is none."""
+    try:
+        return application.largest(p, memory, held), ""
+    except DoesNotFitError as error:
+        return nan, str(error)
+
+
+def _time(application: Application, system: System, common: float) -> tuple[float, str, str]:
+    """Return the time for a problem and what it is bound by, or NaN and why there is none."""
+    share = common / system.processes
+    if isnan(common):
+        return nan, "", "not every system holds a problem"
+    if share < application.smallest * (1 - 1e-12):
+        return nan, "", f"the common problem leaves n = {share:.3g} a process"
+    times = system.times(application, share)
+    if times:
+        bound = max(times, key=lambda name: times[name])
+        return times[bound], bound, ""
+    if "flop" not in application.requirements:
+        return nan, "", f"{application.name} has no model of flop"
+    return nan, "", f"the system {system.name} has no flops"
 
 
 def share_system(
@@ -223,19 +221,18 @@ def share_system(
     rows = []
     for share in shares:
         for app, part in zip(applications, (share, 1 - share), strict=True):
+            own = replace(system, **{of: getattr(system, of) * part})
             row = {"share": share, "application": app.name}
-            try:
-                own = replace(system, **{of: getattr(system, of) * part})
-                n = app.largest(own.processes, own.memory)
-                alone = app.largest(system.processes, system.memory) * system.processes
-            except DoesNotFitError as error:
-                rows.append({**row, of: getattr(system, of) * part, "reason": str(error)})
+            n, reason = fitting(app, own.processes, own.memory)
+            alone, other = fitting(app, system.processes, system.memory)
+            if reason or other:
+                rows.append({**row, of: getattr(own, of), "reason": reason or other})
                 continue
             times = own.times(app, n)
             bound = max(times, key=lambda name: times[name], default="")
             size = n * own.processes
             row |= {"processes": own.processes, "memory": own.memory, "n": n}
-            row |= {"largest_problem": size, "of_alone": size / alone}
+            row |= {"largest_problem": size, "of_alone": size / (alone * system.processes)}
             rows.append({**row, "wall_time": times.get(bound), "bound_by": bound, "reason": ""})
     columns = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
     table = pd.DataFrame(rows, columns=[*columns, "wall_time", "bound_by", "reason"])

@@ -10,8 +10,10 @@ import pandas as pd
 
 from toruscast.errors import InputError
 
-from .requirements import Application, DoesNotFitError, check_positive
-from .systems import System
+from .requirements import Application, check_positive
+from .systems import System, fitting
+
+_HELD = "with logarithms held"
 
 
 @dataclass(frozen=True)
@@ -109,29 +111,26 @@ def upgrade_ratios(
     n = application.largest(p, base.memory)
     wanted = [name for name in application.requirements if name != "bytes_used"]
     before = {name: application.need(name, p, n) for name in wanted}
-    rows = []
+    ratios = []
     for upgrade in upgrades:
         after = upgrade.applied(base)
         exact, reason = _ratios(application, before, n, after, None)
         held, other = _ratios(application, before, n, after, (p, n))
-        other = other and f"with logarithms held, {other}"
-        for name in ["problem_size", *wanted]:
-            why = "" if before.get(name, n) else f"{application.name} needs no {name} before"
-            rows.append(
-                (
-                    application.name,
-                    name,
-                    upgrade.name,
-                    exact[name],
-                    held[name],
-                    reason or other or why,
-                )
-            )
+        ratios.append((upgrade.name, exact, held, reason or (other and f"{_HELD}, {other}")))
+    rows = [
+        (
+            application.name,
+            name,
+            upgraded,
+            exact[name],
+            held[name],
+            reason or ("" if before.get(name, n) else f"{application.name} needs no {name} before"),
+        )
+        for name in ["problem_size", *wanted]
+        for upgraded, exact, held, reason in ratios
+    ]
     columns = ["application", "requirement", "upgrade", "ratio", "growth_ratio", "reason"]
-    table = pd.DataFrame(rows, columns=columns)
-    order = {name: k for k, name in enumerate(["problem_size", *wanted])}
-    by_requirement = table["requirement"].map(order).sort_values(kind="stable").index
-    return table.loc[by_requirement].reset_index(drop=True)
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _ratios(
@@ -143,12 +142,9 @@ def _ratios(
 ) -> tuple[dict[str, float], str]:
     """Return the ratios of problem size and requirements, or the reason for having none."""
     p = after.processes
-    try:
-        size = application.largest(p, after.memory, held)
-    except DoesNotFitError as error:
-        return dict.fromkeys(["problem_size", *before], np.nan), str(error)
-    ratios = {"problem_size": size / n}
-    for name, value in before.items():
-        now = application.need(name, p, size, held)
-        ratios[name] = now / value if value else np.nan
-    return ratios, ""
+    size, reason = fitting(application, p, after.memory, held)
+    if reason:
+        return dict.fromkeys(["problem_size", *before], np.nan), reason
+    now = {name: application.need(name, p, size, held) for name in before}
+    ratios = {name: now[name] / value if value else np.nan for name, value in before.items()}
+    return {"problem_size": size / n, **ratios}, ""

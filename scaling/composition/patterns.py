@@ -15,9 +15,9 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.validation import one_of, whole_number
 
-from ..formula import Fitted, Formula, Term, joined
+from ..formula import Fitted, Formula, Term
 from .expression import Expression
-from .stage import Stage, added
+from .stage import Stage, added, of_terms
 
 MOST_WORKERS = 2**53
 MOST_STAGES = 10_000
@@ -85,7 +85,7 @@ def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expre
     """
     _check_name(name)
     parameters, terms = Formula.of(model, path, place=name).terms()
-    return Expression(name, (_reduced(name, parameters, terms),), 0)
+    return Expression(name, (of_terms(name, parameters, terms),), 0)
 
 
 def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expression:
@@ -225,15 +225,3 @@ def _check_name(name: str) -> None:
         raise InputError("bad name of a task", found=name, expected="letters and digits")
     if re.fullmatch(rf"pipe|log2|({'|'.join(['tpool', *PATTERNS])})(_\d+)?", name):
         raise InputError("a task cannot have the name of a pattern", found=name)
-
-
-def _reduced(name: str, parameters: tuple[str, ...], terms: list[Term]) -> Stage:
-    """Drop zero terms and parameters without effect, so that equal models compare equal."""
-    terms = [term for term in terms if term[0] != 0]
-    acts = sorted(
-        (parameter, q)
-        for q, parameter in enumerate(parameters)
-        if any(any(exponents[q]) for _, exponents in terms)
-    )
-    kept = joined([(c, tuple(e[q] for _, q in acts)) for c, e in terms], len(acts))
-    return Stage(name, tuple(parameter for parameter, _ in acts), tuple(kept))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 from .. import formula
+from ..pmnf.measurements import real_numbers
 
 Array = NDArray[np.float64]
 _Product = tuple[tuple[str, float, float], ...]
@@ -99,8 +100,19 @@ def added(name: str, stages: Sequence[tuple[float, Stage]]) -> Stage:
         for times, stage in stages
         for coefficient, e in stage.terms
     ]
-    kept = [term for term in formula.joined(terms, len(names)) if term[0]]
-    return Stage(name, names, tuple(kept or formula.joined([], len(names))))
+    return of_terms(name, names, terms)
+
+
+def of_terms(name: str, parameters: Sequence[str], terms: Sequence[formula.Term]) -> Stage:
+    """Drop zero terms and parameters without effect, so that equal models compare equal."""
+    terms = [term for term in formula.joined(terms, len(parameters)) if term[0] != 0]
+    acts = sorted(
+        (parameter, q)
+        for q, parameter in enumerate(parameters)
+        if any(any(exponents[q]) for _, exponents in terms)
+    )
+    kept = formula.joined([(c, tuple(e[q] for _, q in acts)) for c, e in terms], len(acts))
+    return Stage(name, tuple(parameter for parameter, _ in acts), tuple(kept))
 
 
 def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
@@ -132,10 +144,7 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
         )
     result: dict[str, Array] = {}
     for name in [str(key) for key in at]:
-        try:
-            result[name] = np.asarray(at[name], dtype=float)
-        except (TypeError, ValueError):
-            raise InputError(f"parameter {name} must be a number", found=at[name]) from None
+        result[name] = real_numbers(at[name], f"values of parameter {name}")
         if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
             raise InputError(f"parameter {name} must be finite and not negative", found=at[name])
     for stage in stages:

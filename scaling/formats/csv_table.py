@@ -1,4 +1,4 @@
-"""CSV tables of measurements: a header, and a row for each point or repetition."""
+"""CSV tables: a header, and a row for each run, point or repetition."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 from toruscast.errors import InputError
 from toruscast.validation import repeated
 
-from .records import REDUCTIONS, PathLike, Point, Records, add, label, measured, place
+from .records import REDUCTIONS, Key, PathLike, Point, Records
 
 # Columns that are not parameters.
 _NAMED = ("value", "callpath", "metric", "repetition")
+_ROW = "a row needs a value in each column"
 
 
 def separator_of(header: str) -> str:
@@ -28,15 +29,54 @@ def separator_of(header: str) -> str:
     return next((separator for separator in ",;\t" if separator in header), "")
 
 
-@dataclass(frozen=True)
-class TableColumns:
-    """The columns of a table by kind."""
+def table_rows(
+    content: str,
+    file: PathLike,
+    separator: str = ",",
+    rename: Callable[[str], str] = str,
+    comments: bool = False,
+) -> Iterator[tuple[int, list[str]]]:
+    r"""Yield the header of a table, then its rows, each with its line.
 
-    names: list[str]
-    parameters: list[str]
-    values: list[str]
-    # The call path or metric if no column names it.
-    metric: str
+    Empty rows, and lines above the header that start with ``#``, are skipped.
+
+    Parameters
+    ----------
+    content, file : str
+    separator : str
+    rename : callable
+        Called with the name of each column.
+    comments : bool
+        Lines below the header that start with ``#`` are skipped too.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read, a row is not as long as the header, or a column stands twice.
+
+    Examples
+    --------
+    >>> [*table_rows("# by hand\np,value\n2, 1.5\n", "a.csv")]
+    [(2, ['p', 'value']), (3, ['2', '1.5'])]
+    """
+    names: list[str] = []
+    # Names may hold characters that end a line in other programs, such as U+2028.
+    reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
+    try:
+        for cells in reader:
+            row, line = [cell.strip() for cell in cells], reader.line_num
+            if not any(row) or (row[0].startswith("#") and (comments or not names)):
+                continue
+            if not names:
+                names = row = [rename(name) for name in row]
+                if twice := repeated(names):
+                    raise InputError("a column stands twice", file=file, line=line, found=twice[0])
+            elif len(row) != len(names):
+                found, expected = separator.join(row), separator.join(names)
+                raise InputError(_ROW, file=file, line=line, found=found, expected=expected)
+            yield line, row
+    except csv.Error as error:
+        raise InputError("bad line", file=file, line=reader.line_num, found=str(error)) from None
 
 
 def parse_csv(
@@ -45,15 +85,14 @@ def parse_csv(
     separator: str = ",",
     values: Sequence[str] = (),
     reduce: str | None = None,
-) -> tuple[list[str], Records]:
-    r"""Return the parameters and values of a table.
+) -> Records:
+    r"""Return the values of a table of measurements.
 
     `values` names the columns with measured values, ``value`` if it is empty; a name may be a
     pattern such as ``rep*``. Several columns are repetitions, and their cells may be empty. Every
     other column is a parameter, except value, callpath, metric and repetition, in capitals or not;
-    the last is not read. Rows of the same point are repetitions. Empty rows, and lines above the
-    header that start with ``#``, are skipped. With `reduce`, a column ``process`` tells the rows of
-    the processes of a run, which become one value.
+    the last is not read. Rows of the same point are repetitions. With `reduce`, a column
+    ``process`` tells the rows of the processes of a run, which become one value.
 
     Raises
     ------
@@ -62,119 +101,80 @@ def parse_csv(
 
     Examples
     --------
-    >>> parse_csv("p,value\n2,1\n2,1.5\n", "a.csv")
-    (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
-    >>> parse_csv("p,rep1,rep2\n2,1,1.5\n", "a.csv", values=["rep*"])
-    (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
+    >>> parse_csv("p,value\n2,1\n2,1.5\n", "a.csv").values
+    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
+    >>> parse_csv("p,rep1,rep2\n2,1,1.5\n", "a.csv", values=["rep*"]).values
+    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
     """
-    columns: TableColumns | None = None
-    records: Records = {}
-    alike: dict[tuple[tuple[str, str], Point, int, str, int], list[float]] = {}
+    known = _NAMED if reduce is None else (*_NAMED, "process")
+
+    def rename(name: str) -> str:
+        return name.lower() if name.lower() in known and name not in values else name
+
+    rows = table_rows(content, file, separator, rename)
+    start, names = next(rows, (0, []))
+    measured, parameters = _columns(names, values, known, Records(file).fault, start, separator)
+    records = Records(file, parameters)
+    metric = measured[0] if len(measured) == 1 and measured[0].lower() not in _NAMED else "time"
+    needed = [name for name in names if name not in {*measured}]
+    number, coordinates = (
+        f"a number for {' and '.join(columns)}" for columns in (measured, parameters)
+    )
+    alike: dict[tuple[Key, Point, int, str, int], list[float]] = {}
     seen: Counter[tuple[object, ...]] = Counter()
-    # Names may hold characters that end a line in other programs, such as U+2028.
-    reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
-    try:
-        for cells in reader:
-            row, line = [cell.strip() for cell in cells], reader.line_num
-            if not any(row):
-                continue
-            if columns is None:
-                if not row[0].startswith("#"):
-                    columns = _columns(row, values, file, line, separator, reduce is not None)
-                continue
-            entry = dict(zip(columns.names, row, strict=False))
-            found = [entry[name] for name in columns.values if entry.get(name)]
-            needed = (name for name in columns.names if name not in columns.values)
-            if len(row) != len(columns.names) or not found or not all(map(entry.get, needed)):
-                raise InputError(
-                    "a row needs a value in each column",
-                    file=file,
-                    line=line,
-                    found=separator.join(row),
-                    expected=separator.join(columns.names),
-                )
-            point = place(
-                [entry[name] for name in columns.parameters],
-                columns.parameters,
-                file,
-                line,
-                f"a number for {' and '.join(columns.parameters)}",
-            )
-            what = f"a number for {' and '.join(columns.values)}"
-            key = entry.get("callpath", "main"), entry.get("metric", columns.metric)
-            numbers = [measured(cell, file, line, what) for cell in found]
-            if reduce is None:
-                add(records, key, point, numbers)
-                continue
-            for k, number in enumerate(numbers):
-                # Without a column of repetitions, those of a process stand one after the other.
-                process = key, point, k, entry["process"], entry.get("repetition", "")
-                seen[process] += 1
-                run = key, point, k, entry.get("repetition", ""), seen[process]
-                alike.setdefault(run, []).append(number)
-    except csv.Error as error:
-        raise InputError("bad line", file=file, line=reader.line_num, found=str(error)) from None
-    for (key, point, _, _, _), numbers in alike.items():
-        add(records, key, point, [float(REDUCTIONS[reduce or "mean"](numbers))])
-    return columns.parameters if columns else [], records
+    for line, row_of_cells in rows:
+        row = dict(zip(names, row_of_cells, strict=True))
+        cells = [row[name] for name in measured if row[name]]
+        if not cells or not all(map(row.get, needed)):
+            found, expected = separator.join(row.values()), separator.join(names)
+            raise records.fault(_ROW, line, found, expected)
+        point = records.point([row[name] for name in parameters], line, coordinates)
+        key = row.get("callpath", "main"), row.get("metric", metric)
+        if reduce is None:
+            records.add(key, point, cells, line, number)
+            continue
+        for k, cell in enumerate(cells):
+            # Without a column of repetitions, those of a process stand one after the other.
+            run = key, point, k, row.get("repetition", "")
+            process = *run, row["process"]
+            seen[process] += 1
+            alike.setdefault((*run, seen[process]), []).append(records.number(cell, line, number))
+    for (key, point, *_), numbers in alike.items():
+        records.add(key, point, [REDUCTIONS[reduce or "mean"](numbers)])
+    return records
 
 
 def _columns(
-    row: list[str],
+    names: list[str],
     wanted: Sequence[str],
-    file: PathLike,
+    known: Sequence[str],
+    fault: Callable[..., InputError],
     line: int,
     separator: str,
-    by_process: bool,
-) -> TableColumns:
-    """Sort the columns of a header by kind."""
-    known = (*_NAMED, "process") if by_process else _NAMED
-    names = [name.lower() if name.lower() in known and name not in wanted else name for name in row]
-    header = separator.join(names)
+) -> tuple[list[str], list[str]]:
+    """Return the columns of a header that hold values, and those that hold parameters."""
+    fault = partial(fault, line=line, found=separator.join(names))
+    matching = {
+        column: {name for name in names if name == column or fnmatchcase(name, column)}
+        for column in wanted or ["value"]
+    }
+    chosen = set[str]().union(*matching.values())
+    parameters = [name for name in names if name not in chosen and name not in known]
+    absent = [column for column in wanted if not matching[column]]
     if "" in names:
-        raise InputError(
-            "a column has no name",
-            file=file,
-            line=line,
-            found=header,
-            expected="no numbers of rows, which pandas leaves out with index=False",
-        )
-    twice = repeated(names)
-    if twice:
-        raise InputError("a column stands twice", file=file, line=line, found=twice[0])
-    values = [
-        name
-        for name in names
-        if any(name == column or fnmatchcase(name, column) for column in wanted or ["value"])
-    ]
-    for column in wanted:
-        if not any(name == column or fnmatchcase(name, column) for name in values):
-            raise InputError(
-                f"no column {label(column, 'column', file)}",
-                file=file,
-                line=line,
-                found=header,
-                expected="a column that it names",
-            )
-    if by_process and "process" not in names:
-        raise InputError(
-            "has no values of single processes to reduce",
-            file=file,
-            line=line,
-            found=header,
-            expected="a column process",
-        )
-    parameters = [name for name in names if name not in {*values, *known}]
-    if not values or not parameters:
-        others = [name for name in names if name not in _NAMED]
+        expected = "no numbers of rows, which pandas leaves out with index=False"
+        raise fault("a column has no name", expected=expected)
+    if absent:
+        raise fault(f"no column {absent[0]}", expected="a column that it names")
+    if "process" in known and "process" not in names:
+        raise fault("has no values of single processes to reduce", expected="a column process")
+    if not chosen or not parameters:
         expected = "a column for each parameter and a column value"
-        if not values and len(others) > 1:
+        others = [name for name in names if name not in _NAMED]
+        if not chosen and len(others) > 1:
             expected += f", or the name of that column: --value {_guess(others)}"
-        raise InputError(
-            "is no table of measurements", file=file, line=line, found=header, expected=expected
-        )
-    named = len(values) == 1 and values[0].lower() not in _NAMED
-    return TableColumns(names, parameters, values, values[0] if named else "time")
+        raise fault("is no table of measurements", expected=expected)
+    return [name for name in names if name in chosen], parameters
 
 
 def _guess(names: list[str]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.files import check_regular, most_unpacked
 
-from .records import REDUCTIONS, Records, add, measured, place
+from .records import REDUCTIONS, Records, other_package
 
 # A larger profile is not unpacked.
 LARGEST_PROFILE = 256 * 2**20
@@ -28,8 +28,8 @@ _PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
 _EXAMPLE = "app.p64.n100.r1"
 
 
-def parse_cube(folder: Path, reduce: str = "mean") -> tuple[list[str], Records]:
-    """Return the parameters and values of the profiles in a folder.
+def parse_cube(folder: Path, reduce: str = "mean") -> Records:
+    """Return the values of the profiles in a folder.
 
     The name of each inner folder holds the parameters, such as ``app.p64.n100.r1``: a prefix, the
     parameters with their values, and the number of the repetition. Parameters that never change are
@@ -43,65 +43,56 @@ def parse_cube(folder: Path, reduce: str = "mean") -> tuple[list[str], Records]:
         installed, or it cannot read a profile.
     """
     profiles = sorted(path for path in folder.glob("*/*.cubex") if path.name[0] != ".")
-    if not profiles:
+    runs = [_read_name(path.parent) for path in profiles]
+    if not runs:
         raise InputError(
             "is a folder without Cube profiles", file=folder, expected=f"{_EXAMPLE}/profile.cubex"
         )
-    parameters: list[str] | None = None
-    points: list[list[str]] = []
-    for path in profiles:
-        names, values = _read_name(path.parent)
-        parameters = names if parameters is None else parameters
-        if names != parameters:
+    names = [*runs[0]]
+    for path, run in zip(profiles, runs, strict=True):
+        if [*run] != names:
             raise InputError(
-                "other parameters than before", file=path.parent, found=names, expected=parameters
+                "other parameters than before", file=path.parent, found=[*run], expected=names
             )
-        points.append(values)
-    assert parameters is not None
-    changing = [k for k, column in enumerate(zip(*points, strict=True)) if len({*column}) > 1]
-    kept = changing or [*range(len(parameters))]
-    parameters = [parameters[k] for k in kept]
-    records: Records = {}
-    for path, values in zip(profiles, points, strict=True):
-        point = place([values[k] for k in kept], parameters, path.parent)
-        for key, value in _read_profile(path, reduce).items():
-            add(records, key, point, [measured(value, path, what=f"a number for {key[0]}")])
-    return parameters, records
+    changing = [name for name in names if len({run[name] for run in runs}) > 1] or names
+    records = Records(folder, changing)
+    for path, run in zip(profiles, runs, strict=True):
+        try:
+            point = records.point([run[name] for name in changing])
+            for key, value in _read_profile(path, reduce).items():
+                records.add(key, point, [value], what=f"a number for {key[0]}")
+        except InputError as error:
+            raise error.replace(file=path) from None
+    return records
 
 
-def _read_name(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the parameters in the name of a folder, and their values.
+def _read_name(folder: Path) -> dict[str, str]:
+    """Return the parameters in the name of a folder.
 
     >>> _read_name(Path("app.p64.n1,5.r1"))
-    (['p', 'n'], ['64', '1.5'])
+    {'p': '64', 'n': '1.5'}
     """
     text = _PREFIX.sub("", _RUN.sub("", folder.name))
     pairs = _PAIR.findall(text)
-    names = [name for name, _ in pairs]
-    if not pairs or _PAIR.sub("", text) or len({*names}) < len(names):
+    values = {name: value.replace(",", ".") for name, value in pairs}
+    if not pairs or _PAIR.sub("", text) or len(values) < len(pairs):
         raise InputError(
             "the name of the folder tells no parameters",
             file=folder,
             found=folder.name,
             expected=f"a name such as {_EXAMPLE}",
         )
-    return names, [value.replace(",", ".") for _, value in pairs]
+    return values
 
 
 def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
     """Return the value of each call path and metric of a profile."""
-    try:
+    result: dict[tuple[str, str], float] = {}
+    with other_package("pycubexr", "cube", "Cube", path):
         from pycubexr import CubexParser
         from pycubexr.utils.exceptions import MissingMetricError
-    except ImportError:
-        raise InputError(
-            "Cube profiles need the package pycubexr",
-            file=path,
-            expected="pip install 'toruscast[cube]'",
-        ) from None
-    check_unpacked_size(path)
-    result: dict[tuple[str, str], float] = {}
-    try:
+
+        check_unpacked_size(path)
         with CubexParser(path) as profile:
             paths = _call_paths(profile.get_root_cnodes())
             for metric in profile.get_metrics():
@@ -116,11 +107,6 @@ def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
                     # value.
                     if np.asarray(values).dtype.kind in "iuf":
                         result[paths[number], metric.name] = float(REDUCTIONS[reduce](values))
-    except MemoryError:
-        raise
-    except Exception as error:  # the other package may raise anything for a damaged file
-        found_instead = f"{type(error).__name__}: {error}"
-        raise InputError("is no Cube profile", file=path, found=found_instead) from None
     return result
 
 

@@ -2,178 +2,129 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from toruscast.errors import InputError
+from toruscast.files import parse_json
+from toruscast.validation import repeated
 
-from .records import PathLike, Records, add, label, measured, place
+from .records import PathLike, Records, numbered_lines
 
 _LAYOUT = "does not have the layout of Extra-P's JSON format"
 _PARAMETERS = ("params", "parameters")
+_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
 _TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
 # An object at the beginning of a line; an indented document has none.
 _OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
 _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 
 
-def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
-    """Decode a JSON text.
-
-    Raises
-    ------
-    json.JSONDecodeError
-        If it is not JSON.
-    InputError
-        If the decoder cannot hold it, or an object has a key twice.
-
-    Examples
-    --------
-    >>> decoded('{"a": [1, 2.5]}', "a.json")
-    {'a': [1, 2.5]}
-    """
-
-    def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        entries: dict[str, Any] = {}
-        for name, entry in pairs:
-            if name in entries:
-                raise InputError("a key stands twice", file=file, line=line, found=name)
-            entries[name] = entry
-        return entries
-
-    try:
-        return json.loads(text, object_pairs_hook=only_once)
-    except (json.JSONDecodeError, InputError):
-        raise
-    except RecursionError:
-        raise InputError("is nested too deeply", file=file, line=line) from None
-    except ValueError:
-        # The only other error: Python limits the digits of whole numbers.
-        raise InputError("a number has too many digits", file=file, line=line) from None
-
-
-def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
-    """Return the parameters and values of a JSON document in either layout.
+def parse_document(document: Any, file: PathLike) -> Records:
+    """Return the values of a JSON document, by call path or by numbered tables.
 
     Examples
     --------
     >>> new = {"parameters": ["p"],
     ...        "measurements": {"main": {"time": [{"point": [2], "values": [1.0, 1.5]}]}}}
-    >>> parse_json(new, "a.json")
-    (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
+    >>> parse_document(new, "a.json").values
+    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
     """
-    if not isinstance(document, dict) or not {"parameters", "measurements"} <= document.keys():
-        raise InputError(
-            "is no file of measurements", file=file, expected="keys parameters and measurements"
-        )
-    if not document["parameters"] or not isinstance(document["parameters"], list):
-        raise InputError(
-            _LAYOUT,
-            file=file,
-            found=f"parameters {document['parameters']!r}",
-            expected="a list of parameters",
-        )
+    if isinstance(document, dict) and isinstance(document.get("measurements"), list):
+        with in_layout(file, '"measurements": [{"callpath_id": .., "value": ..}, ..]'):
+            return _by_tables(document, file)
+    return by_callpath(document, file, "point", lambda row: row["values"])
+
+
+def by_callpath(
+    document: Any, file: PathLike, coordinates: str, repetitions: Callable[[dict[str, Any]], Any]
+) -> Records:
+    """Return the values of a document by call path.
+
+    Parameters
+    ----------
+    document : object
+    file : path-like
+    coordinates : str
+        Key of the coordinates of a measured point.
+    repetitions : callable
+        Returns the repetitions of a measured point, or the only one.
+    """
+    records = Records(file)
+    with in_layout(file, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'):
+        records.parameters = document["parameters"]
+        if not isinstance(document["parameters"], list) or not document["parameters"]:
+            raise TypeError
+        for name in document["parameters"]:
+            _check_name(name, "parameter", records)
+        for callpath, metrics in document["measurements"].items():
+            for metric, rows in metrics.items():
+                what = f"a number for {callpath} ({metric})"
+                for row in rows:
+                    if not isinstance(row[coordinates], list):
+                        raise TypeError
+                    point = records.point(row[coordinates], what=what)
+                    records.add((callpath, metric), point, _listed(repetitions(row)), what=what)
+    return records
+
+
+@contextmanager
+def in_layout(file: PathLike, expected: str) -> Iterator[None]:
+    """Refuse a document whose keys or types are not those of its format."""
     try:
-        if isinstance(document["measurements"], dict):
-            return _by_callpath(document, file)
-        return _by_tables(document, file)
+        yield
     except KeyError as error:
-        missing = error.args[0]
-        found = f"no key {missing}" if isinstance(missing, str) else f"no entry with id {missing}"
-        raise InputError(_LAYOUT, file=file, found=found) from None
+        found = f"no key {error.args[0]}"
+        raise InputError(_LAYOUT, file=file, found=found, expected=expected) from None
     except (TypeError, AttributeError, IndexError):
         # A list where an object should be, or the other way round.
-        expected = 'measurements as {call path: {metric: [{"point": [..], "values": [..]}, ..]}}'
         raise InputError(_LAYOUT, file=file, expected=expected) from None
 
 
-def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
-    parameters = document["parameters"]
-    if not all(isinstance(name, str) for name in parameters):
-        raise InputError(
-            _LAYOUT, file=file, found=f"parameters {parameters}", expected="a list of names"
-        )
-    records: Records = {}
-    for callpath, metrics in document["measurements"].items():
-        for metric, rows in metrics.items():
-            what = f"a number for {callpath} ({metric})"
-            for row in rows:
-                missing = [name for name in ("point", "values") if name not in row]
-                if missing:
-                    raise InputError(
-                        _LAYOUT, file=file, found=f"no key {missing[0]} for {callpath} ({metric})"
-                    )
-                if not isinstance(row["point"], list):
-                    raise TypeError
-                point = place(row["point"], parameters, file, what=what)
-                values = row["values"] if isinstance(row["values"], list) else [row["values"]]
-                numbers = [measured(v, file, what=what) for v in values]
-                add(records, (callpath, metric), point, numbers)
-    return parameters, records
-
-
-def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
+def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
     """Join the tables of parameters, call paths, metrics and points by their numbers."""
-    parameters = _named(document["parameters"], "parameters", file)
-    paths = _named(document["callpaths"], "callpaths", file)
-    metrics = _named(document["metrics"], "metrics", file)
+    records = Records(file)
+
+    def once(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
+        if twice := repeated(key for key, _ in pairs):
+            raise records.fault(f"{what} stands twice", found=twice[0])
+        return dict(pairs)
+
+    def names(table: str) -> dict[Any, str]:
+        entries = document[table]
+        once([(entry["name"], None) for entry in entries], f"a name in {table}")
+        for entry in entries:
+            _check_name(entry["name"], f"name in {table}", records)
+        return once([(entry["id"], entry["name"]) for entry in entries], f"an id in {table}")
+
+    parameters, paths, metrics = map(names, ("parameters", "callpaths", "metrics"))
     order = sorted(parameters)
+    records.parameters = [parameters[number] for number in order]
+    coordinates = [(entry["id"], entry) for entry in document["coordinates"]]
     points = {}
-    for number_of_point, entry in _numbered(document["coordinates"], "coordinates", file).items():
-        value = _coordinate(entry["parameter_value_pairs"], parameters, file)
-        points[number_of_point] = place(
-            [value[p] for p in order], [parameters[p] for p in order], file
-        )
-    # A measurement that stands twice would pass for two repetitions.
-    _numbered([m for m in document["measurements"] if "id" in m], "measurements", file)
-    records: Records = {}
-    for entry in document["measurements"]:
-        key = (paths[entry["callpath_id"]], metrics[entry["metric_id"]])
-        found = measured(entry["value"], file, what=f"a number for {key[0]} ({key[1]})")
-        add(records, key, points[entry["coordinate_id"]], [found])
-    return [parameters[p] for p in order], records
-
-
-def _numbered(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, dict[str, Any]]:
-    """Return the entries of a table by their numbers."""
-    entries: dict[Any, dict[str, Any]] = {}
-    for entry in table:
-        if entry["id"] in entries:
-            raise InputError(f"an id stands twice in {what}", file=file, found=entry["id"])
-        entries[entry["id"]] = entry
-    return entries
-
-
-def _named(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, str]:
-    """Return the names of a table by their numbers."""
-    numbers: dict[str, Any] = {}
-    for k, entry in _numbered(table, what, file).items():
-        name = label(entry["name"], f"name in {what}", file)
-        if name in numbers:
-            raise InputError(f"a name stands twice in {what}", file=file, found=name)
-        numbers[name] = k
-    return {k: name for name, k in numbers.items()}
-
-
-def _coordinate(
-    pairs: list[dict[str, Any]], parameters: dict[Any, str], file: PathLike
-) -> dict[Any, Any]:
-    """Return the values of a point by the numbers of the parameters."""
-    value: dict[Any, Any] = {}
-    for pair in pairs:
-        k = pair["parameter_id"]
-        if k not in parameters:
-            raise InputError(
-                "a coordinate has an unknown parameter_id",
-                file=file,
-                found=k,
-                expected=f"one of {', '.join(map(str, parameters))}",
+    for number, entry in once(coordinates, "an id in coordinates").items():
+        pairs = [
+            (pair["parameter_id"], pair["parameter_value"])
+            for pair in entry["parameter_value_pairs"]
+        ]
+        values = once(pairs, "a parameter_id of a coordinate")
+        if values.keys() != parameters.keys():
+            raise records.fault(
+                "a coordinate needs a value of each parameter",
+                found=f"parameter_id {', '.join(map(str, values))}",
+                expected=", ".join(map(str, order)),
             )
-        if k in value:
-            raise InputError("a coordinate has a parameter_id twice", file=file, found=k)
-        value[k] = pair["parameter_value"]
-    return value
+        points[number] = records.point([values[parameter] for parameter in order])
+    # A measurement that stands twice would pass for two repetitions.
+    rows = document["measurements"]
+    once([(row["id"], None) for row in rows if "id" in row], "an id in measurements")
+    for row in rows:
+        key = (paths[row["callpath_id"]], metrics[row["metric_id"]])
+        what = f"a number for {key[0]} ({key[1]})"
+        records.add(key, points[row["coordinate_id"]], [row["value"]], what=what)
+    return records
 
 
 def is_json_lines(content: str) -> bool:
@@ -186,67 +137,43 @@ def is_json_lines(content: str) -> bool:
     return _FIRST.match(content) is not None or len([*zip(objects, range(2), strict=False)]) == 2
 
 
-def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
-    """Return the parameters and values of a file with one JSON object on each line.
+def parse_json_lines(content: str, file: PathLike) -> Records:
+    """Return the values of a file with one JSON object on each line.
 
     TaLPas writes semicolons between the keys of an object, and ``parameters`` for ``params``. A
     value may be a list of repetitions.
 
     Examples
     --------
-    >>> parse_json_lines('{"params": {"p": 2}, "value": 1.5}', "a.jsonl")
-    (['p'], {('main', 'time'): {(2.0,): [1.5]}})
-    >>> parse_json_lines('{"parameters":{"p":2};"metric":"bytes";"value":[8, 9]}', "a.txt")
-    (['p'], {('main', 'bytes'): {(2.0,): [8.0, 9.0]}})
+    >>> parse_json_lines('{"params": {"p": 2}, "value": 1.5}', "a.jsonl").values
+    {('main', 'time'): {(2.0,): [1.5]}}
+    >>> parse_json_lines('{"parameters":{"p":2};"metric":"bytes";"value":[8, 9]}', "a.txt").values
+    {('main', 'bytes'): {(2.0,): [8.0, 9.0]}}
     """
-    parameters: list[str] = []
-    records: Records = {}
-    # Text in JSON may hold characters that end a line in other programs, such as U+2028.
-    for line, text in enumerate(content.split("\n"), 1):
-        if not text.strip():
-            continue
-        entry = _entry(text, file, line)
-        params = next((entry[name] for name in _PARAMETERS if name in entry), None)
-        if not params or not isinstance(params, dict) or "value" not in entry:
-            raise _bad(text, file, line)
+    records = Records(file)
+    for line, text in numbered_lines(content):
+        with_commas = _TEXT_OR_SEMICOLON.sub(lambda m: "," if m[0] == ";" else m[0], text)
+        entry = parse_json(with_commas, file, line)
+        keys = entry if isinstance(entry, dict) else {}
+        params = next((keys[name] for name in _PARAMETERS if name in keys), None)
+        if not params or not isinstance(params, dict) or "value" not in keys:
+            raise records.fault("bad line", line, text, _EXAMPLE)
         names = list(params)
-        parameters = parameters or names
-        if sorted(names) != sorted(parameters):
-            raise InputError(
-                "other parameters than before",
-                file=file,
-                line=line,
-                found=names,
-                expected=parameters,
-            )
-        point = place([params[name] for name in parameters], parameters, file, line)
-        key = (
-            label(entry.get("callpath", "main"), "callpath", file, line),
-            label(entry.get("metric", "time"), "metric", file, line),
-        )
-        values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
-        add(records, key, point, [measured(value, file, line) for value in values])
-    return parameters, records
+        records.parameters = records.parameters or names
+        if sorted(names) != sorted(records.parameters):
+            raise records.fault("other parameters than before", line, names, records.parameters)
+        key = entry.get("callpath", "main"), entry.get("metric", "time")
+        for name, what in zip(key, ("callpath", "metric"), strict=True):
+            _check_name(name, what, records, line)
+        point = records.point([params[name] for name in records.parameters], line)
+        records.add(key, point, _listed(entry["value"]), line)
+    return records
 
 
-def _entry(text: str, file: PathLike, line: int) -> dict[str, Any]:
-    """Return the object of a line; commas or semicolons separate its keys."""
-    with_commas = _TEXT_OR_SEMICOLON.sub(lambda m: "," if m[0] == ";" else m[0], text)
-    for written in (text, with_commas):
-        try:
-            entry = decoded(written, file, line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(entry, dict):
-            return entry
-    raise _bad(text, file, line)
+def _listed(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else [values]
 
 
-def _bad(text: str, file: PathLike, line: int) -> InputError:
-    return InputError(
-        "bad line",
-        file=file,
-        line=line,
-        found=text,
-        expected='an object such as {"params": {"p": 2}, "value": 1.5}',
-    )
+def _check_name(name: object, what: str, records: Records, line: int | None = None) -> None:
+    if not isinstance(name, str):
+        raise records.fault(f"bad {what}", line, repr(name), "text")

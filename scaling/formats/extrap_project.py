@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import lzma
 import struct
 import warnings
@@ -14,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
+from toruscast.files import as_string, parse_json
 
 from ..warning import ScalingWarning
-from .extrap_json import decoded
-from .records import PathLike, Records, add, measured, place
+from .extrap_json import by_callpath
+from .records import PathLike, Records
 
 # A larger member is not unpacked; it may be packed into a thousandth of its size.
 LARGEST_MEMBER = 64 * 2**20
 _CONTENT = "experiment.json"
-_LAYOUT = "does not have the layout of an Extra-P project"
 _INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error),
@@ -31,8 +30,8 @@ _DAMAGED = (
 )
 
 
-def parse_project(content: bytes, file: PathLike) -> tuple[list[str], Records]:
-    """Return the parameters and values of a project.
+def parse_project(content: bytes, file: PathLike) -> Records:
+    """Return the values of a project.
 
     Projects without repetitions give the median of each point.
 
@@ -47,33 +46,17 @@ def parse_project(content: bytes, file: PathLike) -> tuple[list[str], Records]:
         If the project keeps no repetitions.
     """
     members = _Members(content, file)
-    try:
-        document = decoded(members.read(_CONTENT).decode("utf-8-sig"), file)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"holds no JSON in {_CONTENT}", file=file, found=error) from None
-    if not isinstance(document, dict) or not {"parameters", "measurements"} <= document.keys():
-        raise InputError(_LAYOUT, file=file, expected="keys parameters and measurements")
-    parameters = document["parameters"]
-    if not isinstance(parameters, list) or not all(isinstance(name, str) for name in parameters):
-        raise InputError(_LAYOUT, file=file, found=parameters, expected="a list of parameters")
-    records: Records = {}
     medians = 0
-    try:
-        for callpath, metrics in document["measurements"].items():
-            for metric, rows in metrics.items():
-                what = f"a number for {callpath} ({metric})"
-                for row in rows:
-                    point = place(list(row["coordinate"]), parameters, file, what=what)
-                    stored = row.get("values")
-                    values = [row["median"]] if stored is None else members.values(*stored)
-                    medians += stored is None and row.get("repetitions", 2) != 1
-                    numbers = [measured(value, file, what=what) for value in values]
-                    add(records, (callpath, metric), point, numbers)
-    except KeyError as error:
-        raise InputError(_LAYOUT, file=file, found=f"no key {error.args[0]}") from None
-    except (TypeError, AttributeError):
-        expected = 'measurements as {call path: {metric: [{"coordinate": [..], "median": ..}, ..]}}'
-        raise InputError(_LAYOUT, file=file, expected=expected) from None
+
+    def repetitions(row: dict[str, Any]) -> list[Any]:
+        nonlocal medians
+        if row.get("values") is not None:
+            return members.values(*row["values"])
+        medians += row.get("repetitions", 2) != 1
+        return [row["median"]]
+
+    document = parse_json(as_string(members.read(_CONTENT), file), file)
+    records = by_callpath(document, file, "coordinate", repetitions)
     if medians:
         warnings.warn(
             f"{file}: the project keeps the medians of its repetitions only; models are fitted to "
@@ -81,7 +64,7 @@ def parse_project(content: bytes, file: PathLike) -> tuple[list[str], Records]:
             ScalingWarning,
             stacklevel=3,
         )
-    return parameters, records
+    return records
 
 
 class _Members:
@@ -104,10 +87,8 @@ class _Members:
             try:
                 with self._archive.open(name) as member:
                     content = member.read(left + 1)
-            except KeyError:
-                raise InputError(_LAYOUT, file=self._file, found=f"no {name}") from None
-            except _DAMAGED as error:
-                raise InputError(f"holds a damaged {name}", file=self._file, found=error) from None
+            except (KeyError, *_DAMAGED) as error:
+                raise InputError(f"holds no whole {name}", file=self._file, found=error) from None
             if len(content) > left:
                 raise InputError(
                     "unpacks to too much",
@@ -136,10 +117,9 @@ class _Members:
             count = int(np.prod(shape, dtype=object))
             if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
                 raise ValueError(f"an array of {count} {dtype}")
-            array = np.frombuffer(source.read(count * dtype.itemsize), dtype, count)
+            return np.frombuffer(source.read(count * dtype.itemsize), dtype, count).tolist()
         except (struct.error, ValueError, OverflowError, SyntaxError, MemoryError) as error:
             found = f"array {index}: {error}"
             raise InputError(
                 f"holds damaged values/{chunk}.vals", file=self._file, found=found
             ) from None
-        return [float(value) for value in array]

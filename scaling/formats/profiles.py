@@ -10,10 +10,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 
-from .records import REDUCTIONS, PathLike, Records, add, measured, place
+from .records import REDUCTIONS, PathLike, Records, as_number, other_package
 
 CALIPER = b"__rec="
 _MAX_BYTES = 2**28
@@ -38,32 +40,23 @@ class ProfiledRun:
 
 def parse_caliper(
     folder: Path, parameters: Sequence[str], metrics: Sequence[str], reduce: str
-) -> tuple[list[str], Records]:
-    """Return the parameters and values of the Caliper profiles in a folder, one file a run.
+) -> Records:
+    """Return the values of the Caliper profiles in a folder, one file a run.
 
     Raises
     ------
     InputError
         If the package caliper-reader is not installed, or a profile cannot be read.
     """
-    try:
-        from caliperreader import CaliperReader
-    except ImportError:
-        raise InputError(
-            "Caliper profiles need the package caliper-reader",
-            file=folder,
-            expected="pip install 'toruscast[caliper]'",
-        ) from None
     runs = []
     for path in caliper_files(folder):
         text = as_string(read_limited(path, _MAX_BYTES), path)
-        reader = CaliperReader()
-        try:
+        with other_package("caliper-reader", "caliper", "Caliper", path):
+            from caliperreader import CaliperReader
+
+            reader = CaliperReader()
             reader.read(io.StringIO(text))
             runs.append(_caliper_run(reader))
-        except Exception as error:  # the other package may raise anything for a damaged file
-            found = f"{type(error).__name__}: {error}"
-            raise InputError("is no Caliper profile", file=path, found=found) from None
     return _collected(runs, parameters, metrics, reduce, folder)
 
 
@@ -103,9 +96,9 @@ def parse_thicket(
     parameters: Sequence[str],
     metrics: Sequence[str],
     reduce: str,
-    file: PathLike | None = None,
-) -> tuple[list[str], Records]:
-    """Return the parameters and values of what ``Thicket.to_json`` writes.
+    file: PathLike,
+) -> Records:
+    """Return the values of what ``Thicket.to_json`` writes.
 
     Examples
     --------
@@ -114,8 +107,8 @@ def parse_thicket(
     ...            "metadata": [{"profile": k, "ranks": 8 * k} for k in (1, 2)],
     ...            "inclusive_metrics": [], "exclusive_metrics": ["time"],
     ...            "profile_idx_name": "profile"}
-    >>> parse_thicket(thicket, [], [], "mean")
-    (['ranks'], {('main', 'time'): {(8.0,): [2.0], (16.0,): [4.0]}})
+    >>> parse_thicket(thicket, [], [], "mean", "a.json").values
+    {('main', 'time'): {(8.0,): [2.0], (16.0,): [4.0]}}
     """
     try:
         nodes = {str(key): node for part in document["graph"] for key, node in part.items()}
@@ -155,54 +148,37 @@ def _collected(
     parameters: Sequence[str],
     metrics: Sequence[str],
     reduce: str,
-    file: PathLike | None,
-) -> tuple[list[str], Records]:
+    file: PathLike,
+) -> Records:
     """Return the records of runs, whose metadata hold the parameters.
 
     Without a choice of parameters, the one number that differs between the runs is taken. A choice
     is the name of a number, such as ``jobsize``, or ``p=jobsize`` to call it p.
     """
-    where = file if file is not None else "the thicket"
     numbers = {
         name: values
         for name in (runs[0].metadata if runs else ())
-        if None not in (values := [_number(run.metadata.get(name)) for run in runs])
+        if np.isfinite(values := [as_number(run.metadata.get(name)) for run in runs]).all()
     }
     varied = [name for name, values in numbers.items() if len({*values}) > 1]
     given = [text.partition("=") for text in parameters]
     chosen = [meta or name for name, _, meta in given] or varied
+    records = Records(file, [name for name, _, _ in given] or chosen)
     absent = [name for name in chosen if name not in numbers]
-    if absent or not chosen or (not parameters and len(varied) > 1):
-        raise InputError(
-            "no such number in the metadata of all runs"
-            if absent
-            else "parameters of the runs must be named",
-            file=where,
-            found=", ".join(absent or varied) or "no number that differs between runs",
-            expected=f"one of {', '.join(varied) or 'several runs'}, by --parameter NAME",
-        )
-    records: Records = {}
+    expected = f"one of {', '.join(varied) or 'several runs'}, by --parameter NAME"
+    if absent:
+        message = "no such number in the metadata of all runs"
+        raise records.fault(message, found=", ".join(absent), expected=expected)
+    if not chosen or (not parameters and len(varied) > 1):
+        found = ", ".join(varied) or "no number that differs between runs"
+        raise records.fault("parameters of the runs must be named", None, found, expected)
     for number, run in enumerate(runs):
-        point = place([numbers[name][number] for name in chosen], chosen, where)
+        point = records.point([numbers[name][number] for name in chosen])
         for key, by_process in run.values.items():
             if not metrics or any(fnmatchcase(key[1], each) for each in metrics):
-                value = float(REDUCTIONS[reduce](list(by_process.values())))
-                add(records, key, point, [measured(value, where)])
-    if not records:
+                records.add(key, point, [REDUCTIONS[reduce](list(by_process.values()))])
+    if not records.values:
         known = dict.fromkeys(metric for run in runs for _, metric in run.values)
-        raise InputError(
-            "has no such metric",
-            file=where,
-            found=", ".join(metrics) or "none",
-            expected=" or ".join(known) or "metrics of call paths",
-        )
-    return [name for name, _, _ in given] or chosen, records
-
-
-def _number(value: object) -> float | None:
-    """Return a finite number, or nothing."""
-    try:
-        result = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return result if math.isfinite(result) else None
+        expected = " or ".join(known) or "metrics of call paths"
+        raise records.fault("has no such metric", None, ", ".join(metrics) or "none", expected)
+    return records

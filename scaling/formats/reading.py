@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, note_read, read_limited
+from toruscast.files import as_string, note_read, parse_json, read_limited
 from toruscast.validation import one_of
 
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
 from .cube import parse_cube
-from .extrap_json import decoded, is_json_lines, parse_json, parse_json_lines
+from .extrap_json import is_json_lines, parse_document, parse_json_lines
 from .extrap_project import parse_project
 from .extrap_text import FIELDS, parse_text
 from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_thicket
-from .records import REDUCTIONS, Records, assemble, with_zeros
+from .records import REDUCTIONS, Records
 
 _MAX_BYTES = 2**28
-_ZIP = b"PK\x03\x04"
-_CHOSEN = ("value", "parameters")
-# Files that begin like this are recognised, but cannot be read.
-_KNOWN = {
-    b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: save it anew with Extra-P 4",
-    b"SQLite format 3\0": "is a database of Nsight Systems: export a CSV table",
-    b"\x1f\x8b": "is packed with gzip: unpack it first",
-    b"\x89HDF": "is an HDF5 file: export a CSV table",
-    b"PAR1": "is a Parquet file: in Python, from_rows takes its DataFrame",
-}
+_FORMATS = (
+    "Extra-P's text, JSON, JSON lines or project, TaLPas's lines, a CSV table, Thicket's JSON, or "
+    "a folder of Cube or Caliper profiles"
+)
+# Files that begin like this, from a byte on, are recognised, but cannot be read.
+_KNOWN = (
+    (
+        0,
+        b"\x01\x00\x11\x00\x00\x00EXTRAP",
+        "is a project of Extra-P 3: save it anew with Extra-P 4",
+    ),
+    (0, b"SQLite format 3\0", "is a database of Nsight Systems: export a CSV table"),
+    (0, b"\x1f\x8b", "is packed with gzip: unpack it first"),
+    (0, b"\x89HDF", "is an HDF5 file: export a CSV table"),
+    (0, b"PAR1", "is a Parquet file: in Python, from_rows takes its DataFrame"),
+    (0, CALIPER, "is one Caliper profile: give the folder with the profiles of all runs"),
+    (
+        257,
+        b"ustar",
+        "is a tar file: give the folder with app.p64.n100.r1/profile.cubex for each run",
+    ),
+)
 
 
 def read_measurements(
@@ -98,84 +108,62 @@ def read_measurements(
     one_of(absent, "treatment of absent call paths", ("omit", "zero"))
     if reduce is not None:
         one_of(reduce, "reduction", tuple(REDUCTIONS))
-    names, records, chosen = _parsed(Path(path), wanted, parameters, reduce)
-    if wanted and "value" not in chosen:
-        raise InputError(
-            "has no columns to choose from", file=path, found=", ".join(wanted), expected="a table"
-        )
-    if parameters and "parameters" not in chosen:
-        raise InputError(
-            "has no metadata to choose from",
-            file=path,
-            found=", ".join(parameters),
-            expected="profiles of Caliper or Thicket",
-        )
+    records = _parsed(Path(path), wanted, parameters, reduce)
     if absent == "zero":
-        with_zeros(records)
-    found = assemble(names, records, file=path)
+        records.add_zeros()
+    found = records.measurements()
     note_read("measurements", path, began, paths=sum(each.n_paths for each in found))
     return found
 
 
 def _parsed(
     path: Path, value: Sequence[str], parameters: Sequence[str], reduce: str | None
-) -> tuple[list[str], Records, Sequence[str]]:
-    """Return parameters and values, and which arguments of `read_measurements` chose them."""
+) -> Records:
+    """Return the values of a file or folder in any format."""
     if path.is_dir():
         if caliper_files(path):
-            return *parse_caliper(path, parameters, value, reduce or "mean"), _CHOSEN
-        return *parse_cube(path, reduce or "mean"), ()
+            return parse_caliper(path, parameters, value, reduce or "mean")
+        _refuse_choice(path, value, parameters)
+        return parse_cube(path, reduce or "mean")
     raw = read_limited(path, _MAX_BYTES)
-    if raw.startswith(_ZIP):
-        return *parse_project(raw, path), ()
-    if raw.startswith(CALIPER):
-        expected = "the folder with the profiles of all runs"
-        raise InputError("is one Caliper profile", file=path, expected=expected)
-    if raw[257:262] == b"ustar":
-        expected = "the folder that holds a folder a run, such as app.p64.n100.r1/profile.cubex"
-        raise InputError("is a tar file; Cube profiles are read from", file=path, expected=expected)
-    for signature, meaning in _KNOWN.items():
-        if raw.startswith(signature):
+    if raw.startswith(b"PK\x03\x04"):
+        _refuse_choice(path, value, parameters, reduce)
+        return parse_project(raw, path)
+    for place, signature, meaning in _KNOWN:
+        if raw.startswith(signature, place):
             raise InputError(meaning, file=path)
     content = as_string(raw, path)
-    separator = _table_separator(content)
     start = content.lstrip()[:1]
-    document = _document(content, path) if start == "{" and not is_json_lines(content) else None
-    if is_thicket(document):
-        return *parse_thicket(document, parameters, value, reduce or "mean", path), _CHOSEN
-    if reduce is not None and not separator:
-        raise InputError(
-            "has no values of single processes to reduce",
-            file=path,
-            expected="Cube profiles, or a table with a column process",
-        )
-    if not start:
-        raise InputError("is empty", file=path)
-    if start == "[":
-        raise InputError(
-            "is no file of measurements",
-            file=path,
-            found="a list in JSON",
-            expected="an object with parameters and measurements",
-        )
-    if start == "{":
-        lines = document is None
-        return *(parse_json_lines(content, path) if lines else parse_json(document, path)), ()
-    if separator:
-        return *parse_csv(content, path, separator, value, reduce), ("value",)
-    return *parse_text(content, path), ()
-
-
-def _document(content: str, path: Path) -> Any:
-    try:
-        return decoded(content, path)
-    except json.JSONDecodeError as error:
-        raise InputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
-
-
-def _table_separator(content: str) -> str:
-    """Return the separator of the columns in the first line, or nothing."""
+    if start == "{" and not is_json_lines(content):
+        document = parse_json(content, path)
+        if is_thicket(document):
+            return parse_thicket(document, parameters, value, reduce or "mean", path)
+        _refuse_choice(path, value, parameters, reduce)
+        return parse_document(document, path)
     lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
     first = next(lines, "")
-    words = first.split()
-    return separator_of(first) if words and words[0] not in FIELDS else ""
+    separator = separator_of(first)
+    if start == "{":
+        read = parse_json_lines
+    elif not first or first.split()[0] in FIELDS:
+        read = parse_text
+    elif separator and start != "[":
+        _refuse_choice(path, (), parameters)
+        return parse_csv(content, path, separator, value, reduce)
+    else:
+        raise InputError("is no file of measurements", file=path, found=first, expected=_FORMATS)
+    _refuse_choice(path, value, parameters, reduce)
+    return read(content, path)
+
+
+def _refuse_choice(
+    path: Path, value: Sequence[str], parameters: Sequence[str], reduce: str | None = None
+) -> None:
+    """Raise if what a format does not have was chosen."""
+    for found, message, expected in (
+        (value, "has no columns to choose from", "a table"),
+        (parameters, "has no metadata to choose from", "profiles of Caliper or Thicket"),
+        (reduce and [reduce], "has no values of single processes", "profiles, or a table of them"),
+    ):
+        if found:
+            raise InputError(message, file=path, found=", ".join(found), expected=expected)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
 from toruscast.errors import InputError
+from toruscast.wording import counted
 
 from ..warning import ScalingWarning
 from .jobs import check_jobs
@@ -73,20 +75,17 @@ class Interconnect:
                 message = f"{name} is negative ({value:.4g}): {worse} would make jobs faster"
                 warnings.warn(message, ScalingWarning, stacklevel=3)
 
-    def communication(
-        self, messages: float, message_bytes: float, latency: float, bandwidth: float
-    ) -> float:
-        """Return the communication time (s).
+    def communication(self, messages: Any, message_bytes: Any, latency: Any, bandwidth: Any) -> Any:
+        """Return the communication time (s) of numbers, arrays or columns.
 
         Raises
         ------
         InputError
             If the bandwidth is not positive.
         """
-        if not bandwidth > 0:
+        if not np.all(bandwidth > 0):
             raise InputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
-        seconds = messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
-        return float(seconds)
+        return messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
 
 
 def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
@@ -143,21 +142,20 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     if checked.empty:
         raise InputError("no job sends a message", expected="jobs on two interconnects")
     check_pairs(checked)
-    inside = checked.groupby("job", sort=False)
-    terms = np.stack(
-        [
-            (checked["messages"] * checked["latency"]).to_numpy(),
-            (checked["messages"] * checked["message_bytes"] / checked["bandwidth"]).to_numpy(),
-        ],
-        axis=1,
+    job = checked["job"]
+    terms = pd.DataFrame(
+        {
+            "latency": checked["messages"] * checked["latency"],
+            "bandwidth": checked["messages"] * checked["message_bytes"] / checked["bandwidth"],
+            "elapsed": checked["elapsed"],
+        }
     )
-    keys = inside.ngroup().to_numpy()
     with np.errstate(all="ignore"):
         # Subtracting each job's mean removes its computation.
-        X = _centred(terms, keys)
-        y = _centred(checked[["elapsed"]].to_numpy(dtype=float), keys)[:, 0]
+        centred = (terms - terms.groupby(job).transform("mean")).to_numpy()
+        X, y = centred[:, :2], centred[:, 2]
         lengths = np.linalg.norm(X, axis=0)
-        scales = np.linalg.norm(terms, axis=0)
+        scales = np.linalg.norm(terms[["latency", "bandwidth"]], axis=0)
         usable = np.isfinite([*lengths, *scales, y @ y]).all()
     if not usable:
         raise InputError("the numbers of the jobs are too large to compute with")
@@ -176,7 +174,8 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
             expected="jobs with different message sizes",
         )
     coefficients = V.T @ (U.T @ y / strengths) / lengths
-    free = len(checked) - inside.ngroups - 2
+    n_jobs = job.nunique()
+    free = len(checked) - n_jobs - 2
     rest = float(np.sum((y - X @ coefficients) ** 2))
     half = np.full(2, np.nan)
     residual = np.nan
@@ -186,12 +185,12 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         # The difference of two runs has twice the variance of one run.
         residual = float(np.sqrt(2 * rest / free))
     else:
-        runs = f"{len(checked)} runs of {inside.ngroups} job{'s' * (inside.ngroups > 1)}"
+        runs = f"{len(checked)} runs of {counted(n_jobs, 'job')}"
         message = f"{runs} leave nothing to tell intervals from; give more"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     alpha, beta = (float(c) for c in coefficients)
     bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
-    return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, int(inside.ngroups))
+    return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, n_jobs)
 
 
 def check_pairs(jobs: pd.DataFrame) -> None:
@@ -212,10 +211,3 @@ def check_pairs(jobs: pd.DataFrame) -> None:
         raise InputError(
             f"job {job} has no partner", found=f"runs on {net} only", expected="two interconnects"
         )
-
-
-def _centred(values: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    counts = np.bincount(keys)
-    columns = [np.bincount(keys, weights=column) / counts for column in values.T]
-    centred: np.ndarray = values - np.stack(columns, axis=1)[keys]
-    return centred

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +10,9 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
-from toruscast.validation import one_of, repeated
+from toruscast.validation import one_of
+
+from ..formats.csv_table import table_rows
 
 _MAX_BYTES = 2**28
 JOB_COLUMNS = [
@@ -42,16 +43,10 @@ UNITS = {
     },
 }
 # No interconnect of a parallel machine is slower; smaller numbers have another unit.
-_PLAUSIBLE = {"latency": "less than 0.001", "bandwidth": "1e6 or more"}
-
-
-def is_plausible(name: str, value: float) -> bool:
-    """Whether a latency in seconds, or a bandwidth in bytes/s, can be an interconnect's.
-
-    >>> is_plausible("latency", 2e-6), is_plausible("bandwidth", 12.5)
-    (True, False)
-    """
-    return value < 1e-3 if name == "latency" else value >= 1e6
+_PLAUSIBLE = {
+    "latency": (lambda seconds: seconds < 1e-3, "less than 0.001"),
+    "bandwidth": (lambda bytes_a_second: bytes_a_second >= 1e6, "1e6 or more"),
+}
 
 
 def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -105,39 +100,39 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
     for column, unit in stated.items():
         one_of(column, "column with a unit", tuple(UNITS))
         one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
-    lines = as_string(read_limited(file, _MAX_BYTES), file).splitlines()
-    header: list[str] | None = None
-    rows: list[dict[str, str]] = []
-    places: list[int] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            cells = [cell.strip() for cell in next(csv.reader([line], strict=True))]
-        except csv.Error as error:
-            raise InputError("bad line", file=file, line=number, found=str(error)) from None
-        if header is None:
-            header = _header(cells, file, number)
-            continue
-        if len(cells) != len(header):
-            raise InputError(
-                "bad line",
-                file=file,
-                line=number,
-                found=f"{len(cells)} fields",
-                expected=f"{len(header)}: {','.join(header)}",
-            )
-        rows.append(dict(zip(header, cells, strict=True)))
-        places.append(number)
-    if header is None or not rows:
+    content = as_string(read_limited(file, _MAX_BYTES), file)
+    (header, names), *rows = [*table_rows(content, file, comments=True)] or [(0, [])]
+    if not rows:
         raise InputError(
             "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
         )
-    return _in_base_units(check_jobs(pd.DataFrame(rows), file, places), stated, file, places)
+    for name in JOB_COLUMNS:
+        if name not in names:
+            found, expected = ",".join(names), f"a column {name}"
+            raise InputError("bad header", file=file, line=header, found=found, expected=expected)
+    table = pd.DataFrame([row for _, row in rows], columns=names)
+    lines = [line for line, _ in rows]
+    jobs = check_jobs(table, file, lines)
+    for name, factors in UNITS.items():
+        if name in stated:
+            jobs[name] *= factors[stated[name]]
+            continue
+        is_plausible, expected = _PLAUSIBLE[name]
+        strange = np.flatnonzero(~is_plausible(jobs[name]))
+        if strange.size:
+            raise InputError(
+                f"this {name} looks like another unit than {next(iter(factors))}; state it with "
+                f"--{name}-unit",
+                file=file,
+                line=lines[strange[0]],
+                found=jobs[name][strange[0]],
+                expected=f"{expected}, or one of {', '.join(factors)}",
+            )
+    return jobs
 
 
 def check_jobs(
-    jobs: pd.DataFrame, file: str | None = None, lines: Sequence[int] | None = None
+    jobs: pd.DataFrame, file: str | None = None, lines: Sequence[int] = ()
 ) -> pd.DataFrame:
     """Check runs, which may come from the lines of a file; return them with numbers as floats.
 
@@ -151,78 +146,39 @@ def check_jobs(
     if absent or jobs.columns.duplicated().any():
         raise InputError(
             "the table of runs needs each column once",
-            file=file,
             found=", ".join(map(str, jobs.columns)),
             expected=", ".join(absent or JOB_COLUMNS),
         )
     if jobs.empty:
-        raise InputError("the table of runs is empty", file=file)
+        raise InputError("the table of runs is empty")
     checked = jobs.reset_index(drop=True)
-    for name in ("job", "interconnect"):
-        absent_there = checked[name].isna() | (checked[name] == "")
-        if absent_there.any():
-            row = int(np.argmax(absent_there))
-            line = lines[row] if lines else None
-            raise InputError(
-                f"a run has no {name}", file=file, line=line, found=f"none in row {row}"
-            )
-    for name, least in _LEAST.items():
-        column = pd.to_numeric(checked[name], errors="coerce").to_numpy(dtype=float)
-        good = np.isfinite(column) & ((column > 0) | ((column == 0) & (least == "0 or more")))
+    for name in JOB_COLUMNS:
+        column = checked[name]
+        if name in _LEAST:
+            least = _LEAST[name]
+            number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+            good = np.isfinite(number) & ((number > 0) | ((number == 0) & (least == "0 or more")))
+            expected = f"a finite number, {least}"
+            checked[name] = number
+        else:
+            good = (column.notna() & (column != "")).to_numpy()
+            expected = "a name"
         if not good.all():
             row = int(np.argmin(good))
             raise InputError(
                 f"bad {name} of job {checked['job'][row]}",
                 file=file,
                 line=lines[row] if lines else None,
-                found="nothing" if checked[name][row] == "" else checked[name][row],
-                expected=f"a finite number, {least}",
+                found="nothing" if column[row] in ("", None) else column[row],
+                expected=expected,
             )
-        checked[name] = column
-    different = checked.groupby("interconnect", sort=False)[["latency", "bandwidth"]].nunique()
     for name in ("latency", "bandwidth"):
-        if (different[name] > 1).any():
-            net = different[name].gt(1).idxmax()
-            values = checked.loc[checked["interconnect"] == net, name].unique()
-            raise InputError(
-                f"interconnect {net} has more than one {name}",
-                file=file,
-                found=", ".join(f"{value:g}" for value in values),
-                expected="another name for another interconnect",
-            )
-    return checked
-
-
-def _header(cells: list[str], file: str, line: int) -> list[str]:
-    absent = [name for name in JOB_COLUMNS if name not in cells]
-    twice = sorted(repeated(cells))
-    if absent or twice:
-        raise InputError(
-            "bad header",
-            file=file,
-            line=line,
-            found=",".join(cells),
-            expected=f"a column {absent[0]}" if absent else f"{twice[0]} once",
-        )
-    return cells
-
-
-def _in_base_units(
-    jobs: pd.DataFrame, units: Mapping[str, str], file: str, lines: Sequence[int]
-) -> pd.DataFrame:
-    """Return runs with stated units as seconds and bytes/s; refuse others that look like them."""
-    for name, factors in UNITS.items():
-        if name in units:
-            jobs[name] *= factors[units[name]]
-            continue
-        for line, value in zip(lines, jobs[name], strict=True):
-            if not is_plausible(name, value):
+        for net, values in checked.groupby("interconnect", sort=False)[name].unique().items():
+            if len(values) > 1:
                 raise InputError(
-                    f"this {name} looks like another unit than {next(iter(factors))}; state it "
-                    f"with --{name}-unit",
+                    f"interconnect {net} has more than one {name}",
                     file=file,
-                    line=line,
-                    found=value,
-                    expected=f"{_PLAUSIBLE[name]}, or one of {', '.join(factors)}",
+                    found=", ".join(f"{value:g}" for value in values),
+                    expected="another name for another interconnect",
                 )
-    return jobs
+    return checked

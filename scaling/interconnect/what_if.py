@@ -46,22 +46,16 @@ class Scenario:
     bandwidth_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("latency", "latency_factor"):
+        for name in ("latency", "latency_factor", "bandwidth", "bandwidth_factor"):
             value = getattr(self, name)
-            if value is not None and not 0 <= _number(value) < math.inf:
+            number = value if isinstance(value, numbers.Real) else math.nan
+            is_latency = name.startswith("latency")
+            good = 0 <= number < math.inf if is_latency else number > 0
+            if value is not None and not good:
+                expected = "0 or more" if is_latency else "above 0"
                 raise InputError(
-                    f"scenario {self.name}: bad {name}", found=value, expected="0 or more"
+                    f"scenario {self.name}: bad {name}", found=value, expected=expected
                 )
-        for name in ("bandwidth", "bandwidth_factor"):
-            value = getattr(self, name)
-            if value is not None and not _number(value) > 0:
-                raise InputError(
-                    f"scenario {self.name}: bad {name}", found=value, expected="above 0"
-                )
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, numbers.Real) else math.nan
 
 
 SCENARIOS = (
@@ -169,14 +163,13 @@ def what_if(
     parts = communication_times(checked, model)
     table = parts[["job", "interconnect"]].assign(measured=parts["elapsed"])
     for scenario in scenarios:
-        latency = checked["latency"] * scenario.latency_factor
-        bandwidth = checked["bandwidth"] * scenario.bandwidth_factor
-        if scenario.latency is not None:
-            latency = latency * 0 + scenario.latency
-        if scenario.bandwidth is not None:
-            bandwidth = pd.Series(scenario.bandwidth, index=checked.index)
-        per_message = model.alpha * latency + model.beta * checked["message_bytes"] / bandwidth
-        elapsed = parts["computation"] + checked["messages"] * per_message
+        latency, bandwidth = scenario.latency, scenario.bandwidth
+        elapsed = parts["computation"] + model.communication(
+            checked["messages"],
+            checked["message_bytes"],
+            checked["latency"] * scenario.latency_factor if latency is None else latency,
+            checked["bandwidth"] * scenario.bandwidth_factor if bandwidth is None else bandwidth,
+        )
         table[scenario.name] = elapsed.where(parts["computation"] >= 0)
     return table
 

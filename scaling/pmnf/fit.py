@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast.validation import one_of, whole_number
 
 from .measurements import Measurements, logarithms
-from .models import Models, Searched
+from .models import Models
 from .noise import centres, outlying
 from .search import combinations_of
 from .select import CRITERIA, RankedHypotheses, find
@@ -42,8 +42,6 @@ class FitOptions:
     select : {"evidence", "loo", "kfold"}
         Criterion: the evidence of a model, or its error under leave-one-out or five-fold
         cross-validation.
-    keep : int
-        Hypotheses solved exactly for each call path; fewer with many points.
 
     Examples
     --------
@@ -55,7 +53,6 @@ class FitOptions:
     max_terms: int = 2
     noise: str = "auto"
     select: str = "evidence"
-    keep: int = 32
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, str):
@@ -64,7 +61,6 @@ class FitOptions:
         whole_number(self.max_terms, "max_terms", 1, 2)
         one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
         one_of(self.select, "criterion", tuple(CRITERIA))
-        object.__setattr__(self, "keep", whole_number(self.keep, "keep", 1))
 
 
 def fit_many(
@@ -127,7 +123,6 @@ def fit_many(
                     centred.take(chunk),
                     spaces,
                     mixed[chunk],
-                    keep=options.keep,
                     two_terms=options.max_terms > 1,
                     criterion=options.select,
                 )
@@ -151,8 +146,7 @@ def fit_many(
             "seconds": seconds,
         },
     )
-    searched = Searched(active, spaces, centred, sign, mixed, left_out, found)
-    return Models(measurements, searched)
+    return Models(measurements, active, spaces, centred, sign, mixed, left_out, found)
 
 
 def _signs(values: Array) -> Array:

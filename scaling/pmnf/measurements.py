@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -228,32 +227,24 @@ def from_rows(
     >>> from_rows(rows, ["p"])[0].values.tolist()
     [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]
     """
-    if isinstance(parameters, str):
+    if isinstance(parameters, str) or not isinstance(rows, pd.DataFrame):
         raise InputError(
-            "parameters must be a list of columns",
-            found=repr(parameters),
-            expected=f"[{parameters!r}]",
+            "measurements need a DataFrame and a list of parameters",
+            found=f"a {type(rows).__name__} and {parameters!r}",
         )
-    if not isinstance(rows, pd.DataFrame):
-        raise InputError("rows must be a DataFrame", found=type(rows).__name__)
     levels = [name for name in rows.index.names if name is not None and name not in rows.columns]
     rows = rows.reset_index(levels) if levels else rows
-    names = [*parameters, value, *(name for name in (callpath, metric) if name)]
+    keys = [name for name in (callpath, metric) if name]
+    names = [*parameters, value, *keys]
     absent = [name for name in names if name not in rows.columns]
     if absent or not parameters:
         raise InputError(
             "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
         )
-    twice = rows.columns[rows.columns.duplicated()]
-    if len(twice):
+    twice = repeated(rows.columns) or repeated(names)
+    if twice:
         raise InputError(
-            "the table needs each column once", found=f"{', '.join(map(str, twice))} twice"
-        )
-    shared = repeated(names)
-    if shared:
-        raise InputError(
-            "a column is one of parameters, value, callpath and metric",
-            found=f"{shared[0]} for two of them",
+            "a column is one of parameters, value, callpath and metric", found=f"{twice[0]} twice"
         )
     if rows.empty:
         raise InputError("the table has no rows")
@@ -268,25 +259,21 @@ def from_rows(
     for name in [*parameters, value]:
         if rows[name].dtype.kind not in "iuf":
             raise InputError(f"column {name} must hold numbers", found=rows[name].dtype)
-    if rows[value].isna().any():
-        raise InputError(f"column {value} holds NaN; leave such rows out")
-    keys = [name for name in (callpath, metric) if name]
-    for name in keys:
+    for name in [value, *keys]:
         if rows[name].isna().any():
-            raise InputError(f"column {name} has empty cells")
+            raise InputError(f"column {name} holds NaN or empty cells; leave such rows out")
     x, y = rows[list(parameters)].to_numpy(dtype=float), rows[value].to_numpy(dtype=float)
-    group: NDArray[np.integer[Any]] = np.zeros(len(rows), dtype=np.intp)
-    if keys:
-        group = rows.groupby(keys, sort=False, observed=True).ngroup().to_numpy(dtype=np.intp)
+    groups = rows.groupby(keys, sort=False, observed=True) if keys else None
+    group = np.zeros(len(rows), int) if groups is None else groups.ngroup().to_numpy()
     order = np.argsort(group, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     first = rows.iloc[[part[0] for part in parts]]
     paths = [str(name) for name in first[callpath]] if callpath else ["all"] * len(parts)
-    measured = [str(name) for name in first[metric]] if metric else [str(value)] * len(parts)
+    kinds = [str(name) for name in first[metric]] if metric else [str(value)] * len(parts)
     gathered: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
-    for part, path, what in zip(parts, paths, measured, strict=True):
+    for part, path, kind in zip(parts, paths, kinds, strict=True):
         points, values = gather(x[part], y[part])
-        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, what, values))
+        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, kind, values))
     return [join(parameters, points, alike) for points, alike in gathered.values()]
 
 

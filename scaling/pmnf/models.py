@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -31,33 +30,6 @@ Term = formula.Term
 _FAR = 4.0
 
 
-@dataclass(frozen=True)
-class Searched:
-    """What `fit_many` searched for each call path, and what it found.
-
-    Attributes
-    ----------
-    active : list of int
-        Parameters that were searched.
-    spaces : sequence of TermSpace
-        Their terms.
-    centred : Centres
-        Of the values, mirrored where `sign` is -1.
-    sign, mixed : array, shape (p,)
-        -1 where most values are negative; whether both signs occur.
-    left_out : array of bool, shape (p, n, repetitions)
-    found : RankedHypotheses
-    """
-
-    active: list[int]
-    spaces: Sequence[TermSpace]
-    centred: Centres
-    sign: Array
-    mixed: NDArray[np.bool_]
-    left_out: NDArray[np.bool_]
-    found: RankedHypotheses
-
-
 class Models:
     """Models of all call paths of one set of measurements; made by `fit_many`.
 
@@ -79,24 +51,34 @@ class Models:
         Repetitions so far from the others that they were not fitted.
     """
 
-    def __init__(self, measurements: Measurements, search: Searched) -> None:
+    def __init__(
+        self,
+        measurements: Measurements,
+        active: list[int],
+        spaces: Sequence[TermSpace],
+        centred: Centres,
+        sign: Array,
+        mixed: NDArray[np.bool_],
+        left_out: NDArray[np.bool_],
+        found: RankedHypotheses,
+    ) -> None:
         self.measurements = measurements
-        self._active, self._spaces = search.active, search.spaces
-        self._centred, self._found = search.centred, search.found
-        points = measurements.points[:, search.active]
-        on_lines = len(search.active) > 1 and all(lines(points, q) for q in range(points.shape[1]))
+        # The parameters searched and their terms, and the centres, mirrored where sign is -1.
+        self._active, self._spaces, self._centred = active, spaces, centred
+        self._found = found
+        points = measurements.points[:, active]
+        on_lines = len(active) > 1 and all(lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
             # Few points on lines leave many hypotheses open, and the median of their predictions
             # errs least.
             corner = self._values(_FAR * points.max(axis=0, keepdims=True))[:, :, 0]
-            self._found = search.found.median_first(corner)
-        self.sign, self.left_out = search.sign, search.left_out
-        self.trusted = search.found.trusted
-        self.bounded = search.centred.bounded > 0.5
+            self._found = found.median_first(corner)
+        self.sign, self.left_out, self.trusted = sign, left_out, found.trusted
+        self.bounded = centred.bounded > 0.5
         # Values of both signs do not grow by factors.
-        centre = search.centred.centre
-        growing = (centre > 0).any(axis=1) & ~(search.mixed & (centre < 0).any(axis=1))
-        self.by_points: NDArray[np.bool_] = ~self.trusted & growing & bool(search.active)
+        centre = centred.centre
+        growing = (centre > 0).any(axis=1) & ~(mixed & (centre < 0).any(axis=1))
+        self.by_points: NDArray[np.bool_] = ~self.trusted & growing & bool(active)
 
     @property
     def n_paths(self) -> int:

@@ -9,7 +9,7 @@ point whose repetitions nearly fill the width 2 h is known far better than the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,23 +42,6 @@ _NORMAL = 1.4826
 
 
 @dataclass(frozen=True)
-class Repetitions:
-    """Extremes and number of the repetitions at each point, each of shape (p, n)."""
-
-    lowest: Array
-    highest: Array
-    count: Array
-
-    def take(self, rows: NDArray[np.intp] | slice) -> Repetitions:
-        """Return those of some of the call paths."""
-        return Repetitions(self.lowest[rows], self.highest[rows], self.count[rows])
-
-    def in_units(self, unit: Array) -> Repetitions:
-        """Return extremes divided by units, broadcastable to (p, n)."""
-        return Repetitions(self.lowest / unit, self.highest / unit, self.count)
-
-
-@dataclass(frozen=True)
 class Centres:
     """Centre and standard error of every point of every call path.
 
@@ -71,21 +54,21 @@ class Centres:
         Probability of the bounded law.
     variation : array, shape (n_paths,)
         Coefficient of variation of the repetitions, pooled over the points; NaN without any.
-    repetitions : Repetitions
-        Extremes and number of the repetitions, each of shape (n_paths, n_points).
+    repetitions : array, shape (3, n_paths, n_points)
+        Smallest, largest and number of the repetitions.
     """
 
     centre: Array
     error: Array
     bounded: Array
     variation: Array
-    repetitions: Repetitions
+    repetitions: Array
 
     def take(self, rows: NDArray[np.intp] | slice) -> Centres:
         """Return those of some of the call paths."""
-        parts = (getattr(self, field.name) for field in fields(self)[:-1])
+        parts = (self.centre, self.error, self.bounded, self.variation)
         centre, error, bounded, variation = (part[rows] for part in parts)
-        return Centres(centre, error, bounded, variation, self.repetitions.take(rows))
+        return Centres(centre, error, bounded, variation, self.repetitions[:, rows])
 
 
 def centres(values: Array, law: str = "auto") -> Centres:
@@ -121,7 +104,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     bounded = np.zeros(len(mean))
     lowest = np.where(there, values, np.inf).min(axis=0)
     highest = np.where(there, values, -np.inf).max(axis=0)
-    repetitions = Repetitions(lowest, highest, n.astype(float))
+    repetitions = np.array([lowest, highest, n])
     # Half-widths are shares of the mid-range, which a single outlying repetition can make negative.
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
     candidates = (freedom >= 3) & (variation > EXACT) & positive

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from .noise import Centres, Repetitions, scale_of
+from .noise import Centres, scale_of
 from .search import (
     Kept,
     Problem,
@@ -45,6 +45,8 @@ PRICE = 3.0
 # Least relative error of a point in the sweep (whose sums of squares cancel) and in the exact step.
 _COARSE = 1e-6
 _EXACT = 1e-12
+# Hypotheses solved exactly for each call path.
+_KEPT = 32
 # At most this many points times hypotheses are solved exactly for a call path, but at least eight
 # hypotheses.
 _POINTS_KEPT = 600
@@ -126,7 +128,6 @@ def find(
     spaces: Sequence[TermSpace],
     mixed: NDArray[np.bool_],
     *,
-    keep: int,
     two_terms: bool,
     criterion: str,
 ) -> RankedHypotheses:
@@ -140,8 +141,6 @@ def find(
         Terms of each parameter.
     mixed : array of bool, shape (p,)
         Values of both signs, of which negative coefficients are as probable as others.
-    keep : int
-        Hypotheses kept for each call path.
     two_terms : bool
         One-parameter models may have a second term.
     criterion : {"evidence", "loo", "kfold"}
@@ -166,7 +165,7 @@ def find(
     # No second term is needed if a single one meets the points within the noise.
     enough = np.where(known, n_points - 2.0, -1.0) if two_terms else None
 
-    found = sweep(problem, enough, keep)
+    found = sweep(problem, enough, _KEPT)
     # Points without repetitions have no noise if a hypothesis meets them up to rounding. With one
     # point more than coefficients, one of a thousand hypotheses does so by chance.
     spare = min(max(n_points - 2, 1), found.least.shape[1])
@@ -183,11 +182,11 @@ def find(
         problem = replace(problem, error=weight, known=(known | noiseless) & ~missed)
         some = np.flatnonzero(again)
         few = None if enough is None else enough[some]
-        swept_again(found, sweep(problem.take(some), few, keep), again)
+        swept_again(found, sweep(problem.take(some), few, _KEPT), again)
     # With more points, fewer hypotheses remain likely. Pairs of terms do not count where they were
     # not tried.
     tried = sum(block.size for block in found.blocks if not block.pairs)
-    place = best(found, min(keep, max(8, _POINTS_KEPT // n_points), tried))
+    place = best(found, min(_KEPT, max(8, _POINTS_KEPT // n_points), tried))
     kept = decode(found, place, problem.log_prior)
     fine = replace(problem, error=np.maximum(error, _EXACT * scale))
     return _exact(kept, fine, peak, reference, scale, centred, criterion)
@@ -416,7 +415,9 @@ def _bounded(
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in columns)
     design = np.array([c.take(place, axis=1) for c in by_point]).T
     # Both are in units of each point's error, which cancels in the likelihood.
-    own = centred.repetitions.in_units(reference * problem.error).take(pair[0])
+    lowest, highest, count = centred.repetitions
+    unit = reference * problem.error
+    own = np.array([lowest / unit, highest / unit, count])[:, pair[0]]
     log_mean, mean = _weigh(
         design,
         own,
@@ -444,7 +445,7 @@ def _bounded(
 
 def _weigh(
     design: Array,
-    repetitions: Repetitions,
+    repetitions: Array,
     centre: Array,
     spread: Array,
     used: NDArray[np.bool_],
@@ -476,7 +477,7 @@ def _weigh(
         law *= exists[:, None]
         one = drawn[:, : 1 + k]
         negative = (one @ law < 0).any(axis=0)
-        log_weight = _log_likelihood(design[part, :, :k].T, law, one, repetitions.take(part))
+        log_weight = _log_likelihood(design[part, :, :k].T, law, one, repetitions[:, part])
         log_weight += 0.5 * (z[:, :k] ** 2 @ exists)
         log_weight -= np.where(negative, price[part], 0.0)
         top = np.maximum(log_weight.max(axis=0), -1e300)
@@ -488,7 +489,7 @@ def _weigh(
     return log_mean, mean
 
 
-def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repetitions) -> Array:
+def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Array) -> Array:
     """Return the log likelihood of every sample, shape (s, m).
 
     Repetitions of a value f lie within f (1 - h) and f (1 + h). If h may have any size, the
@@ -496,7 +497,7 @@ def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repet
     runs over points and treats all samples at once, because a reduction over few points is slow.
     `law`, (k, 1 + k, m), maps random numbers with a one in front to coefficients.
     """
-    lowest, highest, count = repetitions.lowest.T, repetitions.highest.T, repetitions.count.T
+    lowest, highest, count = repetitions.transpose(0, 2, 1)
     # Dividing the columns by the largest repetition saves a division for each sample.
     share = np.einsum("knm,kjm->njm", np.divide(columns, highest, order="C"), law)
     shape = (len(drawn), law.shape[2])

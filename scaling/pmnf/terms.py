@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 from ..formula import term_values
+from .measurements import real_numbers
 
 Array = NDArray[np.float64]
 Column = tuple[int, ...]
@@ -23,40 +24,14 @@ Column = tuple[int, ...]
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
 SECOND_TERM = 0.15
-# The pairs that Extra-P searches by default: for each exponent of a power, those of the logarithm.
+# The pairs that Extra-P searches by default: exponents of powers by those of the logarithm.
 _USUAL = {
-    "0": (1, 2),
-    "1/4": (0, 1, 2),
-    "1/3": (0, 1, 2),
-    "1/2": (0, 1, 2),
-    "2/3": (0, 1, 2),
-    "3/4": (0, 1, 2),
-    "4/5": (0,),
-    "1": (0, 1, 2),
-    "5/4": (0, 1),
-    "4/3": (0, 1),
-    "3/2": (0, 1, 2),
-    "5/3": (0,),
-    "7/4": (0,),
-    "2": (0, 1, 2),
-    "9/4": (0,),
-    "7/3": (0,),
-    "5/2": (0, 1, 2),
-    "8/3": (0,),
-    "11/4": (0,),
-    "3": (0, 1),
+    (1, 2): "0",
+    (0, 1, 2): "1/4 1/3 1/2 2/3 3/4 1 3/2 2 5/2",
+    (0, 1): "5/4 4/3 3",
+    (0,): "4/5 5/3 7/4 9/4 7/3 8/3 11/4",
 }
-_FALLING = {
-    "-1/4": (0,),
-    "-1/3": (0,),
-    "-1/2": (0,),
-    "-2/3": (0,),
-    "-3/4": (0,),
-    "-1": (0, 1),
-    "-4/3": (0,),
-    "-3/2": (0,),
-    "-2": (0,),
-}
+_FALLING = {(0, 1): "-1", (0,): "-1/4 -1/3 -1/2 -2/3 -3/4 -4/3 -3/2 -2"}
 _FALLING_PRIOR = 0.2
 _FINE_PRIOR = 0.1
 # Largest size of an exponent; a larger power of a parameter may overflow.
@@ -97,42 +72,33 @@ class TermSpace:
     def __init__(
         self, polynomial: ArrayLike, logarithm: ArrayLike, prior: ArrayLike | None = None
     ) -> None:
-        try:
-            i = np.asarray(polynomial, dtype=float)
-            j = np.asarray(logarithm, dtype=float)
-            p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
-        except (TypeError, ValueError):
-            raise InputError(
-                "exponents and their prior must be lists of numbers",
-                found=f"{polynomial!r}, {logarithm!r} and {prior!r}",
-            ) from None
-        if i.size == 0:
-            raise InputError(
-                "a term space without a term", expected="pairs of exponents, in a list to use twice"
-            )
+        i = real_numbers(polynomial, "exponents of powers")
+        j = real_numbers(logarithm, "exponents of logarithms")
+        p = np.ones(i.shape) if prior is None else real_numbers(prior, "priors of terms")
         if i.ndim != 1 or not i.shape == j.shape == p.shape:
             raise InputError(
                 "exponents and their prior must be lists of one length",
                 found=f"shapes {i.shape}, {j.shape} and {p.shape}",
             )
-        if not (np.isfinite(i).all() and np.isfinite(j).all() and np.isfinite(p).all()):
-            raise InputError("an exponent or a prior is not finite")
-        if max(np.abs(i).max(), np.abs(j).max()) > _LARGEST:
+        pairs = [*zip(i.tolist(), j.tolist(), strict=True)]
+        if not pairs:
             raise InputError(
-                "an exponent is too large",
-                found=max(np.abs(i).max(), np.abs(j).max()),
-                expected=f"{-_LARGEST} to {_LARGEST}",
+                "a term space without a term", expected="pairs of exponents, in a list to use twice"
             )
-        if (p <= 0).any():
-            raise InputError("a prior must be positive", found=p.min())
-        if ((i == 0) & (j == 0)).any():
-            raise InputError("the constant term (0, 0) is always searched; leave it out")
-        if (j < 0).any():
-            raise InputError(
-                "a logarithm's exponent must not be negative: log2(1) is 0", found=j.min()
-            )
-        if len({*zip(i.tolist(), j.tolist(), strict=True)}) < i.size:
-            raise InputError("a term stands twice in the list")
+        for pair, share in zip(pairs, p, strict=True):
+            expected = ""
+            if not max(map(abs, pair)) <= _LARGEST:
+                expected = f"exponents from {-_LARGEST} to {_LARGEST}"
+            elif pair == (0, 0):
+                expected = "no constant term, which is always searched"
+            elif pair[1] < 0:
+                expected = "no negative exponent of a logarithm: log2(1) is 0"
+            elif pairs.count(pair) > 1:
+                expected = "each term once"
+            elif not 0 < share < np.inf:
+                expected = "a prior above 0"
+            if expected:
+                raise InputError("bad term", found=(*pair, float(share)), expected=expected)
         for name, value in (("polynomial", i), ("logarithm", j), ("prior", p / p.sum())):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -234,8 +200,15 @@ class TermSpace:
         return term_values(self.polynomial[:, None], self.logarithm[:, None], x)
 
 
-def _pairs(table: dict[str, tuple[int, ...]]) -> list[tuple[float, float]]:
-    return [(float(Fraction(i)), float(j)) for i, logs in table.items() for j in logs]
+def _pairs(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]]:
+    """Return all pairs of exponents, the smallest powers first."""
+    pairs = [
+        (float(Fraction(i)), float(j))
+        for logarithms, powers in table.items()
+        for i in powers.split()
+        for j in logarithms
+    ]
+    return sorted(pairs, key=lambda pair: (abs(pair[0]), pair[1]))
 
 
 @dataclass(frozen=True)

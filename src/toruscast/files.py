@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import math
 import os
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError, MissingFileError
+from .validation import repeated
 from .wording import counted
 
 logger = logging.getLogger(__name__)
@@ -244,6 +246,40 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError("nested too deeply", file=path, expected="TOML") from None
     except ValueError as error:
         raise InputError("no TOML", file=path, found=error) from None
+
+
+def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
+    """Return what JSON text holds, the whole of a file or the text of one line.
+
+    Raises
+    ------
+    InputError
+        If it is no JSON, is nested too deeply, a number has too many digits, or an object has a key
+        twice.
+
+    Examples
+    --------
+    >>> parse_json('{"a": [1, 2.5]}', "a.json")
+    {'a': [1, 2.5]}
+    """
+
+    def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if twice := repeated(name for name, _ in pairs):
+            raise InputError("a key stands twice", file=path, line=line, found=twice[0])
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=only_once)
+    except InputError:
+        raise
+    except json.JSONDecodeError as error:
+        where = error.lineno if line is None else line
+        raise InputError("is not JSON", file=path, line=where, found=error.msg) from None
+    except RecursionError:
+        raise InputError("is nested too deeply", file=path, line=line) from None
+    except ValueError:
+        # The only other error: Python limits the digits of whole numbers.
+        raise InputError("a number has too many digits", file=path, line=line) from None
 
 
 def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[str, NDArray[Any]]:

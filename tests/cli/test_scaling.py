@@ -1,6 +1,7 @@
 """The command that fits and predicts."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -140,51 +141,82 @@ def test_one_call_path_is_fitted_among_all(tmp_path):
     assert [model["callpath"] for model in models] == [f"path 0{k}" for k in range(10)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--at", "q=3"], "must name every parameter"),
-        (["--at", "p=x"], "bad --at"),
-        (["--at", "p=-3"], "bad --at: found p=-3, expected NAME=NUMBER, 0 or more"),
-        (["--at", "p=nan"], "bad --at: found p=nan"),
-        (["--at", "p=5,p=6"], "found p twice"),
-        (["--at", "p=1e300"], "parameter p is too large"),
-        (["--at", "p=3", "--callpath", "absent"], "no call path"),
-    ],
-)
-def test_wrong_input(file, arguments, message):
-    result = run("predict", file, *arguments)
+# Commands that are refused, with a part of the line that says why.
+LSDYNA = "lsdyna-interconnect"
+COMPOSE = "pmnf compose inc --task inc=n"
+REFUSED = {
+    "pmnf predict {file} --at q=3": "must name every parameter",
+    "pmnf predict {file} --at p=x": "bad --at",
+    "pmnf predict {file} --at p=-3": "found p=-3, expected NAME=NUMBER, 0 or more",
+    "pmnf predict {file} --at p=nan": "found p=nan",
+    "pmnf predict {file} --at p=5,p=6": "found p twice",
+    "pmnf predict {file} --at p=1e300": "parameter p is too large",
+    "pmnf predict {file} --at p=3 --callpath absent": "no call path",
+    "pmnf fit absent.txt": "absent.txt: no such file",
+    "pmnf plan": "without FILE, plan needs --values",
+    "pmnf plan --values p": "bad --values: found p, expected NAME=V,V,..",
+    "pmnf plan --values p=1,2 --budget 0": "expected a cost above 0",
+    "pmnf plan --values p=1,2 --budget 1": "no plan within --budget",
+    "pmnf plan {file} --together p": "--together takes no FILE",
+    "pmnf plan {file} --values x=1": "found x, expected p",
+    "pmnf plan {file} --at n=3": "--at must name every parameter",
+    "pmnf plan {file} --cost q": "the cost depends on no such parameter",
+    "pmnf variation {file} --callpath no": "no call path contains no",
+    "pmnf variation {file} --reduce max": "no values of single processes",
+    "pmnf compose": "nothing to compose",
+    "pmnf compose inc": "found inc",
+    "pmnf compose inc --task inc": "bad --task",
+    f"{COMPOSE} --task inc=n": "inc twice",
+    "pmnf compose inc --task inc=n^": "bad formula, column 3",
+    "pmnf compose 'pipe(inc' --task inc=n": "bad expression 'pipe(inc' at character 5",
+    f"{COMPOSE} --at m=2": "found m, expected n",
+    f"{COMPOSE} --at n=2,m=2": "found m, expected n",
+    f"{COMPOSE} --at n=2,m=2 --against p": "found m, expected n or p",
+    f"{COMPOSE} --range n=1..10 --at n=5": "n has a range already",
+    f"{COMPOSE} --at n": "bad --at",
+    f"{COMPOSE} --range n=1-2": "bad --range",
+    f"{COMPOSE} --range n=2..1": "bad range of n",
+    f"{COMPOSE} --range n=1..2 --at p=1 --at p=2": "takes one --at",
+    f"{COMPOSE} --against n": "needs --at",
+    "interconnect fit absent.csv": "absent.csv: no such file",
+    "interconnect fit lsdyna-published": "lsdyna-published.csv:2: bad header",
+    f"interconnect fit {LSDYNA} --level 1": "--level",
+    f"interconnect what-if {LSDYNA} --alpha 1": "go together",
+    f"interconnect what-if {LSDYNA} --latency -1": "bad latency",
+    f"interconnect what-if {LSDYNA} --bandwidth 0": "bad bandwidth",
+    f"interconnect what-if {LSDYNA} --interconnect x": "found x, expected GigE or HF2",
+    f"interconnect what-if {LSDYNA} --alpha nan --beta 1": "bad alpha",
+    "codesign upgrade --app nobody": "unknown application: found nobody",
+    "codesign upgrade --app absent.toml": "absent.toml: no such file",
+    "codesign upgrade --memory 1": "kripke on 100000 processes does not fit",
+    "codesign upgrade --processes nan": "bad processes: found nan",
+    "codesign upgrade --upgrade X=1": "found X=1, expected NAME= and 2 numbers",
+    "codesign upgrade --upgrade X=0,1": "bad processes: found 0.0",
+    "codesign systems --system =1,2,3": "expected NAME= and 3 to 6 numbers",
+    "codesign systems --app milc --app milc": "different names",
+    "codesign systems --json - --csv -": "only one of",
+    "codesign models --csv absent/x.csv": "no such folder",
+    "codesign upgrade --app {runs} --metric bytes_used=nothing": "lacks a requirement",
+    "codesign upgrade --app {runs} --callpath other": "found no other",
+    "codesign upgrade --app {runs} --metric flop": "expected REQUIREMENT=NAME",
+    "codesign upgrade --app {runs} --by 2,x": "expected NAME= and 1 to 100 numbers",
+    "codesign upgrade --app {runs} --by 2 --upgrade a=1,2": "exclude each other",
+    "codesign upgrade --app {runs} --by 0": "bad factor",
+    "codesign upgrade --app {toml} --callpath main": "are those of measurements",
+}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_refused_commands(file, tmp_path, command):
+    toml, runs = tmp_path / "app.toml", tmp_path / "few.csv"
+    toml.write_text('[requirements]\nbytes_used = "n"\n')
+    runs.write_text("metric,p,n,value\n" + "".join(f"flop,2,{n},{n}\n" for n in range(1, 6)))
+    words = shlex.split(command.format(file=file, toml=toml, runs=runs))
+    result = CliRunner().invoke(main, words)
     assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_wrong_file(tmp_path):
-    result = run("fit", tmp_path / "absent.txt")
-    assert result.exit_code == 2
-    assert "absent.txt" in result.stderr
-
-
-HEAD = "PARAMETER p\nPOINTS 1 2 4 8 16\nREGION r\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (HEAD + "DATA 1\nDATA nan\n", "bad number: found nan"),
-        (HEAD + "DATA 1 inf\n", "bad number: found inf"),
-        (HEAD.replace(" 1 ", " -1 ") + "DATA 1\n" * 5, "Negative values in data for parameter p"),
-        (HEAD + "DATA 1\n" * 6, "more DATA lines than points"),
-        (HEAD + "DATA 1e308\n" * 5, "too large to fit"),
-    ],
-)
-def test_bad_measurements(tmp_path, text, message):
-    path = tmp_path / "bad.txt"
-    path.write_text(text)
-    result = run("fit", path)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert REFUSED[command] in result.stderr
+    assert "error: " in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(

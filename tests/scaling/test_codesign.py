@@ -307,55 +307,6 @@ def test_toml_and_json_say_the_same(tmp_path):
     assert one.largest(1, 90) == pytest.approx(10)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.yaml", "x", "unknown suffix: found .yaml, expected .toml, .json or measurements"),
-        ("a.toml", "x", "no TOML"),
-        ("a.toml", "", "is no application"),
-        ("a.toml", 'requirements = "n"', "bad requirements: found n, expected a table"),
-        ("a.toml", "more = 1\n[requirements]\n", "unknown key: found more, expected name"),
-        ("a.toml", "notes = [1]\n[requirements]\n", "bad notes"),
-        ("a.toml", "smallest = true\n[requirements]\n", "bad smallest: found True"),
-        ("a.toml", 'smallest = -1\n[requirements]\nbytes_used="n"', "bad smallest problem"),
-        ("a.toml", f'smallest = 1{"0" * 400}\n[requirements]\nbytes_used="n"', "bad smallest"),
-        (
-            "a.toml",
-            '[requirements]\nbytes_used = "n log n"',
-            "a, bytes_used: bad formula, column 7",
-        ),
-        ("a.json", '{"requirements": {}', "a.json:1: is no JSON"),
-        ("a.json", "[" * 100_000, "nested too deeply"),
-        ("a.json", "[]", "is no application"),
-        (
-            "a.json",
-            '{"requirements": {"bytes_used": "n", "bytes_used": "2 * n"}}',
-            "a key stands twice: found bytes_used",
-        ),
-        ("a.json", '{"requirements": {"bytes_used": "n"}, "smallest": NaN}', "bad smallest"),
-        ("a.toml", " " * 1_000_001, "too large"),
-    ],
-)
-def test_wrong_files(tmp_path, name, content, message):
-    path = tmp_path / name
-    path.write_text(content)
-    with pytest.raises(InputError, match=message) as caught:
-        read_application(path)
-    assert str(path) in str(caught.value)
-
-
-def test_unreadable_files(tmp_path):
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    (tmp_path / "folder.toml").mkdir()
-    for name, message in (
-        ("absent.toml", "no such file"),
-        ("bytes.toml", "UTF-8"),
-        ("folder.toml", "folder in place"),
-    ):
-        with pytest.raises(InputError, match=message):
-            read_application(tmp_path / name)
-
-
 SOLVER = Application(
     "solver",
     {

@@ -109,6 +109,11 @@ def test_any_text_is_an_expression_or_an_input_error(text):
         ("n if p else 2", 3, "p or n"),
         ("log10(n)", 1, "log2"),
         ("NaN", 1, "a finite number"),
+        ("ln n", 1, "log"),
+        ("log2(log10)", 6, "log"),
+        ("2 inf n", 3, "a finite number"),
+        ("1e n", 2, "a blank"),
+        ("1.2.3 n", 4, r"a blank or \* after 1.2"),
         ("n # comment", 3, "a factor"),
         ("0x10 n", 2, r"a blank or \* after 0"),
         ("1_000 n", 2, "a blank"),
@@ -181,7 +186,17 @@ def test_the_printed_form_is_arithmetic_too(printed, plain):
     assert evaluate(terms, X) == pytest.approx(Formula(plain)(**at), rel=1e-12)
 
 
-@pytest.mark.parametrize("names", [("p", "n"), ("p^2", "log2"), ("number of ranks", "sqrt")])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("p", "n"),
+        ("p^2", "log2"),
+        ("number of ranks", "sqrt"),
+        ("a`b", "inf"),
+        ("3", "µ"),
+        ("2 n", "n_2"),
+    ],
+)
 def test_what_fit_prints_is_read(names):
     written = [(2.5, ((0, 0), (0, 0))), (-0.1, ((1.5, 1), (0, 0))), (3.0, ((-1, 0), (0.25, 2)))]
     parameters, terms = Formula(text(written, names, None)).terms()

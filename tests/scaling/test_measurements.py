@@ -35,10 +35,25 @@ DATA 8
 DATA 9
 """
 
-JSON = '{"parameters": ["p"], "measurements": {"f": {"t": %s}}}'
-
-
-LINE = '{"params": {"p": 1}, "value": %s}\n'
+NUMBERED = {
+    "parameters": [{"id": 2, "name": "n"}, {"id": 1, "name": "p"}],
+    "metrics": [{"id": 1, "name": "time"}],
+    "callpaths": [{"id": 1, "name": "main"}],
+    "coordinates": [
+        {
+            "id": k,
+            "parameter_value_pairs": [
+                {"parameter_id": 2, "parameter_value": 10},
+                {"parameter_id": 1, "parameter_value": p},
+            ],
+        }
+        for k, p in ((1, 2), (2, 4))
+    ],
+    "measurements": [
+        {"metric_id": 1, "callpath_id": 1, "coordinate_id": c, "value": v}
+        for c, v in ((1, 1.0), (1, 1.5), (2, 3.0))
+    ],
+}
 
 
 @pytest.fixture
@@ -59,6 +74,12 @@ def test_text(write):
     assert m.metrics == ("time", "bytes")
     nan = np.nan
     np.testing.assert_equal(m.values[0], [[1, 2], [4, nan], [3, nan], [5, nan]])
+
+
+def test_coordinates_in_brackets_of_their_own(write):
+    (m,) = read_measurements(write("PARAMETER x y\nPOINTS ((1) (2)) ((3) (4))\nDATA 5 6\nDATA 7\n"))
+    assert m.points.tolist() == [[1, 2], [3, 4]]
+    assert m.values[0, 0].tolist() == [5, 6]
 
 
 @pytest.mark.parametrize("points", ["1 2 4", "1,2,4", "(1) (2) (4)", "(1), (2),(4)", "1, 2, 4"])
@@ -84,6 +105,39 @@ def test_json_lines(write):
     assert m.points.tolist() == [[2, 1], [4, 1]]
     (single,) = read_measurements(write(json.dumps(lines[0]) + "\n"))
     assert single.values.tolist() == [[[4.0]]]
+
+
+def test_json_of_numbered_tables(write):
+    # Parameters stand in the order of their numbers.
+    (m,) = read_measurements(write(NUMBERED))
+    assert m.parameters == ("p", "n")
+    assert m.points.tolist() == [[2, 10], [4, 10]]
+    assert (m.callpaths, m.metrics) == (("main",), ("time",))
+    np.testing.assert_equal(m.values[0], [[1.0, 1.5], [3.0, np.nan]])
+
+
+def test_lines_of_talpas(write):
+    text = "".join(
+        f'{{"parameters":{{"x":{x}}};"metric":"time";"callpath":"a;b";"value":{x}.5}}\n'
+        for x in (2, 4, 2)
+    )
+    (found,) = read_measurements(write(text))
+    assert (found.parameters, found.callpaths) == (("x",), ("a;b",))
+    np.testing.assert_equal(found.values, [[[2.5, 2.5], [4.5, np.nan]]])
+
+
+def test_repetitions_side_by_side(write):
+    lines = "".join(f'{{"params": {{"p": {p}}}, "value": [{p}, 1]}}\n' for p in (2, 4, 8))
+    assert read_measurements(write(lines))[0].values.tolist() == [[[2, 1], [4, 1], [8, 1]]]
+    wide = write("nprocs,rep1,rep2\n8,15.5,15.25\n16,7.5,\n")
+    for value in ("rep*", ["rep1", "rep2"]):
+        (found,) = read_measurements(wide, value)
+        assert found.parameters == ("nprocs",)
+        np.testing.assert_equal(found.values, [[[15.5, 15.25], [7.5, np.nan]]])
+    with pytest.raises(InputError, match=r"--value 'rep\*'"):
+        read_measurements(wide)
+    (found,) = read_measurements(write("p,seconds\n2,1\n"), "seconds")
+    assert found.metrics == ("seconds",)
 
 
 CSV = """# by a spreadsheet
@@ -123,9 +177,6 @@ def test_csv_of_other_separators(write, separator):
     assert found.parameters == ("p", "n")
     assert found.points.tolist() == [[2, 10], [4, 10]]
     assert found.values.tolist() == [[[1.5], [2.0]]]
-    lines[2] = "2;10;1,5"
-    with pytest.raises(InputError, match=r":3: .*found 1,5, expected a number for value"):
-        read_measurements(write("\n".join(lines).replace(";", separator)))
 
 
 def test_csv_is_what_pandas_writes(tmp_path):
@@ -136,110 +187,6 @@ def test_csv_is_what_pandas_writes(tmp_path):
         from_rows(rows, ["p"], callpath="callpath"),
     )
     np.testing.assert_equal(written.values, held.values)
-    rows.to_csv(tmp_path / "rows.csv")
-    with pytest.raises(InputError, match=r"rows.csv:1: a column has no name: .*index=False"):
-        read_measurements(tmp_path / "rows.csv")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("p,time\n2,1\n", "data.txt:1: is no table of measurements: found p,time, .*--value time"),
-        ("value,metric\n2,a\n", "is no table of measurements"),
-        ("p,value,Value\n2,1,1\n", "a column stands twice: found value"),
-        ("p,p,value\n2,1,1\n", "a column stands twice: found p"),
-        ("p,value\n2,1\n\n4,x\n", "data.txt:4: bad number: found x, expected a number for value"),
-        ("p,value\n2,1\n4,\n", "data.txt:3: a row needs a value in each column: found 4,"),
-        ("p,value\n2,1,3\n", "data.txt:2: a row needs a value in each column"),
-        ('p,value\n"2,1\n', "bad line: found unexpected end of data"),
-        ("p,value\n", "holds no measurements"),
-        ("p,value\n-2,1\n", "data.txt:2: Negative values in data"),
-        ("PARAMETER p,n\nPOINTS 1,2\n", "holds no measurements"),
-        ("PARAMETER p\nPOINTS 2 4\nDATA 1\nDATA x\n", r"data.txt:4: bad number: found x"),
-        ("PARAMETER p\nPOINTS 2\nDATA 1\nDATA 2\n", r"data.txt:4: more DATA lines than points"),
-        ("PARAMETER p\nPOINTS 2\nDATA nan\n", "bad number"),
-        ("POINTS 2\nDATA 1\n", "POINTS before PARAMETER"),
-        ("PARAMETER p n\nPOINTS (2)\n", "one value a parameter"),
-        ("PARAMETER p\nPOINTS (1 2)\n", "found 1 2, expected 1 number: p$"),
-        (
-            "PARAMETER p n\nPOINTS (1 1 (2 2) (4 4)\nDATA 1\n",
-            ":2: bad POINTS: found 1 bracket not closed",
-        ),
-        ("PARAMETER p n\nPOINTS (1 1) 2 2\nDATA 1\n", ":2: bad POINTS: found 2 outside"),
-        (
-            "PARAMETER p\nPOINTS 2\nREGION a\nDATA 1\nREGION b\nDATA 1\nREGION a\nDATA 2\n",
-            ":8: REGION a with METRIC time stands twice",
-        ),
-        (
-            "PARAMETER p\nPOINTS 4 4 16\nDATA 1\nDATA 2\nDATA 3\n",
-            ":2: a point stands twice: found 4, expected each once; repetitions stand side by side",
-        ),
-        ("PARAMETER p n\nPOINTS (1 2) (2 2)\nPOINTS (1,2)\n", ":3: a point stands twice: found 1"),
-        ("PARAMETER\n", "PARAMETER without a value"),
-        ("HELLO world\n", "unknown field"),
-        ("DATA\n", "DATA without a value"),
-        ("PARAMETER p\nPOINTS 2\n", "holds no measurements"),
-        ("PARAMETER p\nPOINTS -2 4\nDATA 1\nDATA 2\n", "Negative values in data"),
-        ("# nothing\n", "names no PARAMETER"),
-        ("{", "is not JSON"),
-        ("{}", "is no file of measurements"),
-        ('{"parameters": ["p"], "measurements": {"f": 3}}', "layout"),
-        ('{"parameters": ["p"], "measurements": [3]}', "layout"),
-        (JSON % '[{"point": [1, 2], "values": [1]}]', "one value a parameter"),
-        (JSON % '[{"point": [1], "values": [true]}]', "bad number"),
-        (
-            JSON % '[{"point": [1], "values": [null]}]',
-            r"bad number: found null, expected a number for f \(t\)$",
-        ),
-        (JSON % '[{"point": [1], "value": [1]}]', r"found no key values for f \(t\)$"),
-        (JSON % '[{"point": "1", "values": [1]}]', "layout"),
-        (
-            JSON.replace('["p"]', '["p"], "parameters": ["p"]') % "[]",
-            "a key stands twice: found parameters",
-        ),
-        ('{"params": {"p": 1}, "value": 1}\n{"params": {"q": 1}, "value": 1}', "other parameters"),
-        ('{"params": {"p": 1}, "value": 1}\n[]', "bad line"),
-        ('{"params": "p", "value": 1}', ':1: bad line: .* expected an object such as {"params"'),
-        ('{"params": [0], "value": 1}', "bad line"),
-        ('{"params": {}, "value": 1}', "bad line"),
-        ('{"params": {"p": 1}}', "bad line"),
-        (
-            '{"params": {"p": 1}, "value": 1, "callpath": null}',
-            ":1: bad callpath: found None, expected text",
-        ),
-        (
-            '{"params": {"p": 1}, "value": 1, "metric": ["a"]}',
-            r":1: bad metric: found \['a'\], expected text",
-        ),
-        (LINE % 1 + LINE % ("9" * 400), ":2: bad number: found 999"),
-        (LINE % 1 + LINE % ("9" * 5000), ":2: a number has too many digits"),
-        (LINE % ("9" * 5000), "a number has too many digits"),
-        (LINE % 1 + "[" * 100_000, ":2: is nested too deeply"),
-        (JSON.replace('["p"]', '"pn"') % "[]", "found parameters 'pn', expected a list"),
-        (JSON.replace('["p"]', "[]") % "[]", r"found parameters \[\], expected a list"),
-        (JSON.replace('["p"]', "[0]") % "[]", r"found parameters \[0\], expected a list of names"),
-        ("[1, 2]", "found a list in JSON, expected an object"),
-    ],
-)
-def test_bad_files(write, text, message):
-    with pytest.raises(InputError, match=message) as caught:
-        read_measurements(write(text))
-    assert "data.txt" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError):
-        read_measurements(tmp_path / "absent.txt")
-    with pytest.raises(InputError):
-        read_measurements(tmp_path)
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="UTF-16 text"):
-        read_measurements(tmp_path / "binary")
-    (tmp_path / "deep").write_text("{" + '"a":[' * 200_000)
-    with pytest.raises(InputError):
-        read_measurements(tmp_path / "deep")
 
 
 def test_tables_group_by_points():
@@ -254,14 +201,6 @@ def test_tables_group_by_points():
     first, second = from_rows(rows, ["p"], callpath="where", metric="what")
     assert first.callpaths == ("f", "g")
     assert second.metrics == ("bytes",)
-    for wrong in (
-        lambda: from_rows(rows, []),
-        lambda: from_rows(rows, ["q"]),
-        lambda: from_rows(rows, ["where"]),
-        lambda: from_rows(rows.assign(value=np.nan), ["p"]),
-    ):
-        with pytest.raises(InputError):
-            wrong()
 
 
 @pytest.mark.parametrize(
@@ -322,13 +261,6 @@ def test_wrong_names():
         Measurements(["p"], [[1.0]], [[[1.0]]], callpaths=["a", "b"])
 
 
-def test_wrong_places():
-    models = fit_many(Measurements(["p"], [[1.0], [2.0], [4.0]], [[[1.0], [2.0], [4.0]]]))
-    for wrong in ([1.0], [[1.0, 2.0]], [[-1.0]], [[np.nan]]):
-        with pytest.raises(InputError):
-            models.predict(wrong)
-
-
 def test_summary_of_real_measurements(shared_data):
     (m,) = read_measurements(shared_data / "extrap" / "relearn_2p.txt")
     assert (m.n_paths, m.points.shape, m.values.shape) == (14, (25, 2), (14, 25, 2))
@@ -353,45 +285,51 @@ def test_no_real_prediction_is_negative(shared_data, name):
     assert fitted > 10
 
 
+ROWS = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
+METRIC = {"metric": "metric"}
+
+
 @pytest.mark.parametrize(
-    ("change", "arguments", "message"),
+    ("rows", "parameters", "named", "found"),
     [
-        ({}, {}, "several values of metric would pass for repetitions.*metric='metric'"),
-        ({"Metric": ["a", "b"] * 3}, {"metric": "metric"}, "of Metric .*metric='Metric'"),
-        ({"metric": ["time", None] * 3}, {"metric": "metric"}, "column metric has empty cells"),
-        ({"value": [1.0, float("nan")] * 3}, {"metric": "metric"}, "column value holds NaN"),
-        ({"p": [1, -2] * 3}, {"metric": "metric"}, "Negative values in data for parameter p"),
-        ({"value": [1 + 2j] * 6}, {"metric": "metric"}, "column value must hold numbers"),
-        ({"p": [1j, 2j, 3j] * 2}, {"metric": "metric"}, "column p must hold numbers"),
-        ({"p": [True, False] * 3}, {"metric": "metric"}, "column p must hold numbers: found bool"),
+        (pd.DataFrame(ROWS), ["p"], {}, "time, bytes"),
+        (pd.DataFrame(ROWS).set_index(["metric", "p"]), ["p"], {}, "time, bytes"),
+        (pd.DataFrame(ROWS | {"Metric": ["a", "b"] * 3}), ["p"], METRIC, "a, b"),
+        (pd.DataFrame(ROWS | {"metric": ["time", None] * 3}), ["p"], METRIC, "None"),
+        (pd.DataFrame(ROWS | {"value": [1.0, np.nan] * 3}), ["p"], METRIC, "None"),
+        (pd.DataFrame(ROWS | {"p": [1, -2] * 3}), ["p"], METRIC, "-2.0"),
+        (pd.DataFrame(ROWS | {"value": [1 + 2j] * 6}), ["p"], METRIC, "complex128"),
+        (pd.DataFrame(ROWS | {"p": [1j, 2j, 3j] * 2}), ["p"], METRIC, "complex128"),
+        (pd.DataFrame(ROWS | {"p": [True, False] * 3}), ["p"], METRIC, "bool"),
+        (pd.DataFrame(ROWS), "p", METRIC, "a DataFrame and 'p'"),
+        (pd.DataFrame(ROWS), [], METRIC, "['p', 'metric', 'value']"),
+        (pd.DataFrame(ROWS), ["q"], METRIC, "['p', 'metric', 'value']"),
+        (pd.DataFrame(ROWS), ["p", "value"], METRIC, "value twice"),
+        (pd.DataFrame(ROWS), ["p", "p"], METRIC, "p twice"),
+        (pd.DataFrame(ROWS), ["p"], {"callpath": "p"}, "p twice"),
+        (pd.DataFrame(ROWS), ["p"], {"metric": "value"}, "value twice"),
+        (pd.DataFrame([[1, 1, 1.0]], columns=["p", "p", "value"]), ["p"], {}, "p twice"),
+        (pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"], {}, "None"),
+        (ROWS, ["p"], {}, "a dict"),
+        (None, ["p"], {}, "a NoneType"),
     ],
 )
-def test_tables_that_would_mislead(change, arguments, message):
-    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    with pytest.raises(InputError, match=message):
-        from_rows(pd.DataFrame(table | change), ["p"], **arguments)
+def test_tables_that_would_mislead(rows, parameters, named, found):
+    with pytest.raises(InputError) as caught:
+        from_rows(rows, parameters, **named)
+    assert str(caught.value.found).startswith(found)
 
 
 def test_a_table_of_two_metrics_gives_two_paths():
-    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    (data,) = from_rows(pd.DataFrame(table), ["p"], metric="metric")
+    (data,) = from_rows(pd.DataFrame(ROWS), ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
-
-
-def test_fewer_lines_than_points(write):
-    text = "PARAMETER p\nPOINTS 2 4 8\nREGION a\nDATA 1\nDATA 2\nREGION b\n" + "DATA 1\n" * 3
-    with pytest.raises(InputError, match=r":3: REGION a .* lacks DATA lines: found 2, expected 3"):
-        read_measurements(write(text))
 
 
 def test_levels_of_an_index_are_columns():
-    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    rows = pd.DataFrame(table).set_index(["metric", "p"])
+    rows = pd.DataFrame(ROWS).set_index(["metric", "p"])
     (data,) = from_rows(rows, ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
     assert data.points.ravel().tolist() == [1, 2, 4]
-    with pytest.raises(InputError, match="several values of metric would pass"):
-        from_rows(rows, ["p"])
 
 
 def test_rows_of_call_paths_may_alternate():
@@ -402,46 +340,11 @@ def test_rows_of_call_paths_may_alternate():
     np.testing.assert_array_equal(data.values, np.array(values, dtype=float))
 
 
-@pytest.mark.parametrize("rows", [{"p": [1, 2], "value": [1, 2]}, [1, 2], None], ids=str)
-def test_rows_that_are_no_table(rows):
-    with pytest.raises(InputError, match="rows must be a DataFrame: found"):
-        from_rows(rows, ["p"])
-
-
-def test_a_table_with_a_column_twice():
-    rows = pd.DataFrame([[1, 1, 1.0]], columns=["p", "p", "value"])
-    with pytest.raises(InputError, match="each column once: found p twice"):
-        from_rows(rows, ["p"])
-
-
-@pytest.mark.parametrize("pair", [(30, 0), (-30, 0), (20, 2), (0, 11)])
-def test_exponents_beyond_reason(pair):
-    with pytest.raises(InputError, match=r"too large: found .+, expected -10 to 10$"):
-        TermSpace.of([pair])
-
-
 def test_pairs_that_are_used_up():
     pairs = ((i, 0) for i in (1, 2))
     assert TermSpace.of(pairs).n_terms == 2
     with pytest.raises(InputError, match=r"without a term: expected .* in a list"):
         TermSpace.of(pairs)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "named", "message"),
-    [
-        ("pn", {}, r"must be a list of columns: found 'pn', expected \['pn'\]$"),
-        ("p", {}, r"must be a list of columns: found 'p', expected \['p'\]$"),
-        (["p", "value"], {}, "found value for two of them"),
-        (["p", "p"], {}, "found p for two of them"),
-        (["p"], {"callpath": "p"}, "found p for two of them"),
-        (["p"], {"metric": "value"}, "found value for two of them"),
-    ],
-)
-def test_columns_that_are_meant_for_two_things(parameters, named, message):
-    rows = pd.DataFrame({"p": [1, 2, 4], "n": [1, 1, 2], "value": [1.0, 2.0, 3.0]})
-    with pytest.raises(InputError, match=message):
-        from_rows(rows, parameters, **named)
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
@@ -456,8 +359,3 @@ def test_only_a_line_feed_ends_a_line(tmp_path, character):
         (m,) = read_measurements(path)
         assert m.callpaths == (name,)
         assert m.values[0, :, 0].tolist() == [2, 4]
-
-
-def test_a_table_without_rows():
-    with pytest.raises(InputError, match="no rows"):
-        from_rows(pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"])

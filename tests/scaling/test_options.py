@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from toruscast.errors import InputError
 from toruscast.scaling import (
     FitOptions,
     Measurements,
@@ -11,28 +10,10 @@ from toruscast.scaling import (
     ScalingWarning,
     fit_many,
 )
-from toruscast.scaling.formula import Formula, text
+from toruscast.scaling.formula import text
 from toruscast.scaling.pmnf.notes import of_points
 
 P = np.array([4.0, 8, 16, 32, 64])
-
-
-@pytest.mark.parametrize("keep", [0, -1, 2.5, np.nan, np.inf, True, "32", None])
-def test_hypotheses_kept_must_be_a_whole_number(keep):
-    with pytest.raises(InputError, match="bad keep: found"):
-        FitOptions(keep=keep)
-
-
-@pytest.mark.parametrize("repetitions", [1, 4])
-@pytest.mark.parametrize("keep", [2.0, np.int64(3), 150, 5000])
-def test_any_number_of_hypotheses_may_be_kept(keep, repetitions):
-    noise = np.random.default_rng(0).uniform(0.95, 1.05, (3, 5, repetitions))
-    data = Measurements(["p"], P[:, None], (3 + 2 * P)[None, :, None] * noise)
-    options = FitOptions(keep=keep)
-    assert isinstance(options.keep, int)
-    models = fit_many(data, options)
-    assert models.probabilities.shape[1] <= keep
-    assert models.predict([[256.0]]) == pytest.approx(515, rel=0.5)
 
 
 @pytest.mark.parametrize(
@@ -53,24 +34,10 @@ def test_terms_that_a_small_value_rules_out_are_noted(points, note):
         PMNFRegressor().fit(x, 3 + 2 * x[:, 0])
 
 
-@pytest.mark.parametrize(
-    "names", [["p^2", "number of ranks"], ["3", "log2"], ["a`b", "inf"], ["p", "n_2"], ["2 n", "µ"]]
-)
-def test_formulas_are_read_back_whatever_the_parameters_are_called(names):
-    terms = [(3.0, ((0.0, 0.0),) * 2), (2.5, ((0.5, 1.0), (-1.0, 0.0)))]
-    formula = text(terms, names)
-    parameters, found = Formula(formula).terms()
-    assert sorted(parameters) == sorted(names)
-    order = [parameters.index(name) for name in names]
-    assert [(c, tuple(e[q] for q in order)) for c, e in found] == terms
-
-
 def test_only_names_that_would_be_misread_are_quoted():
     data = Measurements(["number of ranks"], P[:, None], (3 + 2 * P)[None, :, None])
     assert fit_many(data).formulas() == ["3 + 2 `number of ranks`"]
     assert text([(2.0, ((1.0, 1.0),))], ["ranks"]) == "2 ranks log2(ranks)"
-    with pytest.raises(InputError, match="or log2"):
-        Formula("2 ln(n)")
 
 
 @pytest.mark.parametrize(

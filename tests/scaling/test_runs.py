@@ -156,11 +156,3 @@ def test_values_of_processes_become_one(tmp_path, reduce, expected):
         (data,) = read_measurements(table, reduce=reduce)
         assert data.parameters == ("p",)
         assert np.sort(data.values[0], axis=1).tolist() == [[expected, 10 * expected]] * 3
-
-
-@pytest.mark.parametrize("content", ["p,value\n2,1\n", "PARAMETER p\nPOINTS 2\nDATA 1\n"])
-def test_files_without_processes_are_not_reduced(tmp_path, content):
-    file = tmp_path / "runs.txt"
-    file.write_text(content)
-    with pytest.raises(InputError, match="no values of single processes"):
-        read_measurements(file, reduce="max")
