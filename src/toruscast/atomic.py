@@ -179,7 +179,7 @@ def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int
 
 @contextmanager
 def folder_beside(target: Path, place: Path) -> Iterator[Path]:
-    """Give an empty hidden folder in ``place`` for what becomes ``target``; it is gone afterwards."""
+    """Give an empty hidden folder in ``place`` for what becomes ``target``, then remove it."""
     stage = _hidden(place / target.name)
     try:
         stage.mkdir()
