@@ -5,8 +5,9 @@
 
 A command works in a folder of its own. It is killed (SIGKILL) at a random moment of the time that
 it takes undisturbed, and given again, until it ends. What it leaves is then compared bit for bit
-with what the undisturbed run left, and no other file may be there but hidden temporary ones. Each command starts anew in an
-empty folder until it has been killed as often as asked for. Exits 1 if anything differs.
+with what the undisturbed run left, and no other file may be there but hidden temporary ones. Each
+command starts anew in an empty folder until it has been killed as often as asked for. Exits 1 if
+anything differs.
 """
 
 import argparse
