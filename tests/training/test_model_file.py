@@ -118,13 +118,6 @@ def test_numpy_reads_the_file_without_pickles(path):
         assert all(file[name].dtype.kind in "if" for name in file if name != "metadata")
 
 
-def test_times_of_minutes_are_saved_too(path):
-    model = TimePredictor(n_estimators=5, calibration_folds=2)
-    model.fit(TABLE[["a"]], 1000 * TABLE["a"] + 100)
-    save_predictor(model, path)
-    assert (load_predictor(path).predict(TABLE[["a"]]) == model.predict(TABLE[["a"]])).all()
-
-
 def test_a_model_that_could_not_be_read_again_is_not_written(path, monkeypatch):
     monkeypatch.setattr(model_file, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match=r"too large for a file.*fewer trees"):
@@ -325,7 +318,7 @@ def test_altered_models_are_refused(path, change, message):
         load_predictor(path)
 
 
-HUGE = [1.7e308, 1e300, -1.7e308]
+HUGE = [1e300, -1.7e308]
 
 
 @pytest.mark.parametrize("target", ["time", "slowdown", "measured"])

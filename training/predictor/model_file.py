@@ -6,7 +6,6 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable
 from dataclasses import fields
 from importlib import resources
 from importlib.metadata import version
@@ -21,7 +20,7 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.files import arrays_of_npz, note_read, read_limited
 from toruscast.routing import Routing
-from toruscast.training.samples._keys import changed_since, mark_of
+from toruscast.training.samples._keys import changed_since, marks_of
 from toruscast.validation import one_of, whole_number
 
 from ._calibration import ResidualCalibration
@@ -130,7 +129,7 @@ def save_predictor(
     """
     if not hasattr(model, "trees_"):
         raise InputError("a model that is not fitted", expected="one that has learned (fit)")
-    names = getattr(model, "feature_names_in_", None)
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())] or None
     parameters = {name: getattr(model, name) for name in model.PARAMETERS}
     # NumPy's numbers are none of JSON's.
     parameters |= {k: v.item() for k, v in parameters.items() if isinstance(v, np.generic)}
@@ -144,8 +143,8 @@ def save_predictor(
         "toruscast": toruscast.__version__,
         "scikit_learn": version("scikit-learn"),
         "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
-        "features": None if names is None else [str(name) for name in names],
-        "marks": _marks(names),
+        "features": names,
+        "marks": marks_of(FEATURES[name] for name in names or () if name in FEATURES),
         "n_features": int(model.n_features_in_),
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
@@ -215,12 +214,6 @@ def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
     # Damage can show as nearly any error in the libraries underneath.
     except (Exception, MemoryError, RecursionError) as error:
         raise InputError("damaged model file", file=file, found=type(error).__name__) from None
-
-
-def _marks(names: Iterable[str] | None) -> dict[str, str]:
-    """The fingerprints of features whose names alone do not tell their values."""
-    known = [FEATURES[name] for name in (() if names is None else names) if name in FEATURES]
-    return {feature.name: mark_of(feature) for feature in known if mark_of(feature) != feature.name}
 
 
 def _default_file() -> Path:

@@ -126,7 +126,7 @@ def build_samples(
     logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
     if progress is not None:
         progress(n_done, rows)
-    kept, batch = 0.0, []
+    kept, batch = 0.0, list[pd.DataFrame]()
 
     def keep() -> None:
         if files is not None and batch:

@@ -205,7 +205,8 @@ class SampleFiles:
         That is read last: a part that is gone meanwhile has become a part of it.
         """
         parts = sorted(self._folder.glob("*.parquet"), reverse=True)
-        tables, stamp = {}, ()
+        tables: dict[Path, pd.DataFrame] = {}
+        stamp: tuple[int, ...] = ()
         for path in (*parts, self._table):
             stamp = _stamp(path)
             with suppress(MissingFileError):
@@ -337,7 +338,7 @@ def noted(
         "routing": how.routing,
         "coarsening": how.coarsening,
         **provenance,
-        "marks": marks_of(how),
+        "marks": marks_of(how.features),
         "graphs": sorted(set(samples["workload"])),
         "tori": sorted(set(samples["torus"])),
     }
