@@ -192,13 +192,11 @@ class Task(Generic[R]):
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
         start = partial(get_reusable_executor, n_jobs, timeout=_IDLE, env=limits)
-        is_done = False
         try:
             yield from _in_pool(items, start, self._call(os.getpid()), lambda: n_jobs)
-            is_done = True
-        finally:
-            if not is_done:
-                start().shutdown(kill_workers=True)
+        except BaseException:
+            start().shutdown(kill_workers=True)
+            raise
 
     def _on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
         """Have calls made by the workers of a scheduler.
@@ -247,7 +245,7 @@ def _in_pool(
         try:
             executor = start()
             while True:
-                for number, item in islice(source, most - len(running)):
+                for number, item in islice(source, max(most - len(running), 0)):
                     sent[number] = item
                     running[executor.submit(_on_worker, call, item)] = number
                     if number % _LOOK == 0:
