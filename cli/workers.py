@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 from .slow import jit, loop, setup
 
-asyncio = Slow("asyncio")
 files = Slow("toruscast.files")
 W = TypeVar("W", bound="Workers")
 
@@ -79,9 +78,18 @@ def _cluster(where: str) -> Iterator[int]:
         # What it would say is said in one line.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     started = _started(where) if "://" not in where else None
-    if started is None:
-        _greet(where)
-    client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
+    try:
+        client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
+    # Bytes of another protocol give errors of many kinds.
+    except Exception as error:
+        if started is not None:
+            started.close()
+            raise
+        raise InputError(
+            "no scheduler answers",
+            found=f"{where} ({type(error).__name__})",
+            expected="the address that dask scheduler shows, such as tcp://host:8786",
+        ) from None
     try:
         _check(client, where, WorkersError)
         with joblib.parallel_config("dask", client=client):
@@ -90,37 +98,6 @@ def _cluster(where: str) -> Iterator[int]:
         client.close(timeout=1)
         if started is not None:
             started.close()
-
-
-def _greet(address: str) -> None:
-    """Raise unless a scheduler answers in time: a client would wait for long, and speak of it."""
-    from distributed.comm import connect
-    from distributed.security import Security
-
-    async def greeting() -> Any:
-        how = Security().get_connection_args("client")
-        comm = await connect(address, timeout=_PATIENCE, **how)
-        try:
-            await comm.write({"op": "identity", "reply": True})
-            return await comm.read()
-        finally:
-            comm.abort()
-
-    async def in_time() -> Any:
-        return await asyncio.wait_for(greeting(), _PATIENCE)
-
-    try:
-        answer, why = asyncio.run(in_time()), ""
-    except Exception as error:
-        # Bytes of another protocol give errors of many kinds.
-        answer, why = None, f" ({type(error).__name__})"
-    kind = answer.get("type") if isinstance(answer, dict) else None
-    if kind != "Scheduler":
-        raise InputError(
-            "no scheduler answers",
-            found=address + (f", where a {kind} does" if kind else why),
-            expected="the address that dask scheduler shows, such as tcp://host:8786",
-        )
 
 
 def _check(client: Any, where: str, error_type: type[Exception]) -> None:

@@ -5,8 +5,9 @@
 
 A command works in a folder of its own. It is killed (SIGKILL) at a random moment of the time that
 it takes undisturbed, and given again, until it ends. What it leaves is then compared bit for bit
-with what the undisturbed run left, and no other file may be there. Each command starts anew in an
-empty folder until it has been killed as often as asked for. Exits 1 if anything differs.
+with what the undisturbed run left, and no other file may be there but hidden temporary ones. Each
+command starts anew in an empty folder until it has been killed as often as asked for. Exits 1 if
+anything differs.
 """
 
 import argparse
@@ -152,7 +153,8 @@ def content(folder):
     place = folder.with_suffix(".json")
 
     def note():
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        # What died while it wrote a file leaves that under a hidden name.
+        files = sorted(path for path in folder.rglob("[!.]*") if path.is_file())
         found = {str(path.relative_to(folder)): told(path) for path in files}
         place.write_text(json.dumps(found, default=str))
 

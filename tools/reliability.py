@@ -31,9 +31,10 @@ KILLED = """
 
 `make kills` (`tools/kills.py`) kills each long command (SIGKILL) at random moments and gives it
 again until it ends. What it leaves has to be equal bit for bit to what an undisturbed run leaves:
-the same samples, the same forecasts of the model, the same runs on the machine, and no other file.
-Dates, command lines and processor seconds are not compared. `make test` does it with three kills
-each. The table is of the last run with `make kills KILLS=50`, kept in `tests/data/kills.csv`.
+the same samples, the same forecasts of the model, the same runs on the machine, and no other file
+but hidden temporary ones. Dates, command lines and processor seconds are not compared. `make test`
+does it with three kills each. The table is of the last run with `make kills KILLS=50`, kept in
+`tests/data/kills.csv`.
 
 | command | kills | ends that differ |
 |---|---|---|

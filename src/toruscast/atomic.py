@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import hashlib
 import logging
 import os
 import re
@@ -101,9 +100,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary file to write, which becomes ``path`` once the block ends without an error.
 
     The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
-    block raises, it is removed and what stood at ``path`` before stays as it was. What a killed
-    process left of it is gone once the same file is written again. Where ``path`` ends in ``.gz``
-    and the block wrote no gzip, it is packed.
+    block raises, it is removed and what stood at ``path`` before stays as it was. Where ``path``
+    ends in ``.gz`` and the block wrote no gzip, it is packed.
 
     Raises
     ------
@@ -123,23 +121,39 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = check_target(path)
     try:
-        temporary, handle = _claimed(target)
+        with temporary_beside(path) as temporary:
+            yield temporary
+            size = _checked(temporary, target, path)
+            temporary.replace(target)
+    except OSError as error:
+        # The error of a full disk names no file.
+        if error.errno in _FULL:
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
+        raise
+    written = {"event": "wrote", "file": os.fspath(path), "size": size}
+    logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
+
+
+@contextmanager
+def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty hidden file in the folder of ``path``; it is removed unless moved.
+
+    A process that is killed leaves it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made.
+    """
+    temporary = _hidden(Path(os.path.realpath(path)))
+    try:
+        temporary.touch(exist_ok=False)
     except OSError as error:
         raise InputError("cannot be written", file=path, found=error.strerror or error) from None
     try:
         yield temporary
-        size = _checked(temporary, target, path)
-        temporary.replace(target)
-        written = {"event": "wrote", "file": os.fspath(path), "size": size}
-        logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        # A full disk has no name of its own to tell.
-        if isinstance(error, OSError) and error.errno in _FULL:
-            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
-        raise
     finally:
-        os.close(handle)
+        temporary.unlink(missing_ok=True)
 
 
 def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
@@ -152,83 +166,30 @@ def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int
     if not start.startswith(PROMISED.get(suffix, b"")):
         raise _other_content(path, target)
     if suffix == ".gz" and not start.startswith(_GZIP):
-        packed = _new(target)
-        try:
+        with temporary_beside(target) as packed:
             with (
                 temporary.open("rb") as plain,
                 packed.open("wb") as raw,
                 gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as stream,
             ):
                 shutil.copyfileobj(plain, stream)
-            packed.chmod(temporary.stat().st_mode & 0o7777)
             packed.replace(temporary)
-        finally:
-            packed.unlink(missing_ok=True)
     return temporary.stat().st_size
-
-
-def _claimed(target: Path) -> tuple[Path, int]:
-    """Return the temporary file of a target, empty, and a handle that locks it.
-
-    Its name is always the same: a process that was killed leaves it, and the next one takes it
-    over. While another process writes it, or where there are no locks, the name is a new one.
-    """
-    usual = _usual(target)
-    handle = _locked(usual, os.O_RDWR | os.O_CREAT)
-    if handle is not None:
-        os.ftruncate(handle, 0)
-        return usual, handle
-    new = _new(target)
-    return new, os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
 
 
 @contextmanager
 def folder_beside(target: Path, place: Path) -> Iterator[Path]:
-    """Give an empty hidden folder in ``place`` for what becomes ``target``; it is gone afterwards.
-
-    What a killed process left of it is taken over, as with `atomic_path`.
-    """
-    usual = _usual(place / target.name)
-    with suppress(FileExistsError):
-        usual.mkdir()
-    handle = _locked(usual, os.O_RDONLY | os.O_DIRECTORY)
-    stage = usual if handle is not None else _new(place / target.name)
+    """Give an empty hidden folder in ``place`` for what becomes ``target``, then remove it."""
+    stage = _hidden(place / target.name)
     try:
-        stage.mkdir(exist_ok=True)
-        for left in stage.iterdir():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        stage.mkdir()
         yield stage
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-        if handle is not None:
-            os.close(handle)
 
 
-def _usual(target: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:32]
-    return target.with_name(f".{name}{target.suffix}")
-
-
-def _new(target: Path) -> Path:
+def _hidden(target: Path) -> Path:
     return target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
-
-
-def _locked(path: Path, flags: int) -> int | None:
-    """Open and lock what stands there; None if another process has it, or there are no locks."""
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        handle = os.open(path, flags | os.O_NOFOLLOW, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another process may have moved it to its target meanwhile.
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
-        except OSError:
-            os.close(handle)
-            raise
-        os.close(handle)
-    return None
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Calls of one function, run by threads, by processes or by a cluster: the same results from each.
 
-Threads are the default. `joblib.parallel_config` chooses others, as it does in scikit-learn, and
-joblib starts threads and processes. What it does not do stands here: calls of a lost process are
-made again; what calls record with the standard `logging` comes back with their results; processes
-end with the one that started them, however that ended. On a cluster `dask.distributed` makes the
-calls: joblib's backend waits for ever where a call ends its workers.
+Threads are the default. `joblib.parallel_config` chooses others, as it does in scikit-learn. Those
+are executors of `concurrent.futures`, with what these do not do: calls of a lost process are made
+again; what calls record with the standard `logging` comes back with their results; processes end
+with the one that started them, however that ended. Processes are those of joblib's loky, which
+takes functions of a script or a notebook too; a cluster is asked through `dask.distributed`, for
+joblib's backend waits for ever where a call ends its workers.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError
+from concurrent import futures
 from contextlib import ContextDecorator
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, islice
 from logging.handlers import QueueHandler
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -35,11 +37,13 @@ _LIBRARY = logging.getLogger("toruscast")
 LOSSES = 3
 # Inputs of different functions that a worker keeps.
 _KEPT = 4
-# Calls that a scheduler holds at most: for each thread of a worker, and bytes of all their items.
-_AHEAD, _MOST_BYTES = 500, 2**30
-# After so many items it is looked anew how large they are, and how many workers there are.
-_LOOK = 256
-_kept: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+# Calls that wait for each worker, and after how many it is looked anew how many workers there are.
+_AHEAD, _LOOK = 2, 256
+# Seconds after which an idle process ends.
+_IDLE = 300
+# Variables that keep the libraries of a process to its share of the cores.
+_THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")]
+_kept: dict[str, _Call] = {}
 _is_watched = False
 
 
@@ -182,108 +186,94 @@ class Task(Generic[R]):
     def _numbered(self, number: int, item: Any) -> tuple[int, R]:
         return number, self.function(*self.shared, item)
 
+    def _in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+        from joblib.externals.loky import get_reusable_executor
+
+        share = str(max(joblib.cpu_count() // n_jobs, 1))
+        limits = {name: os.environ.get(name, share) for name in _THREADS}
+        start = partial(get_reusable_executor, n_jobs, timeout=_IDLE, env=limits)
+        try:
+            yield from _in_pool(items, start, self._call(os.getpid()), lambda: n_jobs)
+        except BaseException:
+            start().shutdown(kill_workers=True)
+            raise
+
     def _on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
-        """Hand calls to a scheduler, and give what its workers return.
+        """Have calls made by the workers of a scheduler.
 
         The shared inputs are the result of a task of their own: workers hand them to each other,
         and they are made again where all who had them are lost.
         """
-        name = uuid4().hex
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            inputs = client.submit(_same, self, key=f"toruscast-inputs-{name}")
-        source, level = enumerate(items), _LIBRARY.getEffectiveLevel()
-        numbers: dict[str, list[int]] = {}
-        pool = distributed.as_completed(loop=client.loop)
-        least, most = 1, 1
-
-        def submit() -> bool:
-            """Hand over the next item, if there is one; those of equal content are one call."""
-            nonlocal least, most
-            for number, item in source:
-                key = f"toruscast-{name}-{dask.base.tokenize(item)}"
-                if key in numbers:
-                    numbers[key].append(number)
-                else:
-                    numbers[key] = [number]
-                    pool.add(client.submit(_on_worker, inputs, item, level, key=key))
-                if number % _LOOK == 0:
-                    least, most = _room(client, len(distributed.protocol.serialize_bytes(item)))
-                return True
-            return False
-
-        n_done, more = 0, True
+            call = client.submit(_same, self._call(None), pure=False)
         client.subscribe_topic("all", _note_lost_worker)
+        start = partial(client.get_executor, pure=False)
         try:
-            while True:
-                # Results that are there do not wait until all items that fit are handed over.
-                while more and len(numbers) < (least if pool.has_ready() else most):
-                    more = submit()
-                if not numbers:
-                    return
-                future = next(pool)
-                result, records = future.result()
-                _repeat(records)
-                for number in numbers.pop(future.key):
-                    yield number, result
-                n_done += 1
-                future.release()
+            yield from _in_pool(items, start, call, lambda: sum(client.nthreads().values()))
         except distributed.KilledWorker as error:
             raise WorkersError(
                 f"a task was running on {error.args[2] + 1 if len(error.args) > 2 else 'several'} "
                 "workers of the cluster as they ended: it may need more memory than they have"
             ) from None
-        except (CancelledError, OSError) as error:
+        except (futures.CancelledError, OSError) as error:
             raise WorkersError(
-                f"the cluster's scheduler at {client.scheduler.address} went away or started anew; "
-                f"{n_done} results had arrived"
+                f"the cluster's scheduler at {client.scheduler.address} went away or started anew"
             ) from error
-        finally:
-            if numbers and client.status == "running":
-                client.cancel(list(pool.futures), force=False)
 
-    def _in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
-        least = _LIBRARY.getEffectiveLevel()
-        call = _Call(uuid4().hex, self.function, self.shared, least, os.getpid())
-        source = enumerate(items)
-        sent: dict[int, Any] = {}
-        lost = 0
+    def _call(self, parent: int | None) -> _Call:
+        level = _LIBRARY.getEffectiveLevel()
+        return _Call(uuid4().hex, self.function, self.shared, level, parent)
 
-        def calls() -> Iterator[Any]:
-            """What is under way and lost its worker, then what is new."""
-            for number, item in list(sent.items()):
-                yield joblib.delayed(_in_child)(call, number, item)
-            for number, item in source:
-                sent[number] = item
-                yield joblib.delayed(_in_child)(call, number, item)
 
-        while True:
-            # Large arrays go once, as files that workers map. Mode "c" lets these be changed in
-            # memory: kernels compiled for such arrays refuse those that are only read.
-            workers = joblib.Parallel(
-                n_jobs=n_jobs,
-                prefer="processes",
-                return_as="generator_unordered",
-                mmap_mode="c",
-            )
-            try:
-                for number, (result, records) in workers(calls()):
-                    _repeat(records)
+def _in_pool(
+    items: Iterable[Any],
+    start: Callable[[], futures.Executor],
+    call: Any,
+    count: Callable[[], int],
+) -> Iterator[tuple[int, Any]]:
+    """Give the number of each item and the result of its call, as soon as it is there.
+
+    ``start`` gives an executor, and a new one once that has lost a process; ``count`` tells how
+    many workers there are.
+    """
+    source: Iterator[tuple[int, Any]] = enumerate(items)
+    sent: dict[int, Any] = {}
+    lost, most = 0, _AHEAD * max(count(), 1)
+    while True:
+        source = chain(list(sent.items()), source)
+        running: dict[futures.Future[Any], int] = {}
+        try:
+            executor = start()
+            while True:
+                for number, item in islice(source, max(most - len(running), 0)):
+                    sent[number] = item
+                    running[executor.submit(_on_worker, call, item)] = number
+                    if number % _LOOK == 0:
+                        most = _AHEAD * max(count(), 1)
+                if not running:
+                    return
+                for future in futures.wait(running, return_when="FIRST_COMPLETED").done:
+                    result, records = future.result()
+                    number = running.pop(future)
                     del sent[number]
                     lost = 0
+                    _repeat(records)
                     yield number, result
-                return
-            except BrokenExecutor:
-                lost += 1
-                if lost > LOSSES:
-                    raise WorkersError(
-                        f"worker processes ended {lost} times without a result: the system may "
-                        "have ended them for lack of memory; fewer of them need less"
-                    ) from None
-                logger.warning(
-                    "a worker process was lost; %d calls are made again",
-                    len(sent),
-                    extra={"event": "worker lost", "in_a_row": lost, "again": len(sent)},
-                )
+        except futures.BrokenExecutor:
+            lost += 1
+            if lost > LOSSES:
+                raise WorkersError(
+                    f"worker processes ended {lost} times without a result: the system may have "
+                    "ended them for lack of memory; fewer of them need less"
+                ) from None
+            logger.warning(
+                "a worker process was lost; %d calls are made again",
+                len(sent),
+                extra={"event": "worker lost", "in_a_row": lost, "again": len(sent)},
+            )
+        finally:
+            for future in running:
+                future.cancel()
 
 
 def _until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
@@ -295,44 +285,34 @@ def _until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]
 
 
 class _Call(NamedTuple):
-    """What all calls of a function in worker processes share."""
+    """What all calls of a function share."""
 
     name: str
     function: Callable[..., Any]
     shared: tuple[Any, ...]
     level: int
     """From which on records come back."""
-    parent: int
-    """Process whose workers make the calls."""
+    parent: int | None
+    """Process whose workers make the calls, if they are to end with it."""
 
 
-def _in_child(call: _Call, number: int, item: Any) -> tuple[int, Recorded[Any]]:
-    """Call the function in a worker process, with the first copy of the shared inputs.
+def _on_worker(call: _Call, item: Any) -> Recorded[Any]:
+    """Call the function in a worker, with the first copy of the shared inputs.
 
     What they computed for earlier items and kept is then at hand.
     """
-    _end_with_parent(call.parent)
+    if call.parent is not None:
+        _end_with_parent(call.parent)
     if call.name not in _kept:
         while len(_kept) >= _KEPT:
             del _kept[next(iter(_kept))]
-        _kept[call.name] = call.function, call.shared
-    function, shared = _kept[call.name]
-    return number, _recorded(call.level, function, *shared, item)
+        _kept[call.name] = call
+    kept = _kept[call.name]
+    return _recorded(call.level, kept.function, *kept.shared, item)
 
 
-def _on_worker(task: Task[R], item: Any, least: int) -> Recorded[R]:
-    return _recorded(least, task.function, *task.shared, item)
-
-
-def _same(task: Task[R]) -> Task[R]:
-    return task
-
-
-def _room(client: Any, n_bytes: int) -> tuple[int, int]:
-    """Return how many calls the scheduler is to hold, least and most, by an item's size."""
-    threads = max(int(sum(client.nthreads().values())), 1)
-    least = 2 * threads
-    return least, max(least, min(_AHEAD * threads, _MOST_BYTES // n_bytes))
+def _same(call: _Call) -> _Call:
+    return call
 
 
 def _note_lost_worker(event: tuple[float, Any]) -> None:

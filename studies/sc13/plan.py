@@ -15,8 +15,8 @@ import pandas as pd
 import toruscast as tc
 from toruscast.features import RoutedTraffic, feature_names
 from toruscast.mapping.patterns import from_recipe
-from toruscast.training import build_samples, read_samples, write_samples
-from toruscast.training.samples.store import locked
+from toruscast.training import build_samples
+from toruscast.training.samples.store import SampleFiles, joined
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
 
@@ -279,18 +279,21 @@ def _settle(
     That is besides what a run that was killed, or one with fewer features, had spent on it, unless
     its simulations were others.
     """
-    # Others may build into the same table.
-    with locked(store):
-        table = read_samples(store)
+
+    def settled(tables: list[pd.DataFrame]) -> pd.DataFrame:
+        table = joined(tables)
         own = table[["workload", "torus"]].eq(samples[["workload", "torus"]].iloc[0]).all(axis=1)
         stale = own & ~table["key"].isin(samples["key"])
-        origin = table.attrs["provenance"]
+        origin = dict(table.attrs["provenance"])
         before = origin.get("processor_seconds", {})
         spent = seconds + (0.0 if stale.any() else before.get(block.label, 0.0))
         origin["processor_seconds"] = before | {block.label: spent}
         origin["protocol_of"] = origin.get("protocol_of", {}) | {block.label: protocol}
-        origin |= told()
-        write_samples(table[~stale].reset_index(drop=True), store, origin)
+        left = table[~stale].reset_index(drop=True)
+        left.attrs["provenance"] = origin | told()
+        return left
+
+    SampleFiles(store).join(settled)
 
 
 def told() -> dict[str, Any]:

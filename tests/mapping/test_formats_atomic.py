@@ -103,37 +103,23 @@ def test_text_under_the_suffix_of_other_content_is_refused(tmp_path, suffix):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_process_left_is_taken_over(tmp_path):
+def test_what_a_killed_process_left_is_in_nobodys_way(tmp_path):
     target = tmp_path / "a.txt"
+    target.write_text("old")
     child = os.fork()
     if not child:
-        with atomic_path(target) as temporary:
+        with atomic_path(target) as temporary, folder_beside(tmp_path / "out", tmp_path) as stage:
             temporary.write_text("much that is half written")
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert len(list(tmp_path.iterdir())) == 1
-    with atomic_path(target) as temporary:
-        assert not temporary.stat().st_size
-        temporary.write_text("whole")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-    assert target.read_text() == "whole"
-
-
-def test_a_folder_that_a_killed_process_left_is_taken_over(tmp_path):
-    child = os.fork()
-    if not child:
-        with folder_beside(tmp_path / "out", tmp_path) as stage:
             (stage / "links.csv").write_text("half")
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    assert len(list(tmp_path.iterdir())) == 1
-    with folder_beside(tmp_path / "out", tmp_path) as stage:
+    assert target.read_text() == "old"
+    with atomic_path(target) as temporary, folder_beside(tmp_path / "out", tmp_path) as stage:
         assert not list(stage.iterdir())
-        with folder_beside(tmp_path / "out", tmp_path) as other:
-            assert other != stage
-            (other / "links.csv").write_text("another's")
+        temporary.write_text("whole")
         stage.rename(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert target.read_text() == "whole"
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["a.txt", "out"]
 
 
 def test_two_that_write_one_file_do_not_meet(tmp_path):

@@ -59,18 +59,10 @@ def test_files_of_this_version_are_kept():
     assert KEPT / f"samples-{TABLE}.parquet" in SAMPLES
 
 
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        (1, "since version 2 models keep what their times are relative to"),
-        (2, "since version 3 models keep the least and most value"),
-        (3, "since version 4 models are NumPy arrays"),
-        (5, "of a newer toruscast"),
-    ],
-)
-def test_models_of_other_versions_say_what_changed(tmp_path, version, words):
+@pytest.mark.parametrize("version", [1, 5])
+def test_models_of_other_versions_say_so(tmp_path, version):
     rewritten(MODELS[-1], tmp_path / "a.npz", lambda metadata: metadata.update(version=version))
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=f"of another version: found version {version}"):
         load_predictor(tmp_path / "a.npz")
 
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import errno
 import json
-import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +18,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, forecast, read_samples, write_samples
 from toruscast.training.samples import _keys as _sample_keys
 from toruscast.training.samples import samples
-from toruscast.training.samples.store import LABELS, SampleFiles, locked
+from toruscast.training.samples.store import LABELS, SampleFiles, joined
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
@@ -132,105 +130,20 @@ def test_a_run_that_was_killed_goes_on(store, computed):
     assert sorted(f.name for f in store.parent.iterdir()) == ["other.parquet", "samples.parquet"]
 
 
-def test_what_an_older_version_did_not_finish_is_refused_in_one_line(store):
-    old = store.with_name("samples.parquet.parts")
-    old.mkdir()
-    with pytest.raises(
-        InputError, match=r"parquet\.parts: .* older .* remove it, and they"
-    ) as told:
-        build_samples([(HALO, TORUS, shuffled(2))], store)
-    assert "\n" not in str(told.value)
-    old.rmdir()
-    assert len(build_samples([(HALO, TORUS, shuffled(2))], store)) == 2
-
-
-def test_a_database_that_is_none_is_refused_in_one_line(store):
-    place = store.with_name("samples.parquet.sqlite")
-    place.write_bytes(b"mapping,time\n" * 100)
-    with pytest.raises(InputError, match=r"parquet\.sqlite: .* file is not a database.*") as told:
-        build_samples([(HALO, TORUS, shuffled(2))], store)
-    assert "\n" not in str(told.value)
-
-
-def test_a_file_system_without_locks_is_used_without(store, monkeypatch):
-    class WithoutLocks(sqlite3.Connection):
-        def execute(self, *words):
-            error = sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_LOCK
-            raise error
-
-    def connect(name, connect=sqlite3.connect, **options):
-        return connect(name, **options, **({} if "nolock" in name else {"factory": WithoutLocks}))
-
-    monkeypatch.setattr(sqlite3, "connect", connect)
-    cases = [(HALO, TORUS, shuffled(10))]
-    kill_after_8(cases, store, features=FEW)
-    assert len(build_samples(cases, store, features=FEW)) == 10
-    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
-
-
-def test_locks_that_a_file_system_lacks_are_not_waited_for(store, monkeypatch):
-    """SQLite itself takes ENOLCK for a lock that another holds."""
-    fcntl = pytest.importorskip("fcntl")
-
-    def lockf(*words):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    def connect(name, connect=sqlite3.connect, **options):
-        assert "nolock=1" in name
-        return connect(name, **options)
-
-    monkeypatch.setattr(fcntl, "lockf", lockf)
-    monkeypatch.setattr(sqlite3, "connect", connect)
-    assert len(build_samples([(HALO, TORUS, shuffled(3))], store, features=FEW)) == 3
-    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
-
-
-def test_a_full_disk_is_told_as_such_and_leaves_no_empty_database(store):
-    def fill():
-        rows = [(str(row), "time", "time", 1.0) for row in range(20_000)]
-        with locked(store) as database:
-            database.execute("PRAGMA max_page_count = 8")
-            database.executemany("INSERT INTO cell VALUES (?, ?, ?, ?)", rows)
-
-    with pytest.raises(OSError, match="No space left") as told:
-        fill()
-    assert told.value.errno == errno.ENOSPC
-    assert not list(store.parent.iterdir())
-
-
-def test_what_fails_leaves_a_database_as_it_was(store):
-    def fill(row, error=None):
-        with locked(store) as database:
-            database.execute("INSERT INTO cell VALUES (?, 'time', 'time', 1.0)", [row])
-            if error:
-                raise error
-
-    with pytest.raises(KeyError):
-        fill("a", KeyError())
-    assert not list(store.parent.iterdir())
-    fill("b")
-    with pytest.raises(KeyError):
-        fill("c", KeyError())
-    with locked(store) as database:
-        assert database.execute("SELECT key FROM cell").fetchall() == [("b",)]
-
-
-def test_many_that_make_and_remove_one_database_lose_nothing(store):
-    """Each finishes, and removes the database, while others are about to use it."""
-    how = _sample_keys.SampleOptions((), "deterministic", None)
+def test_many_that_join_parts_into_one_table_lose_nothing(store):
+    """Each replaces the table, and removes the folder, while others are about to use them."""
 
     def build(number):
-        for i in range(8):
+        for i in range(4):
             row = dict.fromkeys(LABELS, f"{number}-{i}") | {"time": float(i)}
-            files, table = SampleFiles(store), pd.DataFrame([row])
-            files.keep(table, how)
-            files.merge(table, how, {"level": 1, "kinds": []})
+            files = SampleFiles(store)
+            files.add(pd.DataFrame([row]), {})
+            files.join(joined)
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(build, range(4)))
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(build, range(3)))
     assert sorted(read_samples(store)["key"]) == sorted(
-        f"{n}-{i}" for n in range(4) for i in range(8)
+        f"{n}-{i}" for n in range(3) for i in range(4)
     )
     assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
 
@@ -298,15 +211,6 @@ def test_a_run_with_nothing_to_do_leaves_the_provenance(store, monkeypatch):
     origin = read_samples(store).attrs["provenance"]
     assert origin["command"] == "second"
     assert origin["created"] != "long ago"
-
-
-def test_a_growing_table_computes_only_what_is_new(store, computed):
-    build_samples([(HALO, TORUS, shuffled(5))], store)
-    computed.clear()
-    table = build_samples([(HALO, TORUS, shuffled(9))], store)
-    assert len(computed) == 4
-    assert len(table) == 9
-    assert not table.isna().any().any()
 
 
 def test_a_mapping_with_other_features_stands_once_in_the_table(store):
@@ -399,15 +303,6 @@ def test_features_of_level_1_are_added_without_simulating(store, no_simulator):
     assert [file.name for file in store.parent.glob("samples*")] == ["samples.parquet"]
 
 
-def test_fewer_features_need_no_simulation(store, no_simulator):
-    cases = [(HALO, TORUS, shuffled(3))]
-    whole = build_samples(cases, store, features=MORE)
-    no_simulator()
-    few = build_samples(cases, store, features=["hop_bytes"])
-    pd.testing.assert_series_equal(few["time"], whole["time"])
-    assert read_samples(store).notna().all().all()
-
-
 def test_features_of_level_2_are_simulated(store, computed):
     cases = [(HALO, TORUS, shuffled(3))]
     build_samples(cases, store, features=["max_bytes"])
@@ -427,15 +322,6 @@ def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed):
     table = build_samples(cases, store, features=MORE)
     assert computed == [scratch["key"][1]]
     pd.testing.assert_frame_equal(table, scratch)
-
-
-def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monkeypatch):
-    cases = [(HALO, TORUS, shuffled(3))]
-    build_samples(cases, store, features=FEW)
-    monkeypatch.setattr(_sample_keys, "CHANGED", {"avg_buffer": 7})
-    computed.clear()
-    build_samples(cases, store, features=MORE)
-    assert len(computed) == 3
 
 
 def test_a_feature_that_is_gone_stays_in_its_rows(store, computed):
@@ -471,14 +357,6 @@ def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkey
     pd.testing.assert_frame_equal(read_samples(store), scratch)
 
 
-def test_the_same_mapping_is_computed_once_under_both_names(store, computed):
-    mapping = shuffled(1)[0]
-    table = build_samples([(HALO, TORUS, [mapping, mapping.renamed("again")])], store)
-    assert len(computed) == 1
-    assert table["mapping"].tolist() == ["m0", "again"]
-    assert table["time"][0] == table["time"][1]
-
-
 def other_slot() -> TaskMapping:
     return TaskMapping(shuffled(1)[0].node, TORUS, slot=[1] * 16)
 
@@ -509,14 +387,6 @@ def test_another_version_changes_the_keys(tmp_path, monkeypatch):
     monkeypatch.setattr(_sample_keys, "KEY_VERSION", _sample_keys.KEY_VERSION + 1)
     second = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "2")
     assert first["key"][0] != second["key"][0]
-
-
-def test_other_samples_in_the_table_stay(store):
-    build_samples([(HALO, TORUS, shuffled(5))], store)
-    ring = patterns.ring(HALO.n_tasks, 512)
-    table = build_samples([(ring, TORUS, shuffled(2))], store)
-    assert len(table) == 2
-    assert read_samples(store)["workload"].value_counts().to_dict() == {HALO.name: 5, ring.name: 2}
 
 
 def test_a_feature_with_other_values_than_before_is_computed_anew(store, computed, monkeypatch):
@@ -611,8 +481,6 @@ def test_a_metric_changes_with_what_its_function_was_given():
     assert (
         len({mark(f) for f in (scaled(1.0), scaled(2.0), scaled(1.0, ()), given(1), given(2))}) == 5
     )
-    # The order of a set differs from process to process; sorted it does not.
-    assert _sample_keys._told((frozenset({"b", "a"}), object())) == [["'a'", "'b'"], "object"]
 
 
 def test_a_metric_of_a_killed_run_is_kept(store, computed):

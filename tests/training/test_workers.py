@@ -173,11 +173,12 @@ def test_a_cluster_says_the_same(client, alone):
         assert_equal(answers(), alone)
 
 
-def test_equal_items_are_one_call_on_a_cluster(client):
-    with joblib.parallel_config("dask", client=client):
-        assert Task(double).in_order([1, 2, 1, 1], 2) == [2, 4, 2, 2]
-        with pytest.raises(InputError, match="bad item"):
-            Task(refuse).in_order([1, 2], 2)
+def test_an_error_on_a_cluster_arrives_whole(client):
+    with (
+        joblib.parallel_config("dask", client=client),
+        pytest.raises(InputError, match="bad item"),
+    ):
+        Task(refuse).in_order([1, 2], 2)
 
 
 def test_a_cluster_gives_results_before_all_items_are_there(client):
@@ -194,17 +195,6 @@ def test_a_cluster_gives_results_before_all_items_are_there(client):
         assert [next(results) for _ in range(3)] == [0, 2, 4]
         assert len(taken) < 100_000
         results.close()
-
-
-def test_large_items_do_not_fill_the_scheduler(client, monkeypatch):
-    monkeypatch.setattr(workers, "_MOST_BYTES", 10**6)
-    taken = []
-    items = (taken.append(number) or bytes(10**5) + bytes([number]) for number in range(100))
-    with joblib.parallel_config("dask", client=client):
-        results = Task(len).each(items, 2)
-        next(results)
-        assert len(taken) <= 12
-        assert len(list(results)) == 99
 
 
 def test_a_lost_worker_of_a_cluster_costs_only_its_tasks(client, cluster, tmp_path, caplog):

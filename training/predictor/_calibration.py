@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,19 @@ class ResidualCalibration:
     residuals: Floats
     common: Floats
     deviations: Floats
+
+    @classmethod
+    def of(cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None) -> Self:
+        """Return the calibration of residuals, with the number of the group of each if any."""
+        if members is None:
+            return cls(floor, residuals, np.zeros(1), residuals)
+        size = np.bincount(members)
+        common = np.bincount(members, residuals) / size
+        several = size[members] > 1
+        of_several = members[several]
+        deviations = residuals[several] - common[of_several]
+        deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
+        return cls(floor, residuals, common, deviations)
 
     def quantile(self, coverage: float) -> float:
         """Return the scaled miss that a share ``coverage`` of new mappings does not exceed.
@@ -110,12 +123,4 @@ def calibrate(
     root = np.sqrt(np.mean((score - middle) ** 2) / score.size)
     floor = float(max(np.median(spread), 2 * root)) or 1.0
     residuals = (score - middle) / (spread + floor)
-    if members is None:
-        return ResidualCalibration(floor, residuals, np.zeros(1), residuals), middle
-    size = np.bincount(members)
-    common = np.bincount(members, residuals) / size
-    several = size[members] > 1
-    of_several = members[several]
-    deviations = residuals[several] - common[of_several]
-    deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
-    return ResidualCalibration(floor, residuals, common, deviations), middle
+    return ResidualCalibration.of(floor, residuals, members), middle

@@ -64,31 +64,27 @@ class Forest(NamedTuple):
         return cls(*(np.concatenate(c).astype(k) for c, k in zip(columns, kinds, strict=True)))
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int) -> Self:
-        """Return the forest of `FOREST_ARRAYS`, one-dimensional.
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """Return the forest of `FOREST_ARRAYS` of finite numbers, those of the nodes of one size.
 
         A forecast walks through the nodes without looking, so each one is checked here.
 
         Raises
         ------
         InputError
-            If the nodes are not those of binary trees over ``n_features`` features.
+            If the nodes are not those of binary trees.
         """
         trees = cls(*(arrays[name] for name in FOREST_ARRAYS))
         size, n_nodes = trees.size, trees.left.size
-        if not size.size or size.min() < 1 or size.max() > n_nodes or size.sum() != n_nodes:
+        if size.max() > n_nodes or size.sum() != n_nodes:
             raise InputError("bad tree sizes in a model file", expected=f"a sum of {n_nodes}")
-        if any(array.size != n_nodes for array in trees[1:]):
-            raise InputError("node arrays of a model file differ in length")
         left, right = trees.left, trees.right
         start = np.repeat(np.cumsum(size) - size, size)
         own, end = np.arange(n_nodes) - start, np.repeat(size, size)
         leaf = (left == _LEAF) & (right == _LEAF)
         # Children stand after their parent, so that every walk ends.
         inner = (left > own) & (left < end) & (right > own) & (right < end)
-        feature = (trees.feature >= 0) & (trees.feature < n_features)
-        finite = np.isfinite(trees.threshold) & np.isfinite(trees.value)
-        bad = np.flatnonzero(~((leaf | inner) & feature & finite))
+        bad = np.flatnonzero(~(leaf | inner))
         if bad.size:
             raise InputError(f"bad tree node {bad[0]} in a model file")
         if size.size > MAX_TREES:

@@ -6,16 +6,13 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable
 from dataclasses import fields
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 import toruscast
 from toruscast.atomic import atomic_path
@@ -23,14 +20,14 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.files import arrays_of_npz, note_read, read_limited
 from toruscast.routing import Routing
-from toruscast.training.samples._keys import changed_since, mark_of
+from toruscast.training.samples._keys import changed_since, marks_of
 from toruscast.validation import one_of, whole_number
 
 from ._calibration import ResidualCalibration
-from ._forest import FOREST_ARRAYS, Forest
+from ._forest import Forest
 from ._relative import Line, Relative
 from .checks import check_parameters
-from .feature_sets import Target, feature_set
+from .feature_sets import feature_set
 from .fitted import FittedModel
 from .unlearned import Residuals
 
@@ -39,12 +36,6 @@ if TYPE_CHECKING:
 
 FORMAT = "toruscast predictor"
 VERSION = 4
-_SINCE = {
-    1: "models keep what their times are relative to",
-    2: "models keep the least and most value of each feature",
-    3: "models are NumPy arrays in an .npz file",
-}
-"""What newer versions hold that files of these lack."""
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
 # Trees are packed to a half; a small file must not fill the memory.
@@ -52,22 +43,60 @@ _LEAST_LIMIT, _MAX_RATIO = 2**25, 20
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
 
-_FEATURE_ARRAYS = ("feature_shift", "feature_scale", "feature_least", "feature_most", "importances")
-_LEARNED = dict.fromkeys((*_FEATURE_ARRAYS, "target_shift", "target_scale"), "f8")
-# In the order of the fields of `ResidualCalibration`.
-_CALIBRATION = {
-    f"calibration_{name}": "f8" for name in ("floor", "residuals", "common", "deviations")
-}
 # Times between e^-60 and e^60 seconds, or units.
 _MOST_LOG = 60.0
 _MOST_TIME = 1e12
 # Products and quotients of values of features are numbers.
 _MOST_FEATURE = 1e100
+# Standard deviations of a residual, times its width in logarithms: times are numbers.
+_MOST_SURPRISE = 10.0
 _ZIP = b"PK\x03\x04"
-# A member of the files of earlier versions, and where its name stands.
-_OLD_MEMBER, _DIRECTORY = b"schema.json", 2**16
-# Mappings that a model is tried on when it is read.
-_PROBES = 32
+_CALIBRATION = tuple(item.name for item in fields(ResidualCalibration))
+_OF_FEATURES = ("feature_shift", "feature_scale", "feature_least", "feature_most")
+_OF_TARGET = ("target_shift", "target_scale")
+
+
+class Expected(NamedTuple):
+    """What an array of a model file holds: finite numbers of a kind, so many, from least to most.
+
+    Arrays with the same word for their size have as many numbers.
+    """
+
+    kind: str
+    size: int | str
+    least: float | tuple[float, ...] = -math.inf
+    most: float | tuple[float, ...] = math.inf
+
+
+def expected_arrays(
+    n_features: int, target: str, *, is_log: bool, is_calibrated: bool
+) -> dict[str, Expected]:
+    """Return the schema of a model file: its arrays, besides ``metadata``."""
+    learned = _MOST_TIME if target == "time" else _MOST_LOG
+    score = _MOST_LOG if is_log else _MOST_TIME
+    schema = {
+        "feature_shift": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
+        "feature_scale": Expected("f8", n_features, 1 / _MOST_FEATURE, _MOST_FEATURE),
+        "feature_least": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
+        "feature_most": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
+        "importances": Expected("f8", n_features, 0.0),
+        "target_shift": Expected("f8", 1, -learned, learned),
+        "target_scale": Expected("f8", 1, 1 / _MOST_FEATURE, _MOST_FEATURE),
+        "tree_size": Expected("i8", "trees", 1),
+        "tree_left": Expected("i4", "nodes", -1),
+        "tree_right": Expected("i4", "nodes", -1),
+        "tree_feature": Expected("i4", "nodes", 0, n_features - 1),
+        "tree_threshold": Expected("f8", "nodes"),
+        "tree_value": Expected("f8", "nodes"),
+    }
+    if target == "measured":
+        schema["relative"] = Expected("f8", 2, 0.0, _MOST_TIME)
+    elif target != "time":
+        schema["relative"] = Expected("f8", 2, (-_MOST_LOG, 0.0), (_MOST_LOG, 1.0))
+    if is_calibrated:
+        schema |= {f"calibration_{name}": Expected("f8", name) for name in _CALIBRATION}
+        schema["calibration_floor"] = Expected("f8", 1, 1 / _MOST_FEATURE, score)
+    return schema
 
 
 def save_predictor(
@@ -100,7 +129,7 @@ def save_predictor(
     """
     if not hasattr(model, "trees_"):
         raise InputError("a model that is not fitted", expected="one that has learned (fit)")
-    names = getattr(model, "feature_names_in_", None)
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())] or None
     parameters = {name: getattr(model, name) for name in model.PARAMETERS}
     # NumPy's numbers are none of JSON's.
     parameters |= {k: v.item() for k, v in parameters.items() if isinstance(v, np.generic)}
@@ -114,8 +143,8 @@ def save_predictor(
         "toruscast": toruscast.__version__,
         "scikit_learn": version("scikit-learn"),
         "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
-        "features": None if names is None else [str(name) for name in names],
-        "marks": _marks(names),
+        "features": names,
+        "marks": marks_of(FEATURES[name] for name in names or () if name in FEATURES),
         "n_features": int(model.n_features_in_),
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
@@ -129,21 +158,16 @@ def save_predictor(
         raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
     arrays: dict[str, Any] = {
         "metadata": np.array(text),
-        "feature_shift": model.feature_shift_,
-        "feature_scale": model.feature_scale_,
-        "feature_least": model.feature_least_,
-        "feature_most": model.feature_most_,
-        "target_shift": np.array([model.target_shift_]),
-        "target_scale": np.array([model.target_scale_]),
+        **{name: np.atleast_1d(getattr(model, f"{name}_")) for name in _OF_FEATURES + _OF_TARGET},
         "importances": model.feature_importances_,
         **model.trees_.to_arrays(),
     }
     if model.relative_ is not None:
         arrays["relative"] = np.array(model.relative_[-2:])
     if model.calibration_ is not None:
-        for name, item in zip(_CALIBRATION, fields(ResidualCalibration), strict=True):
-            values = np.atleast_1d(getattr(model.calibration_, item.name))
-            arrays[name] = values.astype(np.float64)
+        for name in _CALIBRATION:
+            values = np.atleast_1d(getattr(model.calibration_, name))
+            arrays[f"calibration_{name}"] = values.astype(np.float64)
     size = sum(array.nbytes for array in arrays.values())
     if size > MAX_BYTES or len(text) > _MAX_TEXT:
         expected = f"at most {MAX_BYTES}; fewer trees (n_estimators) or leaves (max_leaf_nodes)"
@@ -156,7 +180,7 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     """Read a predictor; ``"default"`` is the one that comes with toruscast.
 
     Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
-    else is refused, every tree node is checked and the model tried on a few mappings. Files of
+    else is refused, and every number and tree node is checked. Files of
     other scikit-learn versions load, as they hold no object of scikit-learn; those of another
     layout of this file do not.
 
@@ -168,7 +192,7 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     Raises
     ------
     InputError
-        If the file is missing, damaged, too large, of another kind, or its forecasts are absurd.
+        If the file is missing, damaged, too large, of another kind, or holds absurd numbers.
     """
     from .predictor import TimePredictor
 
@@ -192,12 +216,6 @@ def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
         raise InputError("damaged model file", file=file, found=type(error).__name__) from None
 
 
-def _marks(names: Iterable[str] | None) -> dict[str, str]:
-    """The fingerprints of features whose names alone do not tell their values."""
-    known = [FEATURES[name] for name in (() if names is None else names) if name in FEATURES]
-    return {feature.name: mark_of(feature) for feature in known if mark_of(feature) != feature.name}
-
-
 def _default_file() -> Path:
     file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
     if not file.is_file():
@@ -213,8 +231,6 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
     most = min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * len(data)))
-    if _OLD_MEMBER in data[-_DIRECTORY:]:
-        raise _other_version(3, None)
     arrays = arrays_of_npz(data, file, most)
     text = arrays.pop("metadata", np.array(0))
     if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
@@ -223,26 +239,13 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
     if metadata["version"] != VERSION:
-        raise _other_version(metadata["version"], metadata.get("toruscast"))
+        raise InputError(
+            "model file of another version",
+            found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
+            expected=f"version {VERSION}; train it anew (toruscast train)",
+        )
     _check_marks(metadata)
     return metadata, arrays
-
-
-def _other_version(found: object, program: object) -> InputError:
-    """What to say of a file of another layout."""
-    if isinstance(found, int) and found > VERSION:
-        return InputError(
-            "model file of a newer toruscast",
-            found=f"version {found}, written by {program}",
-            expected=f"version {VERSION}; a newer toruscast reads it",
-        )
-    since = _SINCE.get(found) if isinstance(found, int) else None
-    return InputError(
-        "other version of model file",
-        found=found,
-        expected=f"{VERSION}; train it anew (toruscast train)"
-        + (f": since version {found + 1} {since}" if since and isinstance(found, int) else ""),
-    )
 
 
 def _check_marks(metadata: dict[str, Any]) -> None:
@@ -273,24 +276,29 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
         if not isinstance(names, list) or len(feature_set(names)) != n_features:
             raise InputError("bad feature names in a model file", expected=f"{n_features} names")
         model.feature_names_in_ = np.array(names, dtype=object)
-    _check_arrays(arrays, metadata, n_features)
     model.n_features_in_ = n_features
     model.n_samples_ = whole_number(metadata["n_samples"], "number of samples", 1, 2**53)
     model.log_ = bool(metadata["log"])
     model.bounded_ = bool(metadata["bounded"])
-    model.feature_shift_, model.feature_scale_ = arrays["feature_shift"], arrays["feature_scale"]
-    model.target_shift_ = arrays["target_shift"].item()
-    model.target_scale_ = arrays["target_scale"].item()
+    is_calibrated = any(name.startswith("calibration_") for name in arrays)
+    schema = expected_arrays(
+        n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated
+    )
+    _check_arrays(arrays, schema)
+    for name in _OF_FEATURES:
+        setattr(model, f"{name}_", arrays[name])
+    model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _OF_TARGET)
     model.feature_importances_ = arrays["importances"]
-    model.feature_least_, model.feature_most_ = arrays["feature_least"], arrays["feature_most"]
-    model.relative_ = None
-    if model.target != "time":
-        model.relative_ = _relative(model.target, arrays["relative"].tolist())
-    model.trees_ = Forest.from_arrays(arrays, n_features)
+    numbers = arrays["relative"].tolist() if "relative" in arrays else []
+    model.relative_ = Relative(model.target, *numbers) if numbers else None
+    if model.target == "measured":
+        model.relative_ = Line(*numbers)
+    model.trees_ = Forest.from_arrays(arrays)
     model.calibration_ = None
-    if "calibration_floor" in arrays:
-        floor, *parts = (arrays[name] for name in _CALIBRATION)
+    if is_calibrated:
+        floor, *parts = (arrays[f"calibration_{name}"] for name in _CALIBRATION)
         model.calibration_ = ResidualCalibration(floor.item(), *parts)
+    _check_forecasts(model)
     known = metadata.get("by_kind", {})
     model.by_kind_ = {str(kind): Residuals.from_json(each) for kind, each in known.items()}
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
@@ -298,99 +306,45 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     learned: Any = model.provenance_.get("routing", ())
     for routing in [learned] if isinstance(learned, str) else learned:
         one_of(routing, "routing", get_args(Routing))
-    _check_ranges(model, arrays["tree_value"])
     return model
 
 
-def _check_arrays(arrays: dict[str, Any], metadata: dict[str, Any], n_features: int) -> None:
-    """Raise unless these are the arrays that a model of such metadata has, of finite numbers."""
-    is_relative = metadata["parameters"].get("target", "time") != "time"
-    kinds = _LEARNED | FOREST_ARRAYS | ({"relative": "f8"} if is_relative else {})
-    if set(arrays) & set(_CALIBRATION):
-        kinds |= _CALIBRATION
-    for name in sorted(set(arrays) ^ set(kinds)):
-        found = "is missing from" if name in kinds else "is not known in"
+def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
+    """Raise unless arrays are those of a schema."""
+    for name in sorted(set(arrays) ^ set(schema)):
+        found = "is missing from" if name in schema else "is not known in"
         raise InputError(f"array {name[:60]} {found} a model file")
-    single = ("target_shift", "target_scale", "calibration_floor")
-    for name, kind in kinds.items():
+    sizes: dict[str, int] = {}
+    for name, (kind, words, least, most) in schema.items():
         array = arrays[name]
-        size = 1 if name in single else n_features if name in _FEATURE_ARRAYS else None
-        if (
-            array.dtype != np.dtype(kind)
-            or array.ndim != 1
-            or not array.size
-            or size not in (None, array.size)
-            # Numbers of nodes are named by the check of the trees.
-            or not (name in FOREST_ARRAYS or np.isfinite(array).all())
-        ):
-            count = "some" if size is None else size
-            expected = f"{count} finite {'number' if size == 1 else 'numbers'}, {np.dtype(kind)}"
-            raise InputError(f"bad array {name} in a model file", expected=expected)
+        size = words if isinstance(words, int) else sizes.setdefault(words, array.size or 1)
+        if array.dtype != np.dtype(kind) or array.shape != (size,):
+            found, expected = f"{array.dtype} {array.shape}", f"{np.dtype(kind)} ({size},)"
+        elif not (np.isfinite(array) & (array >= least) & (array <= most)).all():
+            found, expected = "numbers that no fit gives", f"{least} to {most}"
+        else:
+            continue
+        raise InputError(f"bad array {name} in a model file", found=found, expected=expected)
 
 
-def _check_ranges(model: FittedModel, values: NDArray[np.float64]) -> None:
-    """Raise where numbers are finite but no fit gives them: forecasts would be absurd."""
-    scales = (*model.feature_scale_, model.target_scale_)
-    if min(scales) <= 0 or min(model.feature_importances_) < 0:
-        raise InputError("negative scale in a model file", expected="scales above 0")
-    sizes = np.abs([model.feature_shift_, model.feature_least_, model.feature_most_])
-    if max(sizes.max(), *scales) > _MOST_FEATURE or min(scales) < 1 / _MOST_FEATURE:
-        raise InputError("absurd features in a model file", expected=f"up to {_MOST_FEATURE:g}")
-    limit = _MOST_TIME if model.relative_ is None else _MOST_LOG
+def _check_forecasts(model: FittedModel) -> None:
+    """Raise where numbers give absurd forecasts together, though each may be one of a fit."""
+    learned, score = (
+        _MOST_LOG if is_log else _MOST_TIME for is_log in (model.relative_ is not None, model.log_)
+    )
     # Divided first: the product itself may be beyond all numbers.
-    most = (limit + abs(model.target_shift_)) / model.target_scale_
-    if abs(model.target_shift_) > limit or np.abs(values).max() > most:
-        raise InputError("absurd forecasts in a model file", expected=f"within {limit:g}")
-    with np.errstate(all="ignore"):
-        times, surprising = _probed(model)
-    # Of times that were learned as they are, intervals may end below zero.
-    least = -math.inf if model.relative_ is None and not model.log_ else 0.0
-    if not (
-        np.isfinite(surprising).all()
-        and (least <= times).all()
-        and (np.abs(times) <= math.exp(_MOST_LOG)).all()
-    ):
-        raise InputError(
-            "absurd forecasts in a model file",
-            expected=f"finite times and intervals, up to {math.exp(_MOST_LOG):.0e} s",
+    most = (learned + abs(model.target_shift_)) / model.target_scale_
+    values = model.trees_.value
+    is_absurd = np.abs(values).max() > most
+    if model.log_ and model.relative_ is None:
+        is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
+    if isinstance(model.relative_, Line):
+        is_absurd |= not any(model.relative_)
+    if model.calibration_ is not None:
+        floor, residuals, common, deviations = (
+            float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION
         )
-
-
-def _probed(model: FittedModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return times and 90 % intervals of mappings like those learned from, and what may surprise.
-
-    The latter are the times that the largest residuals would give.
-    """
-    least, most = model.feature_least_, model.feature_most_
-    shares = np.random.default_rng(0).random((_PROBES, least.size))
-    rows = [least, most, model.feature_shift_, *(least * (1 - shares) + most * shares)]
-    probe: pd.DataFrame | NDArray[np.float64] = np.array(rows)
-    if model.required_columns:
-        probe = pd.DataFrame(probe, columns=model.feature_names_in_)
-        probe = probe.assign(**{name: 1.0 for name in model.required_columns if name not in probe})
-    prior = model.prior_prediction(probe)
-    times = prior.times()
-    known = model.calibration_
-    if known is None:
-        return times, times
-    half, most = known.quantile(0.9), np.abs(known.residuals).max()
-    most = max(most, np.abs(known.common).max() + np.abs(known.deviations).max())
-    ends = [
-        prior.times(prior.centre + factor * prior.width) for factor in (-half, half, -most, most)
-    ]
-    return np.array([times, *ends[:2]]), np.array(ends[2:])
-
-
-def _relative(target: Target, numbers: list[float]) -> Relative | Line:
-    """What the times of a model are relative to, from two numbers of its file."""
-    if target == "measured":
-        if len(numbers) != 2 or not min(numbers) >= 0 < max(numbers) < _MOST_TIME:
-            expected = "a constant and a slope, none negative"
-            raise InputError("bad array relative in a model file", expected=expected)
-        return Line(*numbers)
-    if len(numbers) != 2 or not 0 <= numbers[1] <= 1:
-        raise InputError("bad array relative in a model file", expected="a factor and a power")
-    if abs(numbers[0]) > _MOST_LOG:
-        expected = f"a logarithm within {_MOST_LOG:g}"
-        raise InputError("absurd factor in a model file", expected=expected)
-    return Relative(target, *numbers)
+        is_absurd |= max(residuals, common + deviations) > _MOST_SURPRISE * score / floor
+    if is_absurd:
+        expected = f"within {learned:g}, and with residuals {_MOST_SURPRISE * score:g}"
+        raise InputError("absurd forecasts in a model file", expected=expected)

@@ -142,12 +142,6 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         predictor.__dict__.update(vars(model))
         return predictor
 
-    @property
-    def required_columns(self) -> tuple[str, ...]:
-        """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
-        check_is_fitted(self, "trees_")
-        return super().required_columns
-
     def fit(
         self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
     ) -> Self:

@@ -99,10 +99,8 @@ def residuals(forecasts: list[tuple[PriorPrediction, Floats, Floats]]) -> Residu
         (own - centre) / reach_of(said.width + centre + slope * each)
         for own, (said, _, each) in zip(rest, forecasts, strict=True)
     ]
-    common = np.array([own.mean() for own in scaled])
-    # The mean of m mappings takes a part of their deviations with it.
-    deviations = [(own - own.mean()) * np.sqrt(own.size / (own.size - 1)) for own in scaled]
-    own = ResidualCalibration(0.0, np.concatenate(scaled), common, np.concatenate(deviations))
+    members = np.repeat(np.arange(len(scaled)), [own.size for own in scaled])
+    own = ResidualCalibration.of(0.0, np.concatenate(scaled), members)
     return Residuals(centre, slope, own)
 
 

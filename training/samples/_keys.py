@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -89,20 +90,23 @@ def job_of(
 
 
 def mark_of(feature: Feature) -> str:
-    """Name of a feature, and of one that is not toruscast's own its code, which may change."""
-    code = getattr(feature.function, "__code__", None)
-    if code is None or feature.is_built_in:
+    """Name of a feature, and of one that is not toruscast's own its source, which may change."""
+    function = feature.function
+    if feature.is_built_in or not isinstance(function, FunctionType):
         changed = CHANGED.get(feature.name)
         return feature.name if changed is None else f"{feature.name} {changed}"
-    function = feature.function
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    given = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
-    return f"{feature.name} {digest(_content(code), _told(cells), _told(given))}"
+    try:
+        source: str | bytes = inspect.getsource(function)
+    except OSError:
+        source = function.__code__.co_code
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    given = (cells, function.__defaults__, function.__kwdefaults__)
+    return f"{feature.name} {digest(source, given)}"
 
 
-def marks_of(how: SampleOptions) -> dict[str, str]:
+def marks_of(features: Iterable[Feature]) -> dict[str, str]:
     """Return the mark of each feature whose name does not say it all."""
-    marks = {feature.name: mark_of(feature) for feature in how.features}
+    marks = {feature.name: mark_of(feature) for feature in features}
     return {name: mark for name, mark in marks.items() if mark != name}
 
 
@@ -118,26 +122,6 @@ def changed_since(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
         if (feature.is_built_in or feature.name in marks)
         and mark_of(feature) != marks.get(feature.name, feature.name)
     ]
-
-
-def _content(code: CodeType) -> tuple[object, ...]:
-    """What a function does, wherever it stands; what it calls is not looked at."""
-    return (code.co_code, code.co_names, *map(_told, code.co_consts))
-
-
-def _told(value: object) -> object:
-    """A constant in words that are the same in every process; of what has none, its type."""
-    if isinstance(value, CodeType):
-        return _content(value)
-    if isinstance(value, FunctionType):
-        return _content(value.__code__)
-    if isinstance(value, set | frozenset):
-        return sorted(str(_told(item)) for item in value)
-    if isinstance(value, tuple | list):
-        return [_told(item) for item in value]
-    if isinstance(value, dict):
-        return [(repr(key), _told(item)) for key, item in value.items()]
-    return type(value).__name__ if type(value).__repr__ is object.__repr__ else repr(value)
 
 
 def digest(*values: object) -> str:

@@ -31,27 +31,20 @@ def check_order(table: object, **columns: object) -> None:
 def check_times(times: object) -> None:
     """Raise if one of the times is no finite number; what is no column scikit-learn refuses."""
     try:
-        array = np.asarray(times)
+        # Next to a text, NumPy makes texts of numbers too, unless they are objects.
+        array = np.asarray(times, dtype=object)
     except ValueError:
         return
-    if array.ndim != 1 or array.dtype.kind == "c":
-        return
-    if array.dtype.kind in "iufb":
-        good = np.isfinite(array)
-    else:
-        # Next to a text, NumPy makes texts of numbers too.
-        array = np.asarray(times, dtype=object)
-        good = np.array(
-            [isinstance(time, Real) and math.isfinite(time) for time in array], dtype=bool
-        )
-    bad = np.flatnonzero(~good)
-    if bad.size:
-        value = array[bad[0]]
-        raise InputError(
-            f"bad observed time of row {bad[0]}",
-            found=value if isinstance(value, Real) else repr(value),
-            expected="a number of seconds",
-        )
+    for row, value in enumerate(array if array.ndim == 1 else ()):
+        if isinstance(value, complex):
+            return
+        is_number = isinstance(value, Real)
+        if not (is_number and math.isfinite(value)):
+            raise InputError(
+                f"bad observed time of row {row}",
+                found=value if is_number else repr(value),
+                expected="a number of seconds",
+            )
 
 
 def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

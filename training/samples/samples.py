@@ -22,8 +22,8 @@ from toruscast.routing.routing import ways_are_open
 from toruscast.validation import job_count
 from toruscast.workers import Task
 
-from ._keys import Job, SampleOptions, job_of, marks_of
-from .store import LABELS, SampleFiles, known, noted
+from ._keys import Job, SampleOptions, job_of
+from .store import LABELS, SampleFiles, joined, known, noted, up_to_date
 
 logger = logging.getLogger(__name__)
 ROUNDS = "dependent rounds"
@@ -31,6 +31,8 @@ PHASES = "phases between barriers"
 ADAPTIVE = "packets that choose their way"
 SHORT = "messages of a packet or less"
 SEVERAL = "several tasks a node"
+# A part is written after so many seconds, or this share of the run's: never too many of them.
+_PART_SECONDS, _PART_SHARE = 5.0, 0.01
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
@@ -49,10 +51,10 @@ def build_samples(
 ) -> pd.DataFrame:
     """Compute the features and simulate the time of every case; store them as Parquet if asked to.
 
-    With a store, values are kept in the database ``<store_path>.sqlite`` until the table holds
-    them: a run that was killed goes on where it stopped, even after others have built into the same
-    table, and a table that grows computes only what is new. Several may build into one table at a
-    time.
+    With a store, finished samples are written to parts in the folder ``<store_path>.parts`` every
+    few seconds, and joined into the table at the end: a run that was killed goes on where it
+    stopped, and a table that grows computes only what is new. Several may build into one table at
+    a time.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def build_samples(
     Raises
     ------
     InputError
-        If a mapping does not fit, or the table or the database beside it is not readable.
+        If a mapping does not fit, or the table or a part of it is not readable.
     """
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
@@ -109,8 +111,14 @@ def build_samples(
     rows = sum(len(job.keys) for job in jobs)
     if not rows:
         raise InputError("no mapping to build samples from")
+    told = {"level": level, **(provenance or {})}
+    told["kinds"] = sorted(
+        {kind for job in jobs for kind in kinds_of(job.workload, job.torus, routing, job.mappings)}
+    )
+    if iterations > 1:
+        told["iterations"] = iterations
     files = None if store_path is None else SampleFiles(store_path)
-    tables = [] if files is None else [*files.read(how)]
+    tables = [] if files is None else up_to_date(files.read(), how.features)[0]
     missing = parts_of(jobs, how, known(tables))
     task = Task(compute, [(job.workload, job.torus) for job in jobs], how)
     n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
@@ -118,29 +126,37 @@ def build_samples(
     logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
     if progress is not None:
         progress(n_done, rows)
-    for _, values in task.each(missing, n_jobs):
-        if files is not None:
-            files.keep(values, how)
-        # Of what is simulated again, the new time counts.
-        tables.insert(0, values)
-        n_done += len(values)
-        seconds = time.perf_counter() - began
-        now = {"event": "samples done", "samples": rows, "done": n_done, "seconds": seconds}
-        logger.info("%d of %d samples are done, after %.3g s", n_done, rows, seconds, extra=now)
-        if progress is not None:
-            progress(n_done, rows)
+    kept, batch = 0.0, list[pd.DataFrame]()
+
+    def keep() -> None:
+        if files is not None and batch:
+            part = pd.concat(batch, ignore_index=True)
+            files.add(part, noted(part, how, told, is_new=True))
+            batch.clear()
+
+    try:
+        for _, values in task.each(missing, n_jobs):
+            batch.append(values)
+            # Of what is simulated again, the new time counts.
+            tables.insert(0, values)
+            n_done += len(values)
+            seconds = time.perf_counter() - began
+            now = {"event": "samples done", "samples": rows, "done": n_done, "seconds": seconds}
+            logger.info("%d of %d samples are done, after %.3g s", n_done, rows, seconds, extra=now)
+            if seconds - kept > max(_PART_SECONDS, _PART_SHARE * seconds):
+                keep()
+                kept = seconds
+            if progress is not None:
+                progress(n_done, rows)
+    except BaseException:
+        keep()
+        raise
     table = _assembled(jobs, how, known(tables))
-    told = {"level": level, **(provenance or {})}
-    kinds = {
-        kind for job in jobs for kind in kinds_of(job.workload, job.torus, routing, job.mappings)
-    }
-    told["kinds"] = sorted(kinds)
-    if iterations > 1:
-        told["iterations"] = iterations
-    if files is None:
-        origin = noted(table, how, told, marks_of(how))
-    else:
-        origin = files.merge(table, how, told)
+    origin = noted(table, how, told, is_new=bool(missing))
+    table.attrs["provenance"] = origin
+    if files is not None:
+        whole = files.join(lambda others: joined([table, *others], how.features))
+        origin = whole.attrs["provenance"]
     own = {"level": level, "routing": routing, "coarsening": coarsening, "n_samples": rows}
     own |= {"iterations": iterations} if iterations > 1 else {}
     table.attrs["provenance"] = origin | own

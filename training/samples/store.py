@@ -1,19 +1,18 @@
-"""Tables of samples on disk: Parquet, with where they come from; SQLite while they are built."""
+"""Tables of samples on disk: Parquet, with where they come from; in parts while they are built."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import sqlite3
+import random
 import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -22,9 +21,9 @@ import pandas as pd
 import toruscast
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
-from toruscast.atomic import atomic_path, folder_to_fill
+from toruscast.atomic import atomic_path, check_target, folder_to_fill, temporary_beside
 from toruscast.errors import InputError, MissingFileError
-from toruscast.features import FEATURES
+from toruscast.features import FEATURES, Feature
 from toruscast.files import check_regular, note_read
 
 from ._keys import SampleOptions, changed_since, mark_of, marks_of
@@ -33,18 +32,9 @@ FORMAT = "toruscast samples"
 VERSION = 1
 _KEY = b"toruscast"
 _EXPECTED = "one that toruscast train, evaluate or python -m studies build wrote, as it stands"
+# Seconds, at most, before what others replaced meanwhile is joined again.
+_WAIT = 0.1
 LABELS = ("workload", "torus", "mapping", "key")
-_CELLS = (
-    "CREATE TABLE IF NOT EXISTS cell"
-    " (key TEXT, name TEXT, mark TEXT, value REAL, PRIMARY KEY (key, name))"
-)
-_NO_LOCKS = (
-    sqlite3.SQLITE_IOERR_LOCK,
-    sqlite3.SQLITE_IOERR_RDLOCK,
-    sqlite3.SQLITE_IOERR_CHECKRESERVEDLOCK,
-)
-# Seconds that others may write where the system's own locks do not keep them out.
-_PATIENCE = 600.0
 
 
 def write_samples(
@@ -77,18 +67,24 @@ def write_samples(
     >>> read_samples(path).attrs["provenance"]["command"]
     'by hand'
     """
+    origin = table.attrs.get("provenance", {}) if provenance is None else provenance
+    content = _encoded(table, origin)
+    with atomic_path(path) as temporary:
+        parquet.write_table(content, temporary)
+
+
+def _encoded(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
+    """Return a table of samples and its provenance for Parquet."""
     _check_labels(table, None)
-    origin = dict(table.attrs.get("provenance", {})) if provenance is None else provenance
     bare = table.copy(deep=False)
     bare.attrs = {}
+    noted = {**provenance, "format": FORMAT, "version": VERSION, "n_samples": len(table)}
     try:
-        text = json.dumps({**origin, "format": FORMAT, "version": VERSION, "n_samples": len(table)})
+        text = json.dumps(noted)
         content = pa.Table.from_pandas(bare, preserve_index=False)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise InputError("samples cannot be stored", found=error) from None
-    content = content.replace_schema_metadata({**(content.schema.metadata or {}), _KEY: text})
-    with atomic_path(path) as temporary:
-        parquet.write_table(content, temporary)
+    return content.replace_schema_metadata({**(content.schema.metadata or {}), _KEY: text})
 
 
 def read_samples(
@@ -160,182 +156,132 @@ def read_samples(
 
 
 class SampleFiles:
-    """A table of samples, and the values of runs that have not ended: a cell a feature and key.
+    """A table of samples, and beside it a folder of parts: tables of runs that have not ended.
 
-    Several processes may use them at a time.
+    Several processes may use them at a time: every sample is in the table or in a part at any
+    moment, and a table that another run replaced meanwhile is joined as a part.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> files = SampleFiles(tempfile.mkdtemp() + "/samples.parquet")
+    >>> row = dict.fromkeys(LABELS, "a")
+    >>> _ = files.add(pd.DataFrame([row | {"time": 1e-6}]), {})
+    >>> len(files.read())
+    1
+    >>> files.join(lambda tables: tables[0])["time"].tolist()
+    [1e-06]
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._store = Path(path)
+        self._path = path
+        self._table = Path(os.path.realpath(path))
+        self._folder = self._table.with_name(f"{self._table.name}.parts")
 
-    def read(self, how: SampleOptions) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the values of runs that have not ended, and the finished table if there is one.
+    def read(self) -> list[pd.DataFrame]:
+        """Return the parts, the newest first, and then the table, if there are any."""
+        return list(self._read()[0].values())
 
-        They are without features of another function than that of their name today.
+    def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
+        """Replace the table and all parts by what a function makes of them; return it."""
+        for tries in count():
+            # Runs that end at the same time wait for each other.
+            time.sleep(tries * random.uniform(0.0, _WAIT))
+            found, stamp = self._read()
+            table = combine(list(found.values()))
+            if self._replace(self.add(table, table.attrs["provenance"]), stamp):
+                break
+        for path in found:
+            if path != self._table:
+                path.unlink(missing_ok=True)
+        # It stays while others have parts there.
+        with suppress(OSError):
+            self._folder.rmdir()
+        return table
+
+    def _read(self) -> tuple[dict[Path, pd.DataFrame], tuple[int, ...]]:
+        """Return all tables by their files, and the stamp of the finished one.
+
+        That is read last: a part that is gone meanwhile has become a part of it.
         """
-        with locked(self._store) as database:
-            return self._read(database, how)[:2]
+        parts = sorted(self._folder.glob("*.parquet"), reverse=True)
+        tables: dict[Path, pd.DataFrame] = {}
+        stamp: tuple[int, ...] = ()
+        for path in (*parts, self._table):
+            stamp = _stamp(path)
+            with suppress(MissingFileError):
+                if stamp:
+                    tables[path] = read_samples(path, changed="keep")
+        return tables, stamp
 
-    def keep(self, values: pd.DataFrame, how: SampleOptions) -> None:
-        """Keep some values, so that a run that is killed need not compute them again."""
-        marks, keys = marks_of(how), values["key"]
-        cells = (
-            (key, name, marks.get(name, name), value)
-            for name in values.columns.difference(list(LABELS))
-            for key, value in zip(keys, values[name].tolist(), strict=True)
-        )
-        with locked(self._store) as database:
-            database.executemany("INSERT OR REPLACE INTO cell VALUES (?, ?, ?, ?)", cells)
+    def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> Path:
+        """Keep samples as a part, which a run that is killed leaves; return its file."""
+        content, part = _encoded(table, provenance), self._new()
+        with folder_to_fill(self._table.parent):
+            check_target(self._path)
+            with temporary_beside(self._table) as temporary:
+                parquet.write_table(content, temporary)
+                # Another run may remove the folder once it is empty.
+                while not part.exists():
+                    self._folder.mkdir(exist_ok=True)
+                    with suppress(FileNotFoundError):
+                        temporary.rename(part)
+        return part
 
-    def merge(
-        self, table: pd.DataFrame, how: SampleOptions, provenance: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Add samples to the table, with all that was kept of them; return what is noted."""
-        with locked(self._store) as database:
-            kept, finished, marks, before = self._read(database, how)
-            # Rows by their names; what they hold by their keys.
-            rows = pd.concat([each[list(LABELS)] for each in (finished, table) if len(each)])
-            rows = rows.drop_duplicates(keep="last", ignore_index=True)
-            held = known([table, kept, finished])
-            whole = rows.join(held.drop(columns=list(LABELS), errors="ignore"), on="key")
-            names = table.columns.difference(list(LABELS))
-            lacking = known([finished]).reindex(index=table["key"], columns=names).isna()
-            is_new = bool(lacking.any(axis=None))
-            origin = noted(whole, how, provenance, marks, before, is_new=is_new)
-            write_samples(_ordered(whole), self._store, origin)
-            database.executemany("DELETE FROM cell WHERE key = ?", zip(whole["key"].unique()))
-        return origin
-
-    def _read(
-        self, database: sqlite3.Connection, how: SampleOptions
-    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str], dict[str, Any]]:
-        """Return what was kept, the finished table, the marks of both, and what was noted.
-
-        The mark of a feature is that asked for, that in the table, or the newest that was kept.
-        """
-        finished = pd.DataFrame(columns=list(LABELS))
-        if self._store.exists():
-            finished = read_samples(self._store, changed="keep")
-        before = finished.attrs.get("provenance", {})
-        stored = {name: before.get("marks", {}).get(name, name) for name in finished.columns}
-        cells = database.execute("SELECT * FROM cell ORDER BY rowid").fetchall()
-        marks = {name: mark for _, name, mark, _ in cells} | stored
-        marks |= {feature.name: mark_of(feature) for feature in how.features}
-        kept: dict[str, dict[str, float]] = {}
-        for key, name, mark, value in cells:
-            if mark == marks[name] and value is not None:
-                kept.setdefault(name, {})[key] = value
-        others = [name for name, mark in stored.items() if mark != marks[name]]
-        return (
-            pd.DataFrame(kept).rename_axis("key").reset_index(),
-            finished.drop(columns=others),
-            {name: mark for name, mark in marks.items() if mark != name},
-            before,
-        )
-
-
-@contextmanager
-def locked(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """Give the database beside a table; nobody else reads or writes either meanwhile.
-
-    What is killed leaves no lock. A database without values is gone afterwards. The same thread
-    must not ask twice.
-
-    Raises
-    ------
-    InputError
-        If the database cannot be used, or values of an older version stand beside the table.
-    """
-    store = Path(os.path.realpath(path))
-    place, old = (store.with_name(store.name + suffix) for suffix in (".sqlite", ".parts"))
-    if old.is_dir():
-        raise InputError(
-            "samples that an older toruscast did not finish",
-            file=old,
-            expected="no such folder: remove it, and they are simulated again",
-        )
-    try:
-        with folder_to_fill(place.parent) as folder, _alone_in(folder) as is_alone:
-            is_empty = False
-            try:
-                with closing(_opened(place)) as database:
-                    try:
-                        yield database
-                        database.execute("COMMIT")
-                    except BaseException:
-                        # What a full disk stopped halfway is undone by the next that reads.
-                        with suppress(sqlite3.Error):
-                            database.execute("SELECT 1 FROM sqlite_master").fetchone()
-                        raise
-                    is_empty = not database.execute("SELECT 1 FROM cell").fetchone()
-            finally:
-                # SQLite does not bear that a database goes while others open it. What was not
-                # committed is undone when it is closed: a new one then has no bytes.
-                if is_alone and (is_empty or (place.is_file() and not place.stat().st_size)):
-                    place.unlink()
-    except sqlite3.Error as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(place)) from None
-        raise InputError(
-            "unfinished samples cannot be used",
-            file=place,
-            found=error,
-            expected="a database of toruscast; without it they are simulated again",
-        ) from None
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[bool]:
-    """Make others that ask the same wait; give whether they do: not all file systems can."""
-    with ExitStack() as stack:
-        is_alone = False
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            handle = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            is_alone = True
-        yield is_alone
-
-
-def _has_locks(folder: Path) -> bool:
-    """Whether files of a folder can be locked.
-
-    SQLite takes what NFS without its lock service says for locks that others hold, and waits.
-    """
-    try:
-        import fcntl
-
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            fcntl.lockf(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        return True
-    except OSError as error:
-        return error.errno != errno.ENOLCK
-    return True
-
-
-def _opened(place: Path) -> sqlite3.Connection:
-    """Open a database and begin to write, once all others have ended what they write.
-
-    Its journal is the plain one, which network file systems bear: nobody reads meanwhile, and a
-    commit comes after simulations that take longer. Where there are no locks, it goes without.
-    """
-    without = "?nolock=1"
-    for locks in ("", without) if _has_locks(place.parent) else (without,):
-        database = sqlite3.connect(
-            f"{place.as_uri()}{locks}", timeout=_PATIENCE, isolation_level=None, uri=True
-        )
+    def _replace(self, new: Path, stamp: tuple[int, ...]) -> bool:
+        """Make a part the table; False if what that held until now is to be joined first."""
+        old = self._new()
+        with suppress(FileNotFoundError):
+            self._table.rename(old)
         try:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute(_CELLS)
-            break
-        except BaseException as error:
-            database.close()
-            if locks or getattr(error, "sqlite_errorcode", None) not in _NO_LOCKS:
-                raise
-    return database
+            os.link(new, self._table)
+        except (FileExistsError, FileNotFoundError):
+            # Another run made its table, or joined this one.
+            return False
+        except OSError:
+            # A file system without links.
+            new.rename(self._table)
+        new.unlink(missing_ok=True)
+        if _stamp(old) != stamp:
+            return False
+        old.unlink(missing_ok=True)
+        return True
+
+    def _new(self) -> Path:
+        """Name of a new part; names sort by time."""
+        return self._folder / f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What tells a file from one that replaced it; empty if there is none."""
+    with suppress(FileNotFoundError):
+        found = path.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+    return ()
+
+
+def up_to_date(
+    tables: Iterable[pd.DataFrame], features: Iterable[Feature]
+) -> tuple[list[pd.DataFrame], dict[str, str]]:
+    """Return tables without features of another function than asked for, and the marks of all.
+
+    For features that are not asked for, the first table that has them decides.
+    """
+    tables = list(tables)
+    marks: dict[str, str] = {}
+    own = [{name: _marks_in(table).get(name, name) for name in table.columns} for table in tables]
+    for each in reversed(own):
+        marks |= each
+    marks |= {feature.name: mark_of(feature) for feature in features}
+    current = [
+        table.drop(columns=[name for name, mark in each.items() if mark != marks[name]])
+        for table, each in zip(tables, own, strict=True)
+    ]
+    return current, {name: mark for name, mark in marks.items() if mark != name}
+
+
+def _marks_in(table: pd.DataFrame) -> dict[str, str]:
+    return dict(table.attrs.get("provenance", {}).get("marks", {}))
 
 
 def known(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -346,27 +292,53 @@ def known(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(some, ignore_index=True).groupby("key", sort=False).first()
 
 
+def joined(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()) -> pd.DataFrame:
+    """Return the rows of several tables, the newest of which comes first, with all that is known.
+
+    Rows go by their labels, values by their keys. The provenance is that of all tables.
+    """
+    current, marks = up_to_date(tables, features)
+    # Rows of the newest table stay together, in its order.
+    rows = pd.concat([table[list(LABELS)] for table in reversed(current) if len(table)])
+    rows = rows.drop_duplicates(keep="last", ignore_index=True)
+    values = known(current).drop(columns=list(LABELS), errors="ignore")
+    whole = _ordered(rows.join(values, on="key"))
+    origin: dict[str, Any] = {}
+    for table in reversed(tables):
+        origin = _both(origin, table.attrs.get("provenance", {}))
+    names = {"graphs": sorted(set(whole["workload"])), "tori": sorted(set(whole["torus"]))}
+    whole.attrs["provenance"] = origin | names | {"marks": marks}
+    return whole
+
+
+def _both(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Join what is noted of two tables, the second of which is newer."""
+    both = {**before, **now}
+    for name in before.keys() & now.keys():
+        if isinstance(now[name], dict) and isinstance(before[name], dict):
+            both[name] = before[name] | now[name]
+    for name in ("routing", "coarsening"):
+        several = [each.get(name) for each in (before, now) if name in each]
+        every = {v for value in several for v in (value if isinstance(value, list) else [value])}
+        if len(every) > 1:
+            both[name] = sorted(every, key=str)
+    both["level"] = max(before.get("level", 1), now.get("level", 1))
+    both["kinds"] = sorted({*before.get("kinds", []), *now.get("kinds", [])})
+    return both
+
+
 def noted(
-    samples: pd.DataFrame,
-    how: SampleOptions,
-    provenance: Mapping[str, Any],
-    marks: Mapping[str, str],
-    before: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    is_new: bool = True,
+    samples: pd.DataFrame, how: SampleOptions, provenance: Mapping[str, Any], *, is_new: bool
 ) -> dict[str, Any]:
-    """Return what is noted with samples, beside what was noted with those of ``before``."""
+    """Return what is noted with samples of one run, and, if it made any, by what and when."""
     return {
-        **before,
         "format": FORMAT,
         "version": VERSION,
         **(_made() if is_new else {}),
-        "routing": _all(before.get("routing", how.routing), how.routing),
-        "coarsening": _all(before.get("coarsening", how.coarsening), how.coarsening),
+        "routing": how.routing,
+        "coarsening": how.coarsening,
         **provenance,
-        "level": max(before.get("level", 1), provenance["level"]),
-        "kinds": sorted({*before.get("kinds", []), *provenance["kinds"]}),
-        "marks": dict(marks),
+        "marks": marks_of(how.features),
         "graphs": sorted(set(samples["workload"])),
         "tori": sorted(set(samples["torus"])),
     }
@@ -382,17 +354,12 @@ def _made() -> dict[str, str]:
     }
 
 
-def _all(before: object, now: object) -> object:
-    """Return what was noted before and now: a list if they differ."""
-    every = {*(before if isinstance(before, list) else [before]), now}
-    return now if len(every) == 1 else sorted(every, key=str)
-
-
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its features in the order of the registry, whoever added them when."""
     features = [name for name in FEATURES if name in table.columns]
     others = table.columns.difference([*LABELS, *features, "time"], sort=False)
-    return table[[*LABELS, *features, *others, "time"]]
+    last = ["time"] if "time" in table.columns else []
+    return table[[*LABELS, *features, *others, *last]]
 
 
 def _check_values(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:

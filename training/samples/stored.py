@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast._slow import joblib
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, Feature, RoutedTraffic
 from toruscast.features.table import tabulate
@@ -21,6 +20,7 @@ from toruscast.mapping.strategies.registry import mapping, nodes
 from toruscast.routing import dilations
 from toruscast.typing import Routing
 from toruscast.validation import job_count, whole_number
+from toruscast.workers import Task
 
 from ._keys import digest
 
@@ -140,12 +140,9 @@ def add_metrics(
     parts, n_done = [], 0
     for block in blocks_of(table, workloads, torus):
         kept = table.iloc[thinned(block, most)].drop(columns=list(names), errors="ignore")
-        rows = zip(kept["mapping"], kept[checks[0]], strict=True)
-        calls = (
-            joblib.delayed(_values)(block, name, checks[0], told, seed, routing, chosen)
-            for name, told in rows
-        )
-        values = joblib.Parallel(n_jobs=job_count(n_jobs), prefer="threads")(calls)
+        rows = list(zip(kept["mapping"], kept[checks[0]], strict=True))
+        task = Task(_values, block, checks[0], seed, routing, chosen)
+        values = task.in_order(rows, job_count(n_jobs))
         new = pd.DataFrame(values, columns=list(names), index=kept.index)
         parts.append(pd.concat([kept, new], axis="columns"))
         n_done += block.rows.size
@@ -210,15 +207,14 @@ def thinned(block: SampleBlock, most: int | None) -> NDArray[np.intp]:
 
 def _values(
     block: SampleBlock,
-    name: str,
     check: str,
-    told: float,
     seed: int,
     routing: Routing,
     chosen: Sequence[Feature],
+    row: tuple[str, float],
 ) -> list[float]:
     """Return the metrics of a sample, once its mapping is known to be the same."""
-    placement = block.placement
+    placement, (name, told) = block.placement, row
     if name not in block.made:
         try:
             block.made[name] = nodes(placement, name, seed)
