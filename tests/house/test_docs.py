@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from documented import agree, not_given
 
 from toruscast.cli import main
 from toruscast.features import FEATURES, unregister
@@ -30,11 +31,6 @@ COMMANDS = [
 ]
 
 
-def words(text):
-    """Lines as lists of words: how wide columns are does not count."""
-    return [line.split() for line in text.splitlines()]
-
-
 def run(line):
     """Run a command of a page, and want it to succeed; what its plugin registers is forgotten."""
     known = set(FEATURES)
@@ -49,11 +45,9 @@ def run(line):
 
 def test_the_readme_shows_what_make_rank_says(capsys):
     run(re.search(r"\$\(BIN\)/(toruscast rank .*)", (ROOT / "Makefile").read_text())[1])
-    said = words(capsys.readouterr().out)
-    shown = words(re.search(r"```text\n(.*?)```", README.read_text(), re.S)[1])
-    assert [
-        line for line in shown if line not in said and not set("".join(line)) <= set("-.")
-    ] == []
+    shown = re.search(r"```text\n(.*?)```", README.read_text(), re.S)[1]
+    missing = not_given(shown, capsys.readouterr().out)
+    assert [line for line in missing if not set(line) <= set("-. ")] == []
 
 
 def test_python_examples_of_the_readme_run(capsys):
@@ -62,7 +56,7 @@ def test_python_examples_of_the_readme_run(capsys):
     shown = "".join(re.findall(r"```python\n[^`]*```\n\n```text\n(.*?)```", text, re.S))
     assert shown
     exec(compile("".join(programs), str(README), "exec"), {})
-    assert words(capsys.readouterr().out) == words(shown)
+    assert agree(shown, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
@@ -78,8 +72,7 @@ def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
         elif kind == "toml":
             tomllib.loads(body)
         elif kind == "text":
-            shown = words(body)
-            assert [line for line in shown if line not in words(out)] == []
+            assert not_given(body, out) == []
         else:
             if kind == "python":
                 exec(compile(body, str(page), "exec"), names)

@@ -15,6 +15,8 @@ from toruscast.errors import InputError
 from .store import LABELS
 
 Floats = NDArray[np.float64]
+# Share of a value by which sums in another order may differ.
+_ROUNDING = 1e-12
 
 
 def check_order(table: object, **columns: object) -> None:
@@ -101,6 +103,10 @@ def seconds_of(table: object, name: str) -> Floats:
 
 
 def normalisation(values: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column, the latter 1 where it is 0."""
+    """Mean and standard deviation of each column, the latter 1 where that is 0 but for rounding.
+
+    Divided by a deviation of some last digits, a constant column would become noise.
+    """
     scale = values.std(axis=0)
-    return values.mean(axis=0), np.where(scale > 0, scale, 1.0)
+    is_constant = scale <= _ROUNDING * np.abs(values).max(axis=0)
+    return values.mean(axis=0), np.where(is_constant, 1.0, scale)
