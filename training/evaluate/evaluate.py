@@ -41,7 +41,6 @@ def repeated_splits(
     n_splits: int = 50,
     train_share: float = PUBLISHED_SHARE,
     seed: int = 0,
-    time: str = "time",
     n_jobs: int | None = None,
     metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -51,8 +50,8 @@ def repeated_splits(
     Parameters
     ----------
     table : DataFrame
-        Features and observed times of mappings, a row each: of several runs of one take the median
-        first, for with one run in training and another held out any forecast looks good.
+        Features and the column ``time`` of mappings, a row each: of several runs of one take the
+        median first, for with one run in training and another held out any forecast looks good.
     predictors : TimePredictor, or dict of str to predictor
         Each is scored on the same splits.
     n_splits : int
@@ -61,8 +60,6 @@ def repeated_splits(
         Share of the mappings to train on.
     seed : int
         Seed of the splits.
-    time : str
-        Column of the observed times.
     n_jobs : int, optional
         Processes.
     metrics : dict of str to callable, optional
@@ -88,13 +85,13 @@ def repeated_splits(
     >>> scores["rcc"].min() > 0.95
     np.True_
     """
-    observed = columns_of(table, [time])[time].to_numpy(dtype=np.float64)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     splits = random_splits(observed.size, n_splits, train_share, seed)
     if isinstance(predictors, TimePredictor):
         predictors = {_name_of(predictors): predictors}
     if not predictors:
         raise InputError("no predictor to score")
-    features = features_only(table, time)
+    features = features_only(table)
     began = perf_counter()
     found = forecast_splits(
         features, observed, predictors, splits, n_jobs=n_jobs, progress=progress
@@ -254,9 +251,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def single_features(
-    table: pd.DataFrame, features: Sequence[str] | None = None, time: str = "time"
-) -> pd.DataFrame:
+def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) -> pd.DataFrame:
     """Return how well each feature alone ranks the mappings, more meaning slower; best first.
 
     A pair tied in the feature or the time alone counts half (`rcc_ties_halved`).
@@ -267,9 +262,9 @@ def single_features(
     >>> single_features(table)["rcc"].round(3).to_dict()
     {'a': 1.0, 'b': 0.333}
     """
-    observed = columns_of(table, [time])[time].to_numpy(dtype=np.float64)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     # Of a table from several runs some rows may lack what others have.
-    numeric = features_only(table, time).select_dtypes("number").dropna(axis="columns")
+    numeric = features_only(table).select_dtypes("number").dropna(axis="columns")
     names = list(numeric.columns) if features is None else list(feature_set(features))
     rows = {
         name: {"rcc": rcc_ties_halved(observed, column), "tau_b": tau_b(observed, column)}

@@ -38,7 +38,6 @@ def hold_out(
     predictors: Mapping[str, TimePredictor | PMNFBaseline],
     by: HoldOut,
     *,
-    time: str = "time",
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
@@ -47,15 +46,13 @@ def hold_out(
     Parameters
     ----------
     table : DataFrame
-        Features and observed times of mappings, with the labels ``workload`` and ``torus``.
+        Features and the column ``time`` of mappings, with the labels ``workload`` and ``torus``.
     predictors : mapping of str to predictor
         Each is trained on the same rows.
     by : {"application", "kind", "torus", "size"}
         What is held out, once each: a workload; a kind of traffic, which is the pattern of a
         generated workload and else its name up to a number (``lammps-lj`` of ``lammps-lj-64``);
         a torus; or only the workload and torus with the most nodes times bytes of a message.
-    time : str
-        Column of the observed times.
     n_jobs : int, optional
         Processes.
     progress : callable, optional
@@ -87,7 +84,7 @@ def hold_out(
     """
     one_of(by, "what is held out", get_args(HoldOut))
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
-    observed = columns_of(table, [time])[time].to_numpy(dtype=np.float64)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     groups = _groups(table, blocks, by)
     if groups.nunique() < 2:
         raise InputError(
@@ -102,14 +99,14 @@ def hold_out(
         sizes = sizes_of(table)
         largest = (sizes["nodes"] * sizes["message_bytes"]).groupby(numbers).mean().idxmax()
         names, splits = names[[largest]], [splits[largest]]
-    features = features_only(table, time)
+    features = features_only(table)
     found = forecast_splits(
         features,
         observed,
         predictors,
         splits,
         coverage=COVERAGE,
-        groups=numbers,
+        groups=groups.to_numpy(),
         n_jobs=n_jobs,
         progress=progress,
     )

@@ -68,7 +68,7 @@ def drive(
 ) -> None:
     """Run mappings until the plan has enough, or so many runs are in the file.
 
-    SIGTERM ends the run under way, as Ctrl-C does.
+    SIGTERM and SIGHUP end the run under way, as Ctrl-C does.
 
     Parameters
     ----------
@@ -92,7 +92,9 @@ def drive(
     RunError
         If the script fails, takes too long or prints no time.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # `nohup` has SIGHUP ignored.
+    ends = (n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ends}
     try:
         while not plan.is_enough and plan.n_runs < most:
             for mapping in plan.ask(min(batch, most - plan.n_runs)):
@@ -118,7 +120,8 @@ def drive(
                 if observed is not None:
                     observed(name, seconds)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _size(runs_file: str | os.PathLike[str]) -> int:

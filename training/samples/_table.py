@@ -64,9 +64,9 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return table[list(names)]
 
 
-def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
+def features_only(table: pd.DataFrame) -> pd.DataFrame:
     """Table without the labels of samples and their time, which is no feature of itself."""
-    return table.drop(columns=[time, *LABELS], errors="ignore")
+    return table.drop(columns=["time", *LABELS], errors="ignore")
 
 
 def finite(table: pd.DataFrame) -> pd.DataFrame:
