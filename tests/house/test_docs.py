@@ -31,6 +31,20 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("given", "agrees"),
+    [
+        ("swap-5 takes  102 us, 59 % less, 12 runs", True),
+        ("swap-5 takes 110 us, 60 % less, 12 runs", False),
+        ("swap-6 takes 100 us, 60 % less, 12 runs", False),
+        ("swap-5 takes 100 us, 60 % more, 12 runs", False),
+        ("swap-5 takes 100 us, 60 % less, 13 runs", False),
+    ],
+)
+def test_outputs_agree_in_words_and_nearly_in_numbers(given, agrees):
+    assert agree("swap-5 takes 100 us, 60 % less, 12 runs", given) == agrees
+
+
 def run(line):
     """Run a command of a page, and want it to succeed; what its plugin registers is forgotten."""
     known = set(FEATURES)
