@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.training import Measured, summarise
-from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
+from toruscast.training import Measured, single_features, summarise
+from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS, gains
 from toruscast.training.evaluate.hold_out import BOUNDS, SEVERAL, HoldOut
 from toruscast.training.evaluate.metric_evaluation import MetricEvaluation
 
@@ -32,8 +32,6 @@ def answer(
     table: pd.DataFrame,
     sets: Mapping[str, Sequence[str]],
     scores: pd.DataFrame,
-    gain: pd.DataFrame,
-    single: pd.DataFrame,
     *,
     mine: Sequence[str] = (),
     found: Measured | None = None,
@@ -41,9 +39,9 @@ def answer(
 ) -> Answer:
     """Return how good feature sets are on held-out samples, and each feature alone.
 
-    ``scores`` are of `repeated_splits`, ``gain`` of `gains`, ``single`` of `single_features`,
-    ``large`` of `hold_out` by size.
+    ``scores`` are of `repeated_splits`, ``large`` of `hold_out` by size.
     """
+    gain, single = gains(scores), single_features(table)
     summary = summarise(scores).rename(columns={"predictor": "features"})
     splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
@@ -66,9 +64,10 @@ def answer(
         "", str(best["features"]), f" orders held-out mappings best: RCC {best['mean']:.3f}"
     )
     charts = [_chart(rcc)] + ([observed_chart(found)] if found is not None else [])
+    compared = _sets(summary, gain)
     sections = [
-        Section("", [_sets(summary, gain)], only="terminal"),
-        Section("Feature sets", [*charts, _sets(summary, gain)], only="page"),
+        Section("", [compared], only="terminal"),
+        Section("Feature sets", [*charts, compared], only="page"),
         *([] if large is None else [_large(large)]),
         Section("Single features as the forecast, without learning", [_single(single, mine)]),
     ]

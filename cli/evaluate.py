@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -25,14 +27,13 @@ from .options import (
     splits_option,
     sub_command,
 )
-from .output import PageOutput
+from .output import Output, PageOutput
 from .slow import (
     feature_registry,
     hold_out,
     metric_evaluation,
     pd,
     pmnf_baseline,
-    splits_of,
     stored,
 )
 from .torus import load_torus
@@ -143,12 +144,7 @@ def command(
     large = None
     if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
         large = _held_out(table, learners, "size", source.samples, work, output)
-    single = tc.training.single_features(table)
-    output.deliver(
-        answers.evaluation.answer(
-            table, sets, scores, splits_of.gains(scores), single, mine=mine, large=large
-        )
-    )
+    output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, large=large))
 
 
 def _evaluate_runs(
@@ -167,12 +163,7 @@ def _evaluate_runs(
     table = found.table.assign(time=found.runs.times)
     sets = _sets(chosen, mine, table, None)
     scores = scored(found, sets, how.splits, work, output)
-    single = tc.training.single_features(table)
-    output.deliver(
-        answers.evaluation.answer(
-            table, sets, scores, splits_of.gains(scores), single, mine=mine, found=found
-        )
-    )
+    output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, found=found))
 
 
 def _judge_metrics(
@@ -208,19 +199,16 @@ def _from_table(
     known = _workloads(traffic, table)
     if traffic.is_given:
         table = _only(table, set(known))
-    try:
-        with output.progress("Routing the samples") as progress:
-            return stored.add_metrics(
-                table,
-                mine,
-                workloads=known,
-                torus=torus,
-                most=MOST,
-                n_jobs=work.jobs,
-                progress=progress,
-            )
-    except InputError as error:
-        raise error if error.file else error.replace(file=source.samples) from None
+    with _naming(source.samples), output.progress("Routing the samples") as progress:
+        return stored.add_metrics(
+            table,
+            mine,
+            workloads=known,
+            torus=torus,
+            most=MOST,
+            n_jobs=work.jobs,
+            progress=progress,
+        )
 
 
 def _workloads(traffic: Traffic, table: pd.DataFrame) -> dict[str, tc.Workload]:
@@ -293,11 +281,17 @@ def _held_out(
     by: HoldOut,
     file: str | None,
     work: Work,
-    output: PageOutput,
+    output: Output,
 ) -> pd.DataFrame:
     """Score every learner on groups that it did not learn from."""
+    with _naming(file), output.progress("Holding out") as progress:
+        return hold_out.hold_out(table, learners, by, n_jobs=work.jobs, progress=progress)
+
+
+@contextmanager
+def _naming(file: str | None) -> Iterator[None]:
+    """Name the file of the samples in errors without one."""
     try:
-        with output.progress("Holding out") as progress:
-            return hold_out.hold_out(table, learners, by, n_jobs=work.jobs, progress=progress)
+        yield
     except InputError as error:
         raise error if error.file else error.replace(file=file) from None

@@ -50,7 +50,7 @@ class Launch(MappingFile):
     script: str | None = option(
         "RUNS THIS COMMAND for each mapping that is chosen, {map} being its file, which needs "
         "no quotes. It prints its seconds last, such as 1.25 or 'elapsed: 1.25 s'; they go to "
-        "--times. A run that was ended goes on when the same command is given again.",
+        "--times at once. Given again after a stop, the command resumes from --times.",
         "'CMD {map}'",
         "--run",
         group="Work",
@@ -76,7 +76,7 @@ class Launch(MappingFile):
         if self.script is not None:
             if times is None:
                 raise click.UsageError("--run needs --times, the file that takes the runs")
-            run_script.check_command(self.script)
+            run_script.check_command(self.script, run_loop.folder_of(times))
         if self.out_format is not None:
             if self.script is None and self.out is None:
                 raise click.UsageError("--out-format needs --out or --run")
@@ -135,13 +135,6 @@ class Launch(MappingFile):
         output: Output,
     ) -> None:
         """Run the script until the runs are enough, and say how each of them went."""
-        script = run_script.Script(self.script or "", run_loop.folder_of(times), self.timeout)
-        if script.is_running():
-            output.message("waiting for a run that was started before the stop")
-        taken = run_loop.take_left(made, script, times)
-        if taken is not None:
-            time = seconds(made.runs.seconds[-1]) if made.runs is not None else ""
-            output.message(f"{taken}: run started before the stop: counted, {time}")
         limit = _RUNS if pace.runs is None else pace.runs
         with output.progress("Running") as progress:
 
@@ -159,7 +152,16 @@ class Launch(MappingFile):
                 return self.write_into(mapping, name, folder, hosts)[0]
 
             progress(made.n_runs, limit)
-            run_loop.drive(made, script, times, write, most=limit, batch=pace.batch, observed=say)
+            run_loop.drive(
+                made,
+                self.script or "",
+                times,
+                write,
+                timeout=self.timeout,
+                most=limit,
+                batch=pace.batch,
+                observed=say,
+            )
 
 
 _SHARE = click.FloatRange(min=1e-4, max=1)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import toruscast.simulation.collectives as collective_times
     import toruscast.simulation.run as simulation_run
     import toruscast.simulation.trace as simulation_trace
-    import toruscast.training.evaluate.evaluate as splits_of
     import toruscast.training.forecast.answer as forecast_answer
     import toruscast.training.measured.measured as measured_runs
     import toruscast.training.mesh as layouts

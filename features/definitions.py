@@ -296,7 +296,8 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 @register("off_node_bytes_share")
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes that leave their node."""
-    return _ratio(traffic.off_node_bytes, traffic.total_bytes)
+    # The sums have different orders: without rounding all of the bytes are a share near 1.
+    return round(_ratio(traffic.off_node_bytes, traffic.total_bytes), 12)
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:

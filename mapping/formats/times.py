@@ -303,17 +303,6 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
         _sync_folder(Path(path).absolute().parent)
 
 
-def is_logged(path: str | os.PathLike[str], size: int, mapping: str, seconds: float) -> bool:
-    """Whether a run stands in a file behind its first ``size`` bytes."""
-    if not holds_runs(path):
-        return False
-    first = Path(path).read_bytes()[:size].count(b"\n")
-    return any(
-        run.line > first and run.mapping == mapping and abs(run.time / seconds - 1) < 1e-9
-        for run in read_runs(path)
-    )
-
-
 def _data_lines(path: str | os.PathLike[str]) -> list[str]:
     """Lines that are neither empty nor comments."""
     if Path(path).is_file() and not Path(path).stat().st_size:

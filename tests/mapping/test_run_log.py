@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toruscast import InputError
 from toruscast.mapping.formats import read_runs
-from toruscast.mapping.formats.times import append_run, holds_runs, is_logged
+from toruscast.mapping.formats.times import append_run, holds_runs
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 
@@ -56,19 +56,6 @@ def test_a_run_goes_into_the_columns_of_the_file(tmp_path, before, after):
     append_run(path, "a", 0.25)
     assert path.read_text() == after
     assert read_runs(path)[-1][:2] == ("a", 0.25)
-
-
-def test_a_run_is_found_behind_a_place_only(tmp_path):
-    path = tmp_path / "runs.csv"
-    assert not is_logged(path, 0, "a", 1.0)
-    append_run(path, "a", 1.0)
-    size = path.stat().st_size
-    assert is_logged(path, 0, "a", 1.0)
-    assert not is_logged(path, size, "a", 1.0)
-    append_run(path, "a", 1.0)
-    assert is_logged(path, size, "a", 1.0)
-    assert not is_logged(path, size, "a", 2.0)
-    assert not is_logged(path, size, "b", 1.0)
 
 
 def test_a_file_that_cannot_grow_stays_as_it_was(tmp_path, monkeypatch):

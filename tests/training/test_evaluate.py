@@ -70,7 +70,7 @@ def test_a_metric_that_no_split_defines_is_missing_without_a_warning():
 
 def test_no_predictor_is_an_error():
     with pytest.raises(InputError, match="no predictor to score"):
-        repeated_splits(table(30), [])
+        repeated_splits(table(30), {})
 
 
 def test_splits_repeat_and_do_not_depend_on_threads():
@@ -79,12 +79,6 @@ def test_splits_repeat_and_do_not_depend_on_threads():
     other = repeated_splits(table(30), small(["useful"]), n_splits=3, seed=3)
     pd.testing.assert_frame_equal(first, again)
     assert not first.equals(other)
-
-
-def test_predictors_without_names_get_different_ones():
-    several = [small(["useful"]), small(["noise"]), small(None)]
-    scores = repeated_splits(table(20), several, n_splits=1)
-    assert scores["predictor"].tolist() == ["own (time)", "own (time) 2", "all (time)"]
 
 
 def test_summary():
@@ -149,13 +143,13 @@ def test_margin_is_wider_than_that_of_independent_splits():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: repeated_splits(table().drop(columns="time"), small(None)), "missing columns"),
+        (lambda: repeated_splits(table().drop(columns="time"), small(None)), "missing features"),
         (lambda: repeated_splits(table(3), small(None)), "cannot split"),
         (lambda: repeated_splits(table(), small(None), train_share=1.5), "cannot split"),
         (lambda: repeated_splits(table(), small(None), train_share=float("nan")), "cannot split"),
         (lambda: repeated_splits(table(), small(None), n_splits=0), "number of splits"),
         (lambda: compare_feature_sets(table(), []), "no feature set"),
-        (lambda: compare_feature_sets(table(), ["H1"]), r"missing columns.*avg_bytes"),
+        (lambda: compare_feature_sets(table(), ["H1"]), r"missing features.*avg_bytes"),
         (lambda: single_features(table(), ["absent"]), "expected absent"),
     ],
 )

@@ -246,22 +246,40 @@ def test_forecasts_that_are_surely_right_are_not_refused():
     assert scale == pytest.approx(0)
 
 
-def test_a_posterior_is_the_closed_form_of_its_process():
+@pytest.mark.parametrize("freedom", [float("inf"), 4.0])
+def test_a_posterior_is_the_closed_form_of_its_process(freedom):
     rng = np.random.default_rng(2)
-    kernel = Kernel(0.5, 0.3, 0.2, 1.0, float("inf"))
+    kernel = Kernel(0.5, 0.3, 0.2, 1.0, freedom)
     posterior = Posterior(rng.normal(size=4), np.ones(4), rng.normal(size=(4, 2)), kernel)
     every = np.arange(4)
     whole = posterior._covariance(every, every)
     seen, rest = np.array([0, 2]), np.array([1, 3])
-    told = posterior.given(seen, np.array([1.0, -1.0]))
-    weights = whole[np.ix_(rest, seen)] @ np.linalg.inv(whole[np.ix_(seen, seen)])
-    middle = posterior.centre[rest] + weights @ (np.array([1.0, -1.0]) - posterior.centre[seen])
+    found = posterior.given(seen, np.array([1.0, -1.0]))
+    residuals = np.array([1.0, -1.0]) - posterior.centre[seen]
+    inverse = np.linalg.inv(whole[np.ix_(seen, seen)])
+    weights = whole[np.ix_(rest, seen)] @ inverse
     spread = whole[np.ix_(rest, rest)] - weights @ whole[np.ix_(seen, rest)]
-    found, scale = told.marginal(rest)
-    np.testing.assert_allclose(found, middle, rtol=1e-6)
+    if np.isfinite(freedom):
+        # Shah, Wilson and Ghahramani (2014), lemma 3, with the scale matrix in place of the
+        # covariance: residuals of two observations against two of this scale.
+        spread *= (freedom + residuals @ inverse @ residuals) / (freedom + 2)
+    middle, scale = found.marginal(rest)
+    np.testing.assert_allclose(middle, posterior.centre[rest] + weights @ residuals, rtol=1e-6)
     np.testing.assert_allclose(scale, np.sqrt(np.diag(spread)), rtol=1e-6)
-    drawn = told.draws(rest, 40_000, rng)
-    np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.02)
+    assert found.freedom == freedom + 2
+    # A Student-t with f degrees of freedom has f / (f - 2) times its scale matrix as covariance.
+    factor = (freedom + 2) / freedom if np.isfinite(freedom) else 1.0
+    drawn = found.draws(rest, 40_000, rng)
+    np.testing.assert_allclose(np.cov(drawn.T), factor * spread, atol=0.02 * factor)
+
+
+@pytest.mark.parametrize(("n", "is_decided"), [(10, False), (11, True)])
+def test_few_rivals_are_simulated_for_a_proof_and_many_are_not(n, is_decided):
+    # The first is surely the fastest; no bound proves it.
+    race = race_of(np.linspace(1.0, 3.0, n), np.zeros(n), misses=0.01)
+    race.observe(np.array([0]), np.array([1.0]))
+    assert race.certainty() > 0.95
+    assert race.is_decided() == is_decided
 
 
 def test_the_default_model_reads_features_of_routes_alone():

@@ -56,6 +56,28 @@ def test_features_count_where_they_help_and_only_there():
     assert found.held_out["miss"][offered].item() == found.held_out["miss"].min()
 
 
+@pytest.mark.parametrize("what", ["times", "a constant feature"])
+def test_last_digits_decide_nothing(what):
+    table, rng = samples(12), np.random.default_rng(4)
+    # Features of few values split few runs alike, so that several are equally good.
+    for i in range(8):
+        table[f"few {i}"] = rng.integers(0, 3, 12).astype(float)
+    table["whole"] = 1.0
+    times = (1e-3 + table["release_bound"]) * np.exp(0.05 * rng.standard_normal(12))
+    model = tc.TimePredictor(
+        None, "measured", reference="release_bound", n_estimators=20, calibration_folds=0
+    )
+    unseen = table.assign(**{f"few {i}": rng.integers(0, 3, 12) for i in range(8)})
+    first = model.fit(table, times).predict(unseen)
+    for _ in range(3):
+        last = 1 + 1e-15 * rng.standard_normal(12)
+        if what == "times":
+            again = model.fit(table, times * last).predict(unseen)
+        else:
+            again = model.fit(table.assign(whole=last), times).predict(unseen)
+        assert again == pytest.approx(first, rel=1e-6)
+
+
 def test_one_disturbed_run_does_not_bend_the_line():
     reference = samples()["release_bound"].to_numpy()
     times = 1e-3 + reference

@@ -1,6 +1,8 @@
 """Profiles sum a whole run: answers say so, and their intervals know it."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from toruscast.training.forecast.answer import OF_SUMS
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 16384, periodic=True)
 MAPPINGS = strategies.sample(HALO, TORUS, n=6, seed=1)
+STUDY = Path(__file__).parents[2] / "docs" / "studies" / "real_mpi.md"
 MONITORED = "".join(
     "# POINT TO POINT\n"
     + "".join(f"E\t{a}\t{b}\t4096 bytes\t2 msgs sent\t0,0\n" for b in range(4) if a != b)
@@ -31,6 +34,11 @@ def test_the_reader_of_a_profile_knows_that_it_is_a_sum(tmp_path):
     assert read_workload(tmp_path / "app.prof").summed
     assert not read_workload(tmp_path / "app.csv").summed
     assert not read_workload(tmp_path / "app.goal").summed
+
+
+def test_intervals_of_a_sum_are_those_of_the_study():
+    found = re.search(r"and ([0-9.]+) to ([0-9.]+) times with\s+90 %", STUDY.read_text())
+    assert tuple(map(float, found.groups())) == OF_SUMS
 
 
 @pytest.mark.parametrize("rules", ["given", "unknown"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,14 +16,16 @@ from sklearn.base import clone
 from toruscast.errors import InputError
 from toruscast.training.predictor.feature_sets import feature_set
 from toruscast.training.predictor.predictor import TimePredictor
-from toruscast.training.samples._table import features_only
+from toruscast.training.samples._table import columns_of, features_only
 from toruscast.validation import job_count, whole_number
 from toruscast.workers import Task
 
 from .metrics import METRICS, rcc_ties_halved, tau_b
 
 logger = logging.getLogger(__name__)
-Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, Any]
+Floats = NDArray[np.float64]
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows to train on, and rows to forecast."""
 
 PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
@@ -34,12 +36,11 @@ and largest value, which says little of what another split may give."""
 
 def repeated_splits(
     table: pd.DataFrame,
-    predictors: Predictors,
+    predictors: TimePredictor | Mapping[str, Any],
     *,
     n_splits: int = 50,
     train_share: float = PUBLISHED_SHARE,
     seed: int = 0,
-    time: str = "time",
     n_jobs: int | None = None,
     metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -49,9 +50,9 @@ def repeated_splits(
     Parameters
     ----------
     table : DataFrame
-        Features and observed times of mappings, a row each: of several runs of one take the median
-        first, for with one run in training and another held out any forecast looks good.
-    predictors : TimePredictor, or a sequence or dict of them
+        Features and the column ``time`` of mappings, a row each: of several runs of one take the
+        median first, for with one run in training and another held out any forecast looks good.
+    predictors : TimePredictor, or dict of str to predictor
         Each is scored on the same splits.
     n_splits : int
         Number of splits; the first is the published single split.
@@ -59,8 +60,6 @@ def repeated_splits(
         Share of the mappings to train on.
     seed : int
         Seed of the splits.
-    time : str
-        Column of the observed times.
     n_jobs : int, optional
         Processes.
     metrics : dict of str to callable, optional
@@ -86,33 +85,112 @@ def repeated_splits(
     >>> scores["rcc"].min() > 0.95
     np.True_
     """
-    observed = _observed(table, time)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     splits = random_splits(observed.size, n_splits, train_share, seed)
-    named = _named(predictors)
-    if not named:
+    if isinstance(predictors, TimePredictor):
+        predictors = {_name_of(predictors): predictors}
+    if not predictors:
         raise InputError("no predictor to score")
-    work = [
-        (name, predictor, split, parts)
-        for name, predictor in named.items()
-        for split, parts in enumerate(splits)
-    ]
-    features = features_only(table, time)
-    # Processes, for scikit-learn's fits change the warning filters, which threads share.
-    score = Task(_score, features, observed, dict(metrics or METRICS))
-    items = [(predictor, *parts) for _, predictor, _, parts in work]
+    features = features_only(table)
     began = perf_counter()
-    rows = score.in_order(items, job_count(n_jobs), processes=True, progress=progress)
+    found = forecast_splits(
+        features, observed, predictors, splits, n_jobs=n_jobs, progress=progress
+    )
     seconds = perf_counter() - began
-    scored = {"event": "scored", "predictors": [*named], "splits": n_splits, "seconds": seconds}
+    scored = {"event": "scored", "predictors": [*predictors], "splits": n_splits}
     words = "scored %s on %d splits, in %.3g s"
-    logger.info(words, ", ".join(named), n_splits, seconds, extra=scored)
-    labels = [{"predictor": name, "split": split} for name, _, split, _ in work]
-    return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
+    names = ", ".join(predictors)
+    logger.info(words, names, n_splits, seconds, extra={**scored, "seconds": seconds})
+    used = metrics or METRICS
+    return pd.DataFrame(
+        {
+            "predictor": name,
+            "split": split,
+            "n_train": train.size,
+            "n_test": test.size,
+            **{each: metric(observed[test], said.times) for each, metric in used.items()},
+        }
+        for name, forecasts in found.items()
+        for split, ((train, test), said) in enumerate(zip(splits, forecasts, strict=True))
+    )
+
+
+class HeldOut(NamedTuple):
+    """What a predictor forecasts of rows that it was not trained on."""
+
+    times: Floats
+    """Seconds, ``(n_test,)``."""
+    interval: Floats | None = None
+    """Low and high end of each, ``(n_test, 2)``; None where none was asked for or is known."""
+
+
+def forecast_splits(
+    features: pd.DataFrame,
+    observed: Floats,
+    predictors: Mapping[str, Any],
+    splits: Sequence[Split],
+    *,
+    coverage: float | None = None,
+    groups: NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, list[HeldOut]]:
+    """Train each predictor on each split and forecast the rows held out.
+
+    Parameters
+    ----------
+    features : DataFrame
+    observed : ndarray, shape (n,)
+        Observed times.
+    predictors : mapping of str to estimator
+    splits : sequence of (train, test)
+    coverage : float, optional
+        Share of the times that intervals hold; no intervals if not given.
+    groups : ndarray, shape (n,), optional
+        Groups that the folds behind the intervals keep together.
+    n_jobs : int, optional
+        Processes.
+    progress : callable, optional
+        Called with the number of fits done and of all.
+
+    Returns
+    -------
+    dict
+        A forecast for each split, by predictor.
+    """
+    items = [(each, *split) for each in predictors.values() for split in splits]
+    # Processes, because scikit-learn's fits change the warning filters, which threads share.
+    task = Task(_fit_and_forecast, features, observed, coverage, groups)
+    found = task.in_order(items, job_count(n_jobs), processes=True, progress=progress)
+    n = len(splits)
+    return {name: found[i * n : (i + 1) * n] for i, name in enumerate(predictors)}
+
+
+def _fit_and_forecast(
+    features: pd.DataFrame,
+    observed: Floats,
+    coverage: float | None,
+    groups: NDArray[Any] | None,
+    item: tuple[Any, NDArray[np.int64], NDArray[np.int64]],
+) -> HeldOut:
+    predictor, train, test = item
+    model, known = clone(predictor), {}
+    if coverage is None and isinstance(model, TimePredictor):
+        model.set_params(calibration_folds=0)
+    if groups is not None and isinstance(model, TimePredictor):
+        others = groups[train]
+        known = {"groups": others} if 1 < np.unique(others).size < others.size else {}
+    model.fit(features.iloc[train], observed[train], **known)
+    rest = features.iloc[test]
+    times = model.predict(rest)
+    if coverage is None or getattr(model, "calibration_", None) is None:
+        return HeldOut(times)
+    return HeldOut(times, model.predict_interval(rest, coverage))
 
 
 def random_splits(
     n: int, n_splits: int, train_share: float = PUBLISHED_SHARE, seed: int = 0
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+) -> list[Split]:
     """Return the mappings to train on and those to score of every split of `repeated_splits`.
 
     Raises
@@ -173,9 +251,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def single_features(
-    table: pd.DataFrame, features: Sequence[str] | None = None, time: str = "time"
-) -> pd.DataFrame:
+def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) -> pd.DataFrame:
     """Return how well each feature alone ranks the mappings, more meaning slower; best first.
 
     A pair tied in the feature or the time alone counts half (`rcc_ties_halved`).
@@ -186,20 +262,15 @@ def single_features(
     >>> single_features(table)["rcc"].round(3).to_dict()
     {'a': 1.0, 'b': 0.333}
     """
-    observed = _observed(table, time)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     # Of a table from several runs some rows may lack what others have.
-    numeric = features_only(table, time).select_dtypes("number").dropna(axis="columns")
+    numeric = features_only(table).select_dtypes("number").dropna(axis="columns")
     names = list(numeric.columns) if features is None else list(feature_set(features))
-    _check_columns(table, names)
-    columns = {name: table[name].to_numpy() for name in names}
-    scores = {
-        name: {
-            "rcc": rcc_ties_halved(observed, column),
-            "tau_b": tau_b(observed, column),
-        }
-        for name, column in columns.items()
+    rows = {
+        name: {"rcc": rcc_ties_halved(observed, column), "tau_b": tau_b(observed, column)}
+        for name, column in columns_of(table, names).items()
     }
-    result = pd.DataFrame.from_dict(scores, orient="index", columns=["rcc", "tau_b"])
+    result = pd.DataFrame.from_dict(rows, orient="index", columns=["rcc", "tau_b"])
     return result.rename_axis("feature").sort_values("rcc", ascending=False, kind="stable")
 
 
@@ -236,72 +307,20 @@ def compare_feature_sets(
         raise InputError("no feature set to compare")
     learner = TimePredictor() if predictor is None else predictor
     chosen = {name: feature_set(value) for name, value in named.items()}
-    for names in chosen.values():
-        _check_columns(table, names)
-    scores = repeated_splits(
-        table,
-        {name: clone(learner).set_params(features=names) for name, names in chosen.items()},
-        **options,
-    )
-    summary = summarise(scores).set_index(["predictor", "metric"])
-    gain = gains(scores)
-    rows = {}
-    for name in named:
-        measured = summary.loc[name]
-        rows[name] = {
-            **measured["mean"].to_dict(),
-            "rcc_low": measured.loc["rcc", "low"],
-            "rcc_high": measured.loc["rcc", "high"],
-            "rcc_first_split": measured.loc["rcc", "first_split"],
-            "gain": gain.loc[name, "gain"],
-            "gain_low": gain.loc[name, "low"],
-            "gain_high": gain.loc[name, "high"],
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
+    columns_of(table, [name for names in chosen.values() for name in names])
+    learners = {name: clone(learner).set_params(features=names) for name, names in chosen.items()}
+    scores = repeated_splits(table, learners, **options)
+    by_metric = summarise(scores).set_index(["metric", "predictor"])
+    gain = gains(scores).rename(columns=lambda name: name if name == "gain" else f"gain_{name}")
+    rcc = by_metric.loc["rcc", ["low", "high", "first_split"]].add_prefix("rcc_")
+    result = by_metric["mean"].unstack(0)[by_metric.index.unique(0)].join([rcc, gain])
+    return result.loc[[*named]].rename_axis("features")
 
 
-def _score(
-    features: pd.DataFrame,
-    observed: NDArray[np.float64],
-    metrics: Mapping[str, Callable[[Any, Any], float]],
-    item: tuple[TimePredictor, NDArray[np.int64], NDArray[np.int64]],
-) -> dict[str, float]:
-    """Return every metric of one predictor on one split."""
-    predictor, train, test = item
-    # Scores need no intervals.
-    model = clone(predictor)
-    if "calibration_folds" in model.get_params():
-        model.set_params(calibration_folds=0)
-    predicted = model.fit(features.iloc[train], observed[train]).predict(features.iloc[test])
-    scores = {name: metric(observed[test], predicted) for name, metric in metrics.items()}
-    return {"n_train": train.size, "n_test": test.size, **scores}
-
-
-def _named(predictors: Predictors) -> dict[str, Any]:
-    """Return predictors under a name each: given, or that of the features."""
-    if isinstance(predictors, Mapping):
-        return dict(predictors)
-    several = [predictors] if isinstance(predictors, TimePredictor) else list(predictors)
-    named: dict[str, TimePredictor] = {}
-    for predictor in several:
-        features = predictor.features
-        name = features if isinstance(features, str) else "all" if features is None else "own"
-        name = f"{name} ({predictor.target})"
-        if name in named:
-            name += f" {len(named) + 1}"
-        named[name] = predictor
-    return named
-
-
-def _observed(table: pd.DataFrame, time: str) -> NDArray[np.float64]:
-    _check_columns(table, [time])
-    return table[time].to_numpy(dtype=np.float64)
-
-
-def _check_columns(table: pd.DataFrame, names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        raise InputError("missing columns", found=list(table.columns), expected=", ".join(missing))
+def _name_of(predictor: TimePredictor) -> str:
+    features = predictor.features
+    name = features if isinstance(features, str) else "all" if features is None else "own"
+    return f"{name} ({predictor.target})"
 
 
 def gains(scores: pd.DataFrame) -> pd.DataFrame:

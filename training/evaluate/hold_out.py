@@ -9,14 +9,14 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.model_selection import LeaveOneGroupOut
 
 from toruscast.errors import InputError
 from toruscast.training.predictor.predictor import TimePredictor
 from toruscast.training.samples._table import columns_of, features_only
-from toruscast.validation import job_count, one_of
-from toruscast.workers import Task
+from toruscast.validation import one_of
 
+from .evaluate import HeldOut, forecast_splits
 from .metrics import rcc_told_apart, regret
 from .pmnf_baseline import PMNFBaseline, sizes_of
 
@@ -38,7 +38,6 @@ def hold_out(
     predictors: Mapping[str, TimePredictor | PMNFBaseline],
     by: HoldOut,
     *,
-    time: str = "time",
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
@@ -47,15 +46,13 @@ def hold_out(
     Parameters
     ----------
     table : DataFrame
-        Features and observed times of mappings, with the labels ``workload`` and ``torus``.
+        Features and the column ``time`` of mappings, with the labels ``workload`` and ``torus``.
     predictors : mapping of str to predictor
         Each is trained on the same rows.
     by : {"application", "kind", "torus", "size"}
         What is held out, once each: a workload; a kind of traffic, which is the pattern of a
         generated workload and else its name up to a number (``lammps-lj`` of ``lammps-lj-64``);
         a torus; or only the workload and torus with the most nodes times bytes of a message.
-    time : str
-        Column of the observed times.
     n_jobs : int, optional
         Processes.
     progress : callable, optional
@@ -87,7 +84,7 @@ def hold_out(
     """
     one_of(by, "what is held out", get_args(HoldOut))
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
-    observed = columns_of(table, [time])[time].to_numpy(dtype=np.float64)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     groups = _groups(table, blocks, by)
     if groups.nunique() < 2:
         raise InputError(
@@ -95,23 +92,48 @@ def hold_out(
             found=", ".join(groups.unique()) or "no samples",
             expected=f"samples of several {SEVERAL[by]} in one table",
         )
-    held = list(groups.unique())
+    # Numbers in the order of the table, in which each group is left out.
+    numbers, names = pd.factorize(groups)
+    splits = list(LeaveOneGroupOut().split(table, groups=numbers))
     if by == "size":
-        sizes = sizes_of(table).reset_index(drop=True)
-        held = [(sizes["nodes"] * sizes["message_bytes"]).groupby(groups).mean().idxmax()]
-    features = features_only(table, time)
-    known = [name for name in BOUNDS if name in features and features[name].notna().all()][:1]
-    orders = {**predictors, **{BOUNDS[name]: name for name in known}}
-    work = [(name, group) for name in orders for group in held]
-    # Processes, for scikit-learn's fits change the warning filters, which threads share.
-    score = Task(_score, features, observed, blocks, groups)
-    items = [(orders[name], groups == group) for name, group in work]
-    found = score.in_order(items, job_count(n_jobs), processes=True, progress=progress)
-    return pd.DataFrame(
-        {"predictor": name, "held_out": group, **row}
-        for (name, group), rows in zip(work, found, strict=True)
-        for row in rows
+        sizes = sizes_of(table)
+        largest = (sizes["nodes"] * sizes["message_bytes"]).groupby(numbers).mean().idxmax()
+        names, splits = names[[largest]], [splits[largest]]
+    features = features_only(table)
+    found = forecast_splits(
+        features,
+        observed,
+        predictors,
+        splits,
+        coverage=COVERAGE,
+        groups=groups.to_numpy(),
+        n_jobs=n_jobs,
+        progress=progress,
     )
+    known = [name for name in BOUNDS if name in features and features[name].notna().all()][:1]
+    for name in known:
+        order = features[name].to_numpy(dtype=np.float64)
+        found[BOUNDS[name]] = [HeldOut(order[test]) for _, test in splits]
+    return pd.DataFrame(
+        {
+            "predictor": predictor,
+            "held_out": name,
+            "workload": workload,
+            "torus": torus,
+            "n_train": train.size if predictor in predictors else 0,
+            **_scores(observed[test][at], said.times[at], predictor in predictors, ends),
+        }
+        for predictor, forecasts in found.items()
+        for name, (train, test), said in zip(names, splits, forecasts, strict=True)
+        for (workload, torus), at in _blocks_of(blocks.iloc[test])
+        for ends in [None if said.interval is None else said.interval[at]]
+    )
+
+
+def _blocks_of(blocks: pd.DataFrame) -> list[tuple[tuple[str, str], NDArray[np.int64]]]:
+    """Return the rows of each workload and torus, in the order of the table."""
+    by_block = blocks.reset_index(drop=True).groupby(["workload", "torus"], sort=False)
+    return [(key, part.index.to_numpy()) for key, part in by_block]
 
 
 def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
@@ -131,41 +153,19 @@ def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series
     return blocks["workload"].map(kind)
 
 
-def _score(
-    features: pd.DataFrame,
-    observed: Floats,
-    blocks: pd.DataFrame,
-    groups: pd.Series[str],
-    item: tuple[TimePredictor | PMNFBaseline | str, pd.Series[bool]],
-) -> list[dict[str, object]]:
-    """Return the scores of one predictor, or of a column, on each workload and torus held out."""
-    predictor, test = item[0], item[1].to_numpy()
-    ends, n_train = None, 0
-    if isinstance(predictor, str):
-        said = features[predictor].to_numpy(dtype=np.float64)[test]
-    else:
-        n_train = int((~test).sum())
-        model, others, more = clone(predictor), groups[~test], {}
-        if isinstance(model, TimePredictor) and 1 < others.nunique() < others.size:
-            # Intervals are to hold for what is held out: the folds behind them keep it together.
-            more["groups"] = others.to_numpy()
-        model.fit(features[~test], observed[~test], **more)
-        said = model.predict(features[test])
-        if getattr(model, "calibration_", None) is not None:
-            ends = model.predict_interval(features[test], COVERAGE)
-    times, rows = observed[test], []
-    own = blocks[test].reset_index(drop=True)
-    for _, part in own.groupby(["workload", "torus"], sort=False):
-        at = part.index.to_numpy()
-        x, y = times[at], said[at]
-        many = x.size > 1
-        row: dict[str, object] = {str(name): value for name, value in part.iloc[0].items()}
-        row |= {"n_train": n_train, "n_test": x.size}
-        for name, apart in (("rcc", 0.0), ("rcc_1", 0.01), ("rcc_5", 0.05)):
-            row[name] = rcc_told_apart(x, y, apart) if many else np.nan
-        row["regret_1"] = regret(x, y) if many else np.nan
-        row["error"] = float(np.median(np.abs(y / x - 1))) if n_train else np.nan
-        inside = None if ends is None else (ends[at, 0] <= x) & (x <= ends[at, 1])
-        row["coverage"] = np.nan if inside is None else float(inside.mean())
-        rows.append(row)
-    return rows
+def _scores(
+    observed: Floats, said: Floats, is_trained: bool, interval: Floats | None
+) -> dict[str, object]:
+    """Return the scores of one predictor, or of a column, on a workload and torus held out."""
+    n, nan = observed.size, float("nan")
+    apart = {"rcc": 0.0, "rcc_1": 0.01, "rcc_5": 0.05}
+    inside = None
+    if interval is not None:
+        inside = (interval[:, 0] <= observed) & (observed <= interval[:, 1])
+    return {
+        "n_test": n,
+        **{name: rcc_told_apart(observed, said, a) if n > 1 else nan for name, a in apart.items()},
+        "regret_1": regret(observed, said) if n > 1 else nan,
+        "error": float(np.median(np.abs(said / observed - 1))) if is_trained else nan,
+        "coverage": nan if inside is None else float(inside.mean()),
+    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -17,10 +15,10 @@ from .evaluate import PUBLISHED_SHARE, repeated_splits
 
 _FOLDS = 5
 _SPLITS = 6
-SHARES = (PUBLISHED_SHARE / 4, PUBLISHED_SHARE / 2, PUBLISHED_SHARE)
+_SHARES = (PUBLISHED_SHARE / 4, PUBLISHED_SHARE / 2, PUBLISHED_SHARE)
 
 
-def held_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> NDArray[np.float64]:
+def held_out(samples: pd.DataFrame, model: TimePredictor) -> NDArray[np.float64]:
     """Return what a model like this says of each sample when a fifth with it is kept from it.
 
     Seconds, ``(n_samples,)``.
@@ -32,19 +30,12 @@ def held_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> N
     (30,)
     """
     fewer = clone(model).set_params(calibration_folds=0)
-    folds = KFold(min(_FOLDS, len(samples)), shuffle=True, random_state=seed)
-    said = cross_val_predict(fewer, features_only(samples, "time"), samples["time"], cv=folds)
+    folds = KFold(min(_FOLDS, len(samples)), shuffle=True, random_state=0)
+    said = cross_val_predict(fewer, features_only(samples), samples["time"], cv=folds)
     return np.asarray(said, dtype=np.float64)
 
 
-def learning_curve(
-    samples: pd.DataFrame,
-    model: TimePredictor,
-    *,
-    shares: Sequence[float] = SHARES,
-    n_splits: int = _SPLITS,
-    seed: int = 0,
-) -> pd.DataFrame:
+def learning_curve(samples: pd.DataFrame, model: TimePredictor) -> pd.DataFrame:
     """Return the RCC of a model like this that learns from fewer samples.
 
     Parameters
@@ -52,11 +43,6 @@ def learning_curve(
     samples : DataFrame
         Features and the column ``time``.
     model : TimePredictor
-    shares : sequence of float
-        Of the samples, to learn from; the others are forecast.
-    n_splits : int
-        For each share.
-    seed : int
 
     Returns
     -------
@@ -76,15 +62,9 @@ def learning_curve(
     [5, 10, 20]
     """
     rows = []
-    for share in shares:
-        scores = repeated_splits(samples, model, n_splits=n_splits, train_share=share, seed=seed)
+    for share in _SHARES:
+        scores = repeated_splits(samples, model, n_splits=_SPLITS, train_share=share)
         rcc = scores["rcc"].dropna()
-        rows.append(
-            {
-                "n_train": int(scores["n_train"].iloc[0]),
-                "rcc": rcc.mean(),
-                "low": rcc.min(),
-                "high": rcc.max(),
-            }
-        )
+        n_train = int(scores["n_train"].iloc[0])
+        rows.append({"n_train": n_train, "rcc": rcc.mean(), "low": rcc.min(), "high": rcc.max()})
     return pd.DataFrame(rows)

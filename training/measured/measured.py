@@ -11,7 +11,8 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import KFold
+from sklearn.dummy import DummyRegressor
+from sklearn.model_selection import KFold, cross_val_predict
 
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
@@ -153,12 +154,12 @@ def learn(
     references = [name for name in REFERENCES if name in table.columns]
     folds = _folds(len(known), seed)
     lines = {name: line_in(name) for name in references}
-    said = {name: _held_out(model, known, times, folds) for name, model in lines.items()}
+    said = {name: _held_out(_fewer(model), known, times, folds) for name, model in lines.items()}
     residuals = {name: _miss(each, times) for name, each in said.items()}
     # Of equal ones the cheapest.
     ordered = sorted(residuals, key=lambda name: residuals[name])
     best = ordered[0]
-    flat = _miss(_flat(times, folds), times)
+    flat = _miss(_held_out(DummyRegressor(strategy="median"), known, times, folds), times)
     names = feature_set(features) if features else tuple(map(str, table.columns))
     trees = {
         f"{name} and features, leaves of {leaf}": _trees(name, names, leaf, seed, n_jobs)
@@ -166,7 +167,7 @@ def learn(
         for name in followed
     }
     for name, model in trees.items():
-        said[name] = _held_out(model, known, times, folds)
+        said[name] = _held_out(_fewer(model), known, times, folds)
         residuals[name] = _miss(said[name], times)
     better = min(trees, key=lambda name: residuals[name])
     follows = residuals[best] < flat and _follows(known[best].to_numpy(), times, len(lines))
@@ -212,37 +213,23 @@ def _trees(
     )
 
 
-def _folds(n: int, seed: int) -> list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+def _folds(n: int, seed: int) -> list[KFold]:
     """Rounds of what is learned from and what is held out."""
-    return [
-        list(KFold(min(_FOLDS, n), shuffle=True, random_state=seed + i).split(np.arange(n)))
-        for i in range(_ROUNDS if n < _MANY else 1)
-    ]
+    rounds = _ROUNDS if n < _MANY else 1
+    return [KFold(min(_FOLDS, n), shuffle=True, random_state=seed + i) for i in range(rounds)]
+
+
+def _fewer(model: TimePredictor) -> TimePredictor:
+    """A model like this with few trees, which forecasts held-out times nearly as well."""
+    return clone(model).set_params(calibration_folds=0, n_estimators=min(model.n_estimators, 40))
 
 
 def _held_out(
-    model: TimePredictor,
-    table: pd.DataFrame,
-    times: Floats,
-    rounds: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]],
+    model: TimePredictor | DummyRegressor, table: pd.DataFrame, times: Floats, rounds: list[KFold]
 ) -> Floats:
     """What a model says of each mapping when that is kept from it, shape ``(n_rounds, n)``."""
-    fewer = clone(model).set_params(calibration_folds=0, n_estimators=min(model.n_estimators, 40))
-    said = np.empty((len(rounds), times.size))
-    for row, folds in zip(said, rounds, strict=True):
-        for kept, left_out in folds:
-            fewer.fit(table.iloc[kept], times[kept])
-            row[left_out] = fewer.predict(table.iloc[left_out])
-    return said
-
-
-def _flat(times: Floats, rounds: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]]) -> Floats:
-    """The median of the others."""
-    said = np.empty((len(rounds), times.size))
-    for row, folds in zip(said, rounds, strict=True):
-        for kept, left_out in folds:
-            row[left_out] = np.median(times[kept])
-    return said
+    said = [cross_val_predict(model, table, times, cv=folds) for folds in rounds]
+    return np.array(said, dtype=np.float64)
 
 
 def _miss(said: Floats, times: Floats) -> float:

@@ -213,11 +213,7 @@ class Runs:
 
     def _median(self, values: Floats) -> Floats:
         """Median of a value of each run over the runs of a mapping."""
-        order = np.lexsort((values, self.which))
-        first = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
-        low, high = first + (self.counts - 1) // 2, first + self.counts // 2
-        # Halves first: two times that are equal stay what they are.
-        return np.asarray(values[order][low] / 2 + values[order][high] / 2)
+        return np.asarray(pd.Series(values).groupby(self.which).median())
 
 
 def _runs(times: object) -> list[Run]:

@@ -15,6 +15,8 @@ from toruscast.errors import InputError
 from .store import LABELS
 
 Floats = NDArray[np.float64]
+# Share of a value by which sums in another order may differ.
+_ROUNDING = 1e-12
 
 
 def check_order(table: object, **columns: object) -> None:
@@ -55,9 +57,9 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return table[list(names)]
 
 
-def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
+def features_only(table: pd.DataFrame) -> pd.DataFrame:
     """Table without the labels of samples and their time, which is no feature of itself."""
-    return table.drop(columns=[time, *LABELS], errors="ignore")
+    return table.drop(columns=["time", *LABELS], errors="ignore")
 
 
 def finite(table: pd.DataFrame) -> pd.DataFrame:
@@ -94,6 +96,10 @@ def seconds_of(table: object, name: str) -> Floats:
 
 
 def normalisation(values: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column, the latter 1 where it is 0."""
+    """Mean and standard deviation of each column, the latter 1 where that is 0 but for rounding.
+
+    Divided by a deviation of some last digits, a constant column would become noise.
+    """
     scale = values.std(axis=0)
-    return values.mean(axis=0), np.where(scale > 0, scale, 1.0)
+    is_constant = scale <= _ROUNDING * np.abs(values).max(axis=0)
+    return values.mean(axis=0), np.where(is_constant, 1.0, scale)

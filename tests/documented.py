@@ -1,0 +1,29 @@
+"""What a page shows beside what a run gives: words exactly, numbers within a tolerance."""
+
+import math
+import re
+
+# Probabilities come from draws, and last digits from the order of sums: both may depend on the
+# machine's libraries. Counts below thirty are exact.
+SHARE, POINTS = 0.03, 1.0
+# A number that is no part of a name, such as "random@2" or "swap-52-identity".
+NUMBER = re.compile(r"(?<![\w.@-])([-+]?\d+(?:\.\d+)?)(?![\w@]|-\w)")
+
+
+def agree(shown, given):
+    """Whether two texts have the same words, and numbers of 3 % or a percentage point at most."""
+    ours, theirs = NUMBER.split(shown), NUMBER.split(given)
+    if [text.split() for text in ours[::2]] != [text.split() for text in theirs[::2]]:
+        return False
+    numbers = zip(ours[1::2], theirs[1::2], ours[2::2], strict=True)
+    return all(
+        math.isclose(float(a), float(b), rel_tol=SHARE)
+        or (behind.lstrip().startswith("%") and abs(float(a) - float(b)) <= POINTS)
+        for a, b, behind in numbers
+    )
+
+
+def not_given(shown, given):
+    """Return the lines of a page that agree with no line of an output."""
+    lines = given.splitlines()
+    return [line for line in shown.splitlines() if not any(agree(line, each) for each in lines)]
