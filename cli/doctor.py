@@ -34,8 +34,12 @@ from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
 from .torus import load_torus
 
-# What models and samples end in: their readers are tried on no other files.
-_MODELS, _SAMPLES = (".npz", ".skops"), (".parquet",)
+# Files that no format of the registry is, by their suffixes.
+_OTHERS = {
+    "model": (".npz", ".skops"),
+    "samples": (".parquet",),
+    "measurements": (".extra-p", ".csv", ".json", ".jsonl", ".txt"),
+}
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,11 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
         report["fits"] = [{"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits]
         for read in _readers(source, fits, reading, placing):
             try:
-                found = read()
+                report |= read() | {"faults": []}
+                break
             except InputError as error:
                 report["faults"].append(str(error))
-                continue
-            if found or not report["faults"]:
-                report |= found | {"faults": []}
-                break
-    if torus is None and "mapping" in [fit.holds for fit in fits] and "edges" not in report:
-        report["notes"].append("--torus TORUS looks into a mapping")
-    return report | {"notes": report["notes"] + [str(warning.message) for warning in caught]}
+    return report | {"notes": [str(warning.message) for warning in caught]}
 
 
 def _fits(source: Source, reading: Reading) -> list[Dialect]:
@@ -108,8 +107,13 @@ def _fits(source: Source, reading: Reading) -> list[Dialect]:
 def _readers(
     source: Source, fits: list[Dialect], reading: Reading, placing: Placing
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Give the readers of what a file may hold; they return what they find, or nothing."""
-    file, torus = os.fspath(source.path), source.torus
+    """Give the readers of what a file may hold; they return what they find."""
+    file = os.fspath(source.path)
+
+    def torus() -> Torus:
+        if source.torus is None:
+            raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
+        return source.torus
 
     def graph() -> dict[str, Any]:
         workload = read_workload(file, include=reading.include, **reading.how)
@@ -117,9 +121,7 @@ def _readers(
         return graph_facts(workload) | {"phases": len(workload), "about": about}
 
     def mapping() -> dict[str, Any]:
-        if torus is None:
-            return {}
-        mappings = read_mappings(file, torus, **placing.how)
+        mappings = read_mappings(file, torus(), **placing.how)
         return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
 
     def machine() -> dict[str, Any]:
@@ -127,28 +129,28 @@ def _readers(
         return {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
 
     def measurements() -> dict[str, Any]:
-        try:
-            found = read_measurements(file)
-        except InputError:
-            return {}
+        found = read_measurements(file)
+        names = ", ".join(found[0].parameters)
         points = sum(len(each.points) for each in found)
-        about = f"measurements of {', '.join(found[0].parameters)}; 'toruscast pmnf fit' reads them"
-        return {"points": points, "is": about}
+        return {"points": points, "is": f"measurements by {names}; 'toruscast pmnf fit' reads it"}
+
+    def model() -> dict[str, Any]:
+        return {"features": load_predictor(file).n_features_in_, "is": "a model for --model"}
 
     known: dict[str, Callable[[], dict[str, Any]]] = {
         "graph": graph,
         "mapping": mapping,
         "torus": machine,
-        "hosts": lambda: {"hosts": len(read_hosts(file, torus).names)} if torus else {},
+        "hosts": lambda: {"hosts": len(read_hosts(file, torus()).names)},
         "times": lambda: {"times": len(read_times(file))},
+        "model": model,
+        "samples": lambda: {"samples": len(read_samples(file)), "is": "samples for --samples"},
+        "measurements": measurements,
     }
     usual = "mapping" if Path(file).is_dir() else "graph"
-    yield from (known[holds] for holds in dict.fromkeys([fit.holds for fit in fits] or [usual]))
-    if file.endswith(_MODELS):
-        yield lambda: {"model": load_predictor(file) and 1, "is": "a model; --model takes it"}
-    if file.endswith(_SAMPLES):
-        yield lambda: {"samples": len(read_samples(file)), "is": "samples; --samples takes them"}
-    yield measurements
+    kinds = dict.fromkeys([fit.holds for fit in fits] or [usual])
+    others = [kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes)]
+    yield from (known[kind] for kind in (*kinds, *others))
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
@@ -157,7 +159,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"{report['file']}: {report.get('is') or ' or '.join(kinds) or 'not known'}"
     if "edges" in report:
         yield from _graph_lines(report)
-    for key in ("points", "mappings", "times", "hosts", "samples"):
+    for key in ("points", "mappings", "times", "hosts", "samples", "features"):
         if key in report:
             of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""
             yield f"{counted(report[key], key[:-1])}{of}"
