@@ -71,7 +71,7 @@ def read_mapping(
     format: str = "auto",
     columns: Mapping[str, str] | None = None,
 ) -> TaskMapping:
-    r"""Read one task mapping; the content decides the format. The file may be gzip.
+    r"""Read one task mapping. The file may be gzip.
 
     ``toruscast formats`` lists what is read, and ``docs/reference/formats.md`` explains it: map
     files of Blue Gene, ``MPICH_RANK_ORDER``, rankfiles, hostfiles, taskmaps, vcoordfiles, device

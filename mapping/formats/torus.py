@@ -21,7 +21,7 @@ _HELD = 50
 
 
 def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
-    r"""Read a torus from a file; the content decides the format.
+    r"""Read a torus from a file.
 
     A machine file in TOML or JSON, a target of Scotch, a platform of SimGrid, a network of
     ASTRA-sim, settings of SST, or a mesh descriptor of Tenstorrent; ``toruscast formats`` lists
