@@ -9,21 +9,17 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from toruscast import __version__
-from toruscast.errors import InputError
 from toruscast.wording import closest, one_line, shortened
 
 from . import recording
-from .slow import registry, sources
 
 # New objects after which garbage is looked for; 700 is usual. Modules and machine code make many
 # objects that stay: to look at them took an eighth of the time of a short command.
@@ -55,8 +51,6 @@ _TOLD = (
     ("toruscast.errors", "WorkersError", FAILED),
     ("toruscast.training.plan.script", "RunError", FAILED),
 )
-# Options whose readers recognise every format.
-_RECOGNISED = {"--comm", "--mapping", "--mappings", "--torus", "--hosts"}
 
 
 def wants_traceback() -> bool:
@@ -64,10 +58,8 @@ def wants_traceback() -> bool:
     return bool(os.environ.get(TRACEBACK))
 
 
-def described(error: Exception, arguments: Sequence[str] = ()) -> tuple[str, int]:
+def described(error: Exception) -> tuple[str, int]:
     """Return a text for an error, and the exit code.
-
-    Where a file is of another kind than its option among the ``arguments`` takes, the text says so.
 
     Examples
     --------
@@ -77,7 +69,7 @@ def described(error: Exception, arguments: Sequence[str] = ()) -> tuple[str, int
     for module, name, code in _TOLD:
         # Whatever raised one of these has imported the module that defines it.
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return str(error) + _purpose_of(getattr(error, "file", None), error, arguments), code
+            return str(error), code
     if isinstance(error, MemoryError):
         return "out of memory", FAILED
     if isinstance(error, OSError):
@@ -86,30 +78,6 @@ def described(error: Exception, arguments: Sequence[str] = ()) -> tuple[str, int
         return f"{where}: {reason}" if where else reason, FAILED
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"unexpected {shortened(text, 1000)} (set {TRACEBACK}=1 to see where)", FAILED
-
-
-def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) -> str:
-    """Say what a file is that the user gave an option which takes something else."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    if file is None or file not in words or not _is_file(file):
-        return ""
-    # Where the format is recognised, the readers say it themselves.
-    given = {before for before, word in pairwise(words) if word == file} - _RECOGNISED
-    if not given or words[0] in ("convert", "doctor"):
-        return ""
-    with suppress(InputError):
-        what = registry.purpose(sources.Source(file), "times" if "--times" in given else None)
-        fits = any(f"{option} takes it" in what for option in given)
-        if what and not fits and getattr(error, "line", None) in (None, 1):
-            return f" (it looks like {what})"
-    return ""
-
-
-def _is_file(file: str) -> bool:
-    try:
-        return Path(file).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -162,9 +130,7 @@ class Program(SubCommands):
             # Names of files may hold what the terminal cannot show.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        given = args[0] if args else options.get("args")
-        words = sys.argv[1:] if given is None else list(given)
-        with warnings.catch_warnings(), one_line_errors(words) as failure:
+        with warnings.catch_warnings(), one_line_errors() as failure:
             if sys.stdout is None:
                 raise click.ClickException("stdout is closed")
             warnings.showwarning = _show_warning
@@ -207,7 +173,7 @@ class Toruscast(Program):
 
 
 @contextmanager
-def one_line_errors(arguments: Sequence[str] = ()) -> Iterator[dict[str, int]]:
+def one_line_errors() -> Iterator[dict[str, int]]:
     """Turn whatever is raised into one line on stderr and an exit code."""
     failure: dict[str, int] = {}
     stdout = sys.stdout
@@ -238,7 +204,7 @@ def one_line_errors(arguments: Sequence[str] = ()) -> Iterator[dict[str, int]]:
     except Exception as error:
         if wants_traceback():
             raise
-        failure["code"] = _end(*described(error, arguments))
+        failure["code"] = _end(*described(error))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toruscast import answers
-from toruscast.errors import InputError, MissingFileError
+from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import (
     read_hosts,
@@ -21,11 +21,11 @@ from toruscast.mapping.formats import (
 )
 from toruscast.mapping.formats.dialect import NOUNS, Dialect
 from toruscast.mapping.formats.facts import graph_facts
-from toruscast.mapping.formats.foreign import Foreign, foreign
-from toruscast.mapping.formats.mapping import mapping_files
-from toruscast.mapping.formats.registry import identify, recognised
+from toruscast.mapping.formats.guess import formats_of
+from toruscast.mapping.formats.registry import dialect_of
 from toruscast.mapping.formats.source import Source
 from toruscast.scaling.formats import read_measurements
+from toruscast.training import load_predictor, read_samples
 from toruscast.units import nbytes
 from toruscast.wording import counted, one_line
 
@@ -33,6 +33,13 @@ from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
 from .torus import load_torus
+
+# Files that no format of the registry is, by their suffixes.
+_OTHERS = {
+    "model": (".npz", ".skops"),
+    "samples": (".parquet",),
+    "measurements": (".extra-p", ".csv", ".json", ".jsonl", ".txt"),
+}
 
 
 @dataclass(frozen=True)
@@ -70,187 +77,95 @@ def command(
 
 
 def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) -> dict[str, Any]:
-    """What is known of one file or folder."""
+    """Return what the first reader that takes a file finds in it, or why all refuse it."""
     report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": []}
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
             source = Source(file, torus=torus)
-            fits = _mappings_of_folder(source) or recognised(source)
-            form = reading.format_of("graph")
-            if reading.columns and form == "auto" and "table" in [fit.name for fit in fits]:
-                # Names that the caller gives are those of a graph.
-                fits = [identify(source, "graph", "table")]
-            elif form != "auto":
-                fits = [identify(source, "graph", form)]
-            elif (known := foreign(source)) is not None and not fits:
-                report |= {"is": known.name}
-                report |= {"remedy": known.remedy} if known.ours else _fault(known, source)
-            elif not fits and source.is_file and (measured := _measurements(file)):
-                report |= measured
-            elif not fits:
-                fits = [identify(source, "graph")]
-            report["fits"] = [
-                {"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits
-            ]
-            if [dialect.holds for dialect in fits].count("graph") > 1:
-                identify(source, "graph")
-            report |= _content(source, fits, torus, reading, placing)
-        report["notes"] += [str(warning.message) for warning in caught]
-    except MissingFileError as error:
-        # A name that is none fits every format of folders and prefixes.
-        report |= {"fits": [], "faults": [str(error)]}
-    except InputError as error:
-        report["faults"].append(str(error))
-    return report
-
-
-def _fault(known: Foreign, source: Source) -> dict[str, Any]:
-    error = InputError(
-        "not read",
-        file=source.path,
-        line=known.line,
-        found=known.name,
-        expected=known.remedy or "a format that 'toruscast formats' lists",
-    )
-    return {"faults": [str(error)]}
-
-
-def _mappings_of_folder(source: Source) -> list[Dialect]:
-    """The dialect of the first mapping in a folder of such; none for anything else."""
-    place = Path(source.path)
-    if not place.is_dir() or any(place.glob("*.prof*")):
-        return []
-    try:
-        files = mapping_files(place) or []
-        fits = recognised(Source(files[0], torus=source.torus))
-    except InputError:
-        return []
-    return [fit for fit in fits if fit.holds == "mapping"][:1]
-
-
-def _measurements(file: str) -> dict[str, Any]:
-    """What a table of measurements for scaling models holds; nothing if it is none."""
-    try:
-        found = read_measurements(file)
-    except InputError:
-        return {}
-    points = sum(len(each.points) for each in found)
-    return {
-        "is": "measurements for scaling models",
-        "remedy": "'toruscast pmnf fit' reads it",
-        "points": points,
-        "parameters": list(found[0].parameters),
-    }
-
-
-def _content(
-    source: Source,
-    fits: list[Dialect],
-    torus: Torus | None,
-    reading: Reading,
-    placing: Placing,
-) -> dict[str, Any]:
-    """What the first dialect that can be read finds in the file."""
-    kinds = [dialect.holds for dialect in fits]
-    no_mapping: dict[str, str] = {}
-    refused: InputError | None = None
-    host = torus
-    if host is None and kinds == ["mapping"]:
-        host = _guessed_torus(source, fits[0])
-    if host is not None and "mapping" in kinds:
-        try:
-            mappings = read_mappings(source.path, host, **placing.how)
-            return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
+            fits = _fits(source, reading)
         except InputError as error:
-            # Bare numbers may be a graph as well as a mapping; then they are the graph.
-            if torus is not None and "graph" not in kinds:
-                raise
-            if torus is not None:
-                refused, no_mapping = error, {"no_mapping": str(error)}
-    if "graph" in kinds:
-        try:
-            workload = read_workload(source.path, include=reading.include, **reading.how)
-        except InputError as error:
-            # What is no good graph may be a good file of another kind.
-            if {*kinds} == {"graph"}:
-                raise
-            raise refused or _which(source, fits, error) from None
+            return report | {"faults": [str(error)]}
+        report["fits"] = [{"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits]
+        for read in _readers(source, fits, reading, placing):
+            try:
+                report |= read() | {"faults": []}
+                break
+            except InputError as error:
+                report["faults"].append(str(error))
+    return report | {"notes": [str(warning.message) for warning in caught]}
+
+
+def _fits(source: Source, reading: Reading) -> list[Dialect]:
+    """Return the dialects of a file: those that the caller names, or those that it fits."""
+    for holds in ("graph", "mapping"):
+        if (name := reading.format_of(holds)) != "auto":
+            return [dialect_of(name, holds)]
+    return [dialect_of("table", "graph")] if reading.columns else formats_of(source)
+
+
+def _readers(
+    source: Source, fits: list[Dialect], reading: Reading, placing: Placing
+) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Give the readers of what a file may hold; they return what they find."""
+    file = os.fspath(source.path)
+
+    def torus() -> Torus:
+        if source.torus is None:
+            raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
+        return source.torus
+
+    def graph() -> dict[str, Any]:
+        workload = read_workload(file, include=reading.include, **reading.how)
         about = [line for fit in fits for line in fit.describe(source)]
-        facts = graph_facts(workload) | {"phases": len(workload)} | no_mapping
-        return facts | ({"about": about} if about else {})
-    if "torus" in kinds:
-        host = read_torus(source.path)
+        return graph_facts(workload) | {"phases": len(workload), "about": about}
+
+    def mapping() -> dict[str, Any]:
+        mappings = read_mappings(file, torus(), **placing.how)
+        return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
+
+    def machine() -> dict[str, Any]:
+        host = read_torus(file)
         return {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
-    if "hosts" in kinds and torus is not None:
-        return {"hosts": len(read_hosts(source.path, torus).names)}
-    if "times" in kinds:
-        return {"times": len(read_times(source.path))}
-    return {}
 
+    def measurements() -> dict[str, Any]:
+        found = read_measurements(file)
+        names = ", ".join(found[0].parameters)
+        points = sum(len(each.points) for each in found)
+        return {"points": points, "is": f"measurements by {names}; 'toruscast pmnf fit' reads it"}
 
-def _which(source: Source, fits: list[Dialect], fault: InputError) -> InputError:
-    """The question which of several kinds a file is; why it is no graph beside it."""
-    graph = next(fit.name for fit in fits if fit.holds == "graph")
-    others = [fit for fit in fits if fit.holds != "graph"]
-    why = fault.message + ("" if fault.found is None else f", {fault.found}")
-    look = "--torus TORUS to look into the mapping" if others[0].holds == "mapping" else "one kind"
-    if len(others) > 1:
-        look += ", --format to say which"
-    return InputError(
-        "fits several formats",
-        file=source.path,
-        line=fault.line,
-        found=" and ".join([f"{graph} ({why})", *(fit.name for fit in others)]),
-        expected=look + (f"; of {graph} {fault.expected}" if fault.expected else ""),
-    )
+    def model() -> dict[str, Any]:
+        return {"features": load_predictor(file).n_features_in_, "is": "a model for --model"}
 
-
-def _guessed_torus(source: Source, dialect: Dialect) -> Torus | None:
-    """A torus that is large enough to count the tasks of mappings of coordinates or nodes."""
-    file = (mapping_files(source.path) or [Path(source.path)])[0]
-    words = [re.findall("[0-9]+", line) for _, line in Source(file).text.lines()]
-    widths = {len(row) for row in words}
-    if dialect.name == "bluegene" and len(widths) == 1:
-        sizes = [max(int(number) + 1 for number in column) for column in zip(*words, strict=True)]
-        sizes = sizes[:-1]
-    elif dialect.name in ("nodes", "named-lines", "table"):
-        sizes = [1 + max((int(number) for row in words for number in row), default=0)]
-    else:
-        return None
-    try:
-        return Torus(tuple(sizes))
-    except InputError:
-        return None
+    known: dict[str, Callable[[], dict[str, Any]]] = {
+        "graph": graph,
+        "mapping": mapping,
+        "torus": machine,
+        "hosts": lambda: {"hosts": len(read_hosts(file, torus()).names)},
+        "times": lambda: {"times": len(read_times(file))},
+        "model": model,
+        "samples": lambda: {"samples": len(read_samples(file)), "is": "samples for --samples"},
+        "measurements": measurements,
+    }
+    usual = "mapping" if Path(file).is_dir() else "graph"
+    kinds = dict.fromkeys([fit.holds for fit in fits] or [usual])
+    others = [kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes)]
+    yield from (known[kind] for kind in (*kinds, *others))
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
     """Yield the report in lines for people."""
     kinds = [f"{f['format']}, a {NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]]
-    if "is" in report and not report["faults"]:
-        kinds = [f"{report['is']}; {report['remedy']}"]
-    yield f"{report['file']}: {' or '.join(kinds) or report.get('is', 'not known')}"
-    if "points" in report:
-        yield f"{counted(report['points'], 'point')} of {', '.join(report['parameters'])}"
+    yield f"{report['file']}: {report.get('is') or ' or '.join(kinds) or 'not known'}"
     if "edges" in report:
         yield from _graph_lines(report)
-    yield from report.get("about", ())
-    for key in ("mappings", "times"):
+    for key in ("points", "mappings", "times", "hosts", "samples", "features"):
         if key in report:
             of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""
             yield f"{counted(report[key], key[:-1])}{of}"
     if "torus" in report:
         sizes = f"{counted(report['nodes'], 'node')}, {counted(report['links'], 'link')} one way"
         yield f"{report['torus']}: {sizes}"
-    if "hosts" in report:
-        yield counted(report["hosts"], "host")
-    may_map = any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report
-    if may_map and not report["faults"]:
-        names = [fit["format"] for fit in report["fits"] if fit["holds"] == "mapping"]
-        needed = "--torus is needed to look into it"
-        if len(names) > 1:
-            needed += f"; where both fit, --format {' or '.join(names)} says which"
-        yield f"as a mapping: {report.get('no_mapping', needed)}"
     yield from (f"note: {note}" for note in report["notes"])
     yield from (f"fault: {fault}" for fault in report["faults"])
 
@@ -272,3 +187,4 @@ def _graph_lines(report: dict[str, Any]) -> Iterator[str]:
         names = ", ".join(map(str, report["first_isolated"]))
         more = ", ..." if report["isolated"] > len(report["first_isolated"]) else ""
         yield f"{counted(report['isolated'], 'task')} without traffic: {names}{more}"
+    yield from report["about"]

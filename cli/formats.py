@@ -34,7 +34,7 @@ def command(which: NamedFormat, output: Output) -> None:
             "format": dialect.name,
             "holds": dialect.holds,
             "what it is": dialect.title,
-            "read": dialect.read is not None,
+            "read": True,
             "written": dialect.write is not None,
             "needs": dialect.needs,
         }
@@ -45,7 +45,7 @@ def command(which: NamedFormat, output: Output) -> None:
             "format": dialect.name,
             "holds": dialect.holds,
             "what it is": dialect.title + (f" (needs {dialect.needs})" if dialect.needs else ""),
-            "read": "yes" if dialect.read else "",
+            "read": "yes",
             "written": "yes" if dialect.write else "",
         }
         for dialect in known

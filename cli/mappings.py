@@ -70,7 +70,10 @@ def stream_mappings(
         return iter(confined), len(confined)
     files = mapping_formats.mapping_files(mappings)
     n_tasks = traffic.n_tasks
-    found = mapping_formats.iter_mappings(mappings, torus, n_tasks=n_tasks, **candidates.how)
+    how = candidates.how
+    form = how.pop("format")
+    options = mapping_formats.mapping_options(torus, n_tasks=n_tasks, **how)
+    found = mapping_formats.each_mapping(mappings, options, form)
     checked = _checked(found, mappings, n_tasks, torus, fixed)
     return checked, None if files is None else len(files)
 

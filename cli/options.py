@@ -245,10 +245,10 @@ def splits_option() -> Any:
 
 @dataclass(frozen=True)
 class Formats:
-    """How files are read whose content does not decide."""
+    """How files are read whose format is not clear."""
 
     form: tuple[str, ...] = option(
-        "Format of a graph or of mappings where the content does not decide, such as matrix or "
+        "Format of a graph or of mappings where the file does not decide, such as matrix or "
         "rank-order; 'toruscast formats' lists all. May be given for both; graph=table and "
         "mapping=table say which is meant.",
         "NAME",

@@ -131,7 +131,7 @@ def extract_blocks(
     Parameters
     ----------
     mappings : iterable of TaskMapping
-        Such as `iter_mappings` or `strategies.iter_sample` give.
+        Such as `strategies.iter_sample` gives.
     progress : callable, optional
         Called with the number of rows that are done, at first with 0.
 

@@ -28,8 +28,9 @@ from toruscast.mapping.formats import (
     read_workload,
 )
 from toruscast.mapping.formats.graphs.hlo import read_hlo
+from toruscast.mapping.formats.guess import formats_of
 from toruscast.mapping.formats.mappings.devices import read_devices
-from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
+from toruscast.mapping.formats.registry import dialect_of, dialects
 from toruscast.mapping.formats.source import Source
 from toruscast.mapping.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements
@@ -120,8 +121,8 @@ def _checked(comm):
 
 
 def _any(path):
-    """Recognise a file as every command does, and read it as what it seems to be."""
-    for dialect in recognised(Source(path, torus=SQUARE)):
+    """Guess the format of a file as every command does, and read it as what it seems to be."""
+    for dialect in formats_of(Source(path, torus=SQUARE)):
         with suppress(InputError):
             if dialect.holds == "graph":
                 read_workload(path)

@@ -9,10 +9,22 @@ HEAD = """# Files that toruscast reads and writes
 
 <!-- Made from the registry of formats: make pages -->
 
-This page describes each format. The content of a file decides its format, never its
-suffix. Where a file fits two, toruscast asks: `--format NAME` (`format=` in Python) says which.
-`toruscast formats` lists the formats, and `toruscast formats NAME` shows an example of one.
-`toruscast doctor FILE` says what a file is and what is wrong with it.
+This page describes each format. `--format NAME` (`format=` in Python) says which format a file has.
+Without it, the first rule that speaks for a format decides:
+
+1. The file's own name, where a launcher fixes it: `MPICH_RANK_ORDER`.
+2. A signature at the start, or a header with the names of columns.
+3. The suffix, but neither `.txt` nor, for bare numbers, `.csv`. Where several formats have the
+   suffix, such as `.map`, the numbers decide.
+4. Bare numbers. In a graph, 3 or 4 columns are edges, maybe below a line with the number of tasks,
+   and n rows of n numbers are a matrix. In a mapping, one column or one row are the nodes of the
+   tasks, and as many columns as the torus has dimensions, maybe followed by a slot, are coordinates.
+   A first number that counts the rows below it may be the head of a file of METIS, Scotch or
+   SST-macro.
+
+Where no rule speaks, or a rule speaks for two formats, the message shows the first line and the two
+formats that are nearest. `toruscast formats` lists the formats, and `toruscast formats NAME` shows
+an example of one. `toruscast doctor FILE` calls the reader of a file and reports what it says.
 
 Any file may be gzip. In text, `#` starts a comment unless the format knows none. Tasks and nodes
 are numbered from 0 unless the format counts otherwise.
@@ -54,11 +66,11 @@ def page() -> str:
 
 
 def _ways(dialect: Dialect) -> str:
-    """Say whether files are read and written, with which suffixes and which package."""
-    ways = [word for word, way in (("read", dialect.read), ("written", dialect.write)) if way]
+    """Say whether files are written, with which suffixes they end and which package they need."""
+    ways = ["read", "written"] if dialect.write else ["read"]
     needs = f" with the package `{dialect.needs}`" if dialect.needs else ""
-    suffixes = f" to {', '.join(f'`{s}`' for s in dialect.suffixes)}" if dialect.suffixes else ""
-    told = ", ".join(ways) + needs + (suffixes if dialect.write else "")
+    names = ", ".join(f"`{suffix}`" for suffix in dialect.suffixes)
+    told = ", ".join(ways) + needs + (f"; suffix {names}" if names else "")
     return told[:1].upper() + told[1:]
 
 

@@ -3,7 +3,6 @@
 from .comm import read_comm, read_workload, write_comm
 from .graphs.parquet import stream_comm
 from .mapping import (
-    iter_mappings,
     read_hosts,
     read_mapping,
     read_mappings,
@@ -14,7 +13,6 @@ from .times import read_runs, read_times
 from .torus import read_torus, write_torus
 
 __all__ = [
-    "iter_mappings",
     "read_comm",
     "read_hosts",
     "read_mapping",

@@ -1,11 +1,11 @@
-"""Communication graphs in and out, the format recognised."""
+"""Communication graphs in and out."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,14 +18,35 @@ from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..workload import Workload, as_workload
 from .graphs._collectives import check_algorithms
 from .graphs.build import AnyPath, Duplicates, Gathered, GraphOptions, Include
-from .registry import dialect_of, dialect_to_write, identify, reader_of
+from .guess import formats_of, identify
+from .registry import dialect_of, dialect_to_write
 from .source import Progress, Source, cells, check_path, label
 
 # Dialects whose values may be message counts as well.
 _MATRICES = ("matrix", "labelled-matrix", "npy", "matrix-market", "npz")
 
 
-def read_comm(
+def read_comm(path: AnyPath, **how: Any) -> CommGraph:
+    r"""Read a communication graph: all phases of what `read_workload` reads, together.
+
+    Parameters and errors are those of `read_workload`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "ring.txt"
+    >>> _ = path.write_text("4\n0 1 100\n1 2 50 # short\n")
+    >>> read_comm(path)
+    CommGraph(ring: 4 tasks, 2 edges, 150 bytes, 2 messages)
+    >>> _ = path.write_text("0 1 2\n1 0 1\n2 2 0\n")
+    >>> read_comm(path, format="matrix")
+    CommGraph(ring: 3 tasks, 6 edges, 9 bytes, 6 messages)
+    """
+    return read_workload(path, **how).total
+
+
+def read_workload(
     path: AnyPath,
     *,
     include: Include = "all",
@@ -38,10 +59,10 @@ def read_comm(
     collectives: Mapping[str, str] | None = None,
     gathered: Gathered = "each",
     progress: Progress | None = None,
-) -> CommGraph:
-    r"""Read a communication graph; the content decides the format. Any file may be gzip.
+) -> Workload:
+    r"""Read traffic whose phases a file may tell apart, such as a GOAL schedule; else one phase.
 
-    ``toruscast formats`` lists what is read, and ``docs/reference/formats.md`` explains it.
+    ``docs/reference/formats.md`` explains what is read. Any file may be gzip.
 
     Parameters
     ----------
@@ -81,51 +102,6 @@ def read_comm(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> path = Path(tempfile.mkdtemp()) / "ring.txt"
-    >>> _ = path.write_text("4\n0 1 100\n1 2 50 # short\n")
-    >>> read_comm(path)
-    CommGraph(ring: 4 tasks, 2 edges, 150 bytes, 2 messages)
-    >>> _ = path.write_text("0 1 2\n1 0 1\n2 2 0\n")
-    >>> read_comm(path, format="matrix")
-    CommGraph(ring: 3 tasks, 6 edges, 9 bytes, 6 messages)
-    """
-    return read_workload(
-        path,
-        include=include,
-        n_tasks=n_tasks,
-        messages=messages,
-        format=format,
-        name=name,
-        columns=columns,
-        duplicates=duplicates,
-        collectives=collectives,
-        gathered=gathered,
-        progress=progress,
-    ).total
-
-
-def read_workload(
-    path: AnyPath,
-    *,
-    include: Include = "all",
-    n_tasks: int | None = None,
-    messages: AnyPath | None = None,
-    format: str = "auto",
-    name: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    duplicates: Duplicates = "refuse",
-    collectives: Mapping[str, str] | None = None,
-    gathered: Gathered = "each",
-    progress: Progress | None = None,
-) -> Workload:
-    r"""Read traffic whose phases a file may tell apart, such as a GOAL schedule; else one phase.
-
-    Parameters and errors are those of `read_comm`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "ping.goal"
     >>> _ = path.write_text("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n")
     >>> workload = read_workload(path)
@@ -148,12 +124,11 @@ def read_workload(
         dict(columns or {}),
         duplicates,
         algorithms,
-        format != "auto",
         gathered,
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)
     dialect = identify(source, "graph", _form(source, format, options.columns))
-    workload = as_workload(reader_of(dialect)(source, options))
+    workload = as_workload(dialect.read(source, options))
     if messages is not None:
         counted = dialect.name == "npz" and b"n_messages.npy" in source.data
         if dialect.name not in _MATRICES or counted:
@@ -179,9 +154,9 @@ def _form(source: Source, form: str, columns: Mapping[str, str]) -> str:
 def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
     """Return the graph with the message counts of a second matrix."""
     source = Source(path)
-    known = [dialect_of(name, "graph") for name in _MATRICES]
-    dialect = next((each for each in known if each.recognise(source)), known[0])
-    second = reader_of(dialect)(source, replace(options, n_tasks=None))
+    fits = [dialect.name for dialect in formats_of(source, "graph")]
+    name = next((name for name in _MATRICES if name in fits), "matrix")
+    second = dialect_of(name, "graph").read(source, replace(options, n_tasks=None))
     if second.n_tasks != graph.n_tasks:
         found, expected = second.n_tasks, graph.n_tasks
         raise InputError("matrices differ in size", file=path, found=found, expected=expected)

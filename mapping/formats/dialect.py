@@ -38,21 +38,17 @@ class Dialect:
         "graph", "mapping", "torus", "hosts" or "times".
     title : str
         What it is, in a few words.
-    recognise : callable
-        Source -> whether the file is one of these, by its content. It never raises. A file with a
-        fault behind a good start is recognised, so that the reader can name the fault.
-    read : callable, optional
+    read : callable
         The reader. Of a graph: (source, options) -> CommGraph or Workload. Of a mapping: (source,
-        torus, options). None where the dialect is only written.
+        options). Of a torus: source.
+    recognise : callable
+        Source -> whether the file starts as one of these: by a signature, or by a header with the
+        names of columns. It never raises, and knows no other dialect. Files of bare numbers have
+        neither, so that `guess` has rules for them.
     write : callable, optional
         The writer, with a file to write last; None where the dialect is only read.
-    plain : bool
-        Whether it is made of bare numbers. It gives way to a dialect with a sign of its own.
-    weak : callable
-        Source -> whether nothing but the file's name speaks for this dialect, so that it gives
-        way too.
     suffixes : tuple of str
-        Suffixes of files to write that mean this dialect where none is named.
+        Suffixes of files that mean this dialect where none is named, or whole names without a dot.
     documentation : str
         Markdown for the page of formats.
     example : str or bytes
@@ -68,19 +64,14 @@ class Dialect:
         Whether a graph of it sums the messages of a whole run, whoever waited for whom.
     describe : callable, optional
         Source -> lines about what is in the file besides the graph, for ``toruscast doctor``.
-    near : callable
-        Source -> whether a file that no dialect recognises may be a damaged one of these, so that
-        its reader names the fault.
     """
 
     name: str
     holds: Holds
     title: str
-    recognise: Callable[[Source], bool]
-    read: Callable[..., Any] | None = None
+    read: Callable[..., Any]
+    recognise: Callable[[Source], bool] = lambda _: False
     write: Callable[..., None] | None = None
-    plain: bool = False
-    weak: Callable[[Source], bool] = lambda _: False
     suffixes: tuple[str, ...] = ()
     documentation: str = ""
     example: str | bytes = ""
@@ -89,7 +80,6 @@ class Dialect:
     needs: str = ""
     summed: bool = False
     describe: Callable[[Source], list[str]] = lambda _: []
-    near: Callable[[Source], bool] = lambda _: False
 
     @property
     def advices(self) -> list[str]:

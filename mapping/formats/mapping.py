@@ -1,4 +1,4 @@
-"""Task mappings in and out, the format recognised."""
+"""Task mappings in and out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..allocation import Hosts
 from ..comm_graph import MAX_TASKS
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
+from .guess import identify
 from .mappings.build import MappingOptions, Target
-from .mappings.hosts import are_names, is_table, read_names
-from .registry import dialect_to_write, identify, reader_of
+from .registry import dialect_to_write
 from .source import Source, at_file, check_path
 
 SUFFIXES = (
@@ -57,10 +57,7 @@ def read_hosts(path: str | os.PathLike[str], torus: Torus) -> Hosts:
     check_path(path)
     check_torus(torus)
     source = Source(path, torus=torus)
-    # Names alone may be the hosts of tasks as well; whoever asks for hosts means hosts.
-    if not is_table(source) and are_names(source):
-        return read_names(source, torus)
-    hosts: Hosts = reader_of(identify(source, "hosts"))(source, torus)
+    hosts: Hosts = identify(source, "hosts").read(source, torus)
     return hosts
 
 
@@ -74,7 +71,7 @@ def read_mapping(
     format: str = "auto",
     columns: Mapping[str, str] | None = None,
 ) -> TaskMapping:
-    r"""Read one task mapping; the content decides the format. The file may be gzip.
+    r"""Read one task mapping. The file may be gzip.
 
     ``toruscast formats`` lists what is read, and ``docs/reference/formats.md`` explains it: map
     files of Blue Gene, ``MPICH_RANK_ORDER``, rankfiles, hostfiles, taskmaps, vcoordfiles, device
@@ -117,7 +114,8 @@ def read_mapping(
     array([0, 2, 1, 3], dtype=int32)
     """
     began = time.perf_counter()
-    mappings = list(_read(path, _options(torus, tasks_per_node, n_tasks, hosts, columns), format))
+    options = mapping_options(torus, tasks_per_node, n_tasks, hosts, columns)
+    mappings = list(_read(path, options, format))
     if len(mappings) > 1:
         raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
     note_read("mapping", path, began, tasks=mappings[0].n_tasks)
@@ -158,42 +156,14 @@ def read_mappings(
     >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
     ['identity', 'reversed']
     """
-    return list(
-        iter_mappings(
-            path,
-            torus,
-            tasks_per_node=tasks_per_node,
-            n_tasks=n_tasks,
-            hosts=hosts,
-            format=format,
-            columns=columns,
-        )
-    )
+    options = mapping_options(torus, tasks_per_node, n_tasks, hosts, columns)
+    return list(each_mapping(path, options, format))
 
 
-def iter_mappings(
-    path: str | os.PathLike[str],
-    torus: Torus,
-    *,
-    tasks_per_node: int | None = None,
-    n_tasks: int | None = None,
-    hosts: AnyHosts | None = None,
-    format: str = "auto",
-    columns: Mapping[str, str] | None = None,
+def each_mapping(
+    path: str | os.PathLike[str], options: MappingOptions, format: str = "auto"
 ) -> Iterator[TaskMapping]:
-    r"""Give the mappings of `read_mappings`, each read when it is asked for: they are not held.
-
-    Parameters and errors are those of `read_mappings`; a fault may come after mappings before it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "all.csv"
-    >>> _ = path.write_text("identity,0,1,2,3\nreversed,3,2,1,0\n")
-    >>> next(iter_mappings(path, Torus((2, 2)))).name
-    'identity'
-    """
-    options = _options(torus, tasks_per_node, n_tasks, hosts, columns)
+    """Give the mappings of `read_mappings`, each read when it is asked for: they are not held."""
     files = mapping_files(path)
     began, n = time.perf_counter(), 0
     found = _read(path, options, format) if files is None else _each(files, options, format)
@@ -247,13 +217,14 @@ def mapping_files(path: str | os.PathLike[str]) -> list[Path] | None:
     return files
 
 
-def _options(
+def mapping_options(
     torus: Torus,
-    tasks_per_node: int | None,
-    n_tasks: int | None,
-    hosts: AnyHosts | None,
-    columns: Mapping[str, str] | None,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> MappingOptions:
+    """Return the options of `read_mappings` for `each_mapping`."""
     check_torus(torus)
     if tasks_per_node is not None:
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
@@ -279,7 +250,7 @@ def _read(
         found = ", ".join(options.columns.values())
         raise InputError("no table with named columns", file=path, found=found)
     dialect = identify(source, "mapping", "table" if options.columns else name)
-    found = reader_of(dialect)(source, options)
+    found = dialect.read(source, options)
     return found if isinstance(found, Iterator) else iter([found])
 
 

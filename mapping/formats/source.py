@@ -22,7 +22,6 @@ from toruscast.errors import InputError, InputWarning, MissingFileError
 from toruscast.files import check_regular, check_text, most_unpacked
 
 from ..torus import Torus
-from .foreign import Foreign, known_files
 
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
@@ -32,7 +31,8 @@ START = 2**16
 LARGEST = 2**63 - 1
 WHOLE = re.compile(r"\+?[0-9]+|-0+")
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# Possessive, for words of very many digits.
+NUMBER = re.compile(r"[+-]?([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?")
 Progress = Callable[[int, int], object]
 """Called with the bytes that were looked at, and all of them."""
 # Bytes of lines that are read together.
@@ -453,17 +453,10 @@ class Source:
         return fields(self.lines[0][1]) if self.lines else []
 
     @lazy
-    def known(self) -> list[Foreign]:
-        """What it is where no dialect reads it."""
-        return list(known_files(self))
-
-    @lazy
     def has_numbers(self) -> bool:
-        """Whether the first line with data is rather numbers, with commas or blanks between."""
-        if self.start.startswith(b"%%") or self.known:
-            return False
-        numbers = sum(bool(NUMBER.fullmatch(part)) for part in self.fields)
-        return 2 * numbers > len(self.fields)
+        """Whether the first line with data is numbers, of which one may be at fault."""
+        are_numbers = [bool(NUMBER.fullmatch(part)) for part in self.fields]
+        return any(are_numbers[:1]) and are_numbers.count(False) < 2
 
     def all_match(self, pattern: re.Pattern[str]) -> bool:
         """Whether each of the first lines with data is of one form."""

@@ -18,8 +18,7 @@ from toruscast.errors import InputError, MissingFileError
 from toruscast.files import note_read
 
 from .dialect import Dialect
-from .foreign import COMMA, are_numbers, surely_foreign
-from .source import NUMBER, Source, Text, read_text
+from .source import DECIMAL_COMMA, NUMBER, Source, Text, read_text
 
 MAPPING = "mapping"
 # Columns where none are named: the place of the name, and that of the times with their unit.
@@ -73,9 +72,6 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     began = time.perf_counter()
     source = Source(path)
     text = source.text
-    if (known := surely_foreign(source)) is not None:
-        expected = f"lines mapping,time; {known.remedy}" if known.ours else known.remedy
-        raise text.fault("not measured times", known.line, known.name, expected)
     runs: list[Run] = []
     columns: list[str] = []
     separator = None
@@ -89,6 +85,9 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
             named = columns_of_times(parts)
             columns, (place, units) = (parts, named) if named else (list(_HEADER), _PLAIN)
             if named is not None:
+                if "p_best" in parts:
+                    expected = "measured times; those of rank --csv are forecasts"
+                    raise text.fault("not measured times", number, line, expected)
                 separator = separator_of(line)
                 continue
         if separator is None and _DECIMAL_COMMA.fullmatch(line):
@@ -183,27 +182,22 @@ def _seconds(text: Text, number: int, value: str, unit: float) -> float:
     """Return a cell of line ``number`` in seconds; ``unit`` is that of the column."""
     seconds = float(value) * unit if NUMBER.fullmatch(value) else math.nan
     if not 0 < seconds < math.inf:
-        point = ", with a decimal point" if COMMA.fullmatch(value) else ""
+        point = ", with a decimal point" if DECIMAL_COMMA.fullmatch(value) else ""
         raise text.fault("bad time", number, value, f"positive seconds{point}")
     return seconds
 
 
 def is_times(source: Source) -> bool:
     """Whether the first line names a mapping and a time, or holds a name and a number."""
-    line = source.first_line()[1]
-    if surely_foreign(source):
-        return False
     try:
-        parts = fields(line)
-        if columns_of_times(parts) is not None:
-            return True
-        if any(len(fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
-            return False
+        rows = [fields(line) for _, line in source.lines[:9]]
     except InputError:
         return False
-    if len(parts) != 2 or NUMBER.fullmatch(parts[0]) or are_numbers(parts[0]):
-        return False
-    return bool(NUMBER.fullmatch(parts[1]))
+    if not rows or columns_of_times(rows[0]) is not None:
+        return bool(rows)
+    return all(
+        len(row) == 2 and NUMBER.fullmatch(row[1]) and not NUMBER.fullmatch(row[0]) for row in rows
+    )
 
 
 DIALECT = Dialect(

@@ -1,4 +1,4 @@
-"""Tori in and out, the format recognised."""
+"""Tori in and out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from toruscast.files import check_claim, note_read, read_limited
 
 from ..task_mapping import check_torus
 from ..torus import Torus
-from .registry import dialect_to_write, identify, reader_of
+from .guess import identify
+from .registry import dialect_to_write
 from .source import Source, check_path
 
 _MOST = 2**20
@@ -20,7 +21,7 @@ _HELD = 50
 
 
 def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
-    r"""Read a torus from a file; the content decides the format.
+    r"""Read a torus from a file.
 
     A machine file in TOML or JSON, a target of Scotch, a platform of SimGrid, a network of
     ASTRA-sim, settings of SST, or a mesh descriptor of Tenstorrent; ``toruscast formats`` lists
@@ -58,7 +59,7 @@ def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
     source = Source(path)
     dialect = identify(source, "torus", format)
     try:
-        torus: Torus = reader_of(dialect)(source)
+        torus: Torus = dialect.read(source)
     except InputError as error:
         raise error.replace(file=path) from None
     n_links = 2 * torus.ndim * torus.n_nodes

@@ -10,7 +10,8 @@ from toruscast.cli import features as command
 from toruscast.cli import main
 from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mapping.formats import iter_mappings, write_comm, write_mappings
+from toruscast.mapping.formats import write_comm, write_mappings
+from toruscast.mapping.formats.mapping import each_mapping, mapping_options
 
 HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
 LINE = "features --comm halo.csv --torus 4x4 --features max_bytes,max_dilation"
@@ -51,7 +52,7 @@ def test_blocks_of_a_table_make_one_file(run):
 def test_files_of_a_folder_are_read_one_after_the_other(run, tmp_path):
     mappings = strategies.sample(HALO, TORUS, n=5)
     write_mappings(mappings, tmp_path / "maps")
-    read = iter_mappings(tmp_path / "maps", TORUS)
+    read = each_mapping(tmp_path / "maps", mapping_options(TORUS))
     first = next(read)
     last = sorted(mapping.name for mapping in mappings)[-1]
     (tmp_path / "maps" / f"{last}.map").write_text("0 0 0\n0 0 x\n")
@@ -67,7 +68,7 @@ def test_mappings_of_one_file_are_read_one_after_the_other(tmp_path):
     path = tmp_path / "all.csv"
     lines = [f"m{number},{','.join(map(str, range(16)))}" for number in range(50)]
     path.write_text("\n".join([*lines, "m0,1"]))
-    read = iter_mappings(path, TORUS)
+    read = each_mapping(path, mapping_options(TORUS))
     assert [next(read).name for _ in range(50)][-1] == "m49"
     with pytest.raises(ValueError, match=r"all\.csv:51: name of a mapping stands twice"):
         next(read)

@@ -181,28 +181,6 @@ def test_labels_of_scotch_number_the_neighbours(tmp_path):
     }  # fmt: skip
 
 
-MAP = "".join(f"{x} {y} {z}\n" for x in range(3) for y in range(3) for z in range(3))
-MESH = "4\n1 2 4\n5 4 2\n2 3 5\n6 5 3\n"
-NEIGHBOURS = "0 1 2\n1 2 3\n2 3 0\n3 0 1\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "other"),
-    [
-        (MAP, "--mappings"),
-        (MESH, "m2gmetis.*--format edges"),
-        (NEIGHBOURS, "list of neighbours.*--format edges"),
-    ],
-)
-def test_rows_with_two_readings_are_asked_about(tmp_path, text, other):
-    path = write(tmp_path, text)
-    with pytest.raises(InputError, match=other):
-        read_comm(path, duplicates="sum")
-    if text is not MESH:
-        assert read_comm(path, format="edges", duplicates="sum").n_edges
-    assert read_comm(write(tmp_path, "# n_tasks 8\n" + NEIGHBOURS)).n_edges == 4
-
-
 @pytest.mark.parametrize("text", ["0 1 8,5\n1 2 3\n", "0;1;8,5\n1;2;3\n", "# x\n0\t1\t8,5\n"])
 def test_decimal_commas_are_named_with_their_line(tmp_path, text):
     line = text.count("#") + 1

@@ -41,7 +41,7 @@ _FEW_TASKS_AN_EDGE = 16
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """Options of `read_comm`; a dialect that cannot use one refuses it."""
+    """Options of `read_workload`; a dialect that cannot use one refuses it."""
 
     name: str = ""
     n_tasks: int | None = None
@@ -52,8 +52,6 @@ class GraphOptions:
     """Whether pairs that stand several times are added up."""
     collectives: Mapping[str, str] = field(default_factory=dict)
     """Algorithms by collective, such as {"allreduce": "ring"}."""
-    named: bool = False
-    """Whether the caller has named the format, so that nothing is asked."""
     gathered: Gathered = "each"
     """Whether the size of a gather or all-gather is what each rank puts in, or the whole."""
 

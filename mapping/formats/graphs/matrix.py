@@ -23,7 +23,7 @@ from .._rows import Column, read_table, row_of
 from ..dialect import Dialect
 from ..source import LINES, NUMBER, Source, Text, at_file, cells, fields, whole
 from .build import Array, GraphOptions, Stated, graph_of, write_rows
-from .edges import EDGE_WIDTHS, is_edge_list, names_of, stated
+from .edges import names_of
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
@@ -55,42 +55,6 @@ def entries_of(dense: NDArray[np.float64]) -> Entries:
         raise InputError("matrix is not square", found=shape, expected="as many rows as columns")
     src, dst = np.nonzero(dense)
     return dense.shape[0], (src, dst, dense[src, dst])
-
-
-def is_matrix(source: Source) -> bool:
-    """Whether the text is a dense matrix by its shape.
-
-    Three lines of three numbers, or four of four, may be a list of edges too: a comment with the
-    number of tasks or the grid, which stands above edges, tells them apart.
-    """
-    if not _starts_like_one(source) or is_labelled(source):
-        return False
-    if len(source.fields) > max(EDGE_WIDTHS):
-        widths = {len(fields(line)) for _, line in source.lines}
-        return len(source.lines) in (len(source.fields), LINES) or len(widths) > 1
-    width = len(source.fields)
-    if not width == len(source.lines) < LINES:
-        return False
-    if width not in EDGE_WIDTHS:
-        # A single number is a matrix of one task as well as the number of tasks or a node.
-        return width > 1
-    try:
-        above = stated(source.text)
-        if not {source.n_tasks, above.n_tasks} <= {None, width}:
-            return False
-        _dense(source.text)
-    except InputError:
-        return False
-    return above == Stated() or not is_edge_list(source)
-
-
-def _is_wide(source: Source) -> bool:
-    """Whether there are more numbers on a line than an edge has."""
-    return _starts_like_one(source) and len(source.fields) > max(EDGE_WIDTHS)
-
-
-def _starts_like_one(source: Source) -> bool:
-    return source.has_numbers and bool(NUMBER.fullmatch(source.fields[0]))
 
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
@@ -398,19 +362,16 @@ DIALECTS = (
         name="matrix",
         holds="graph",
         title="dense matrix of bytes",
-        recognise=is_matrix,
         read=read,
         write=write,
         suffixes=(".mat",),
-        plain=True,
-        near=_is_wide,
         documentation="""
 N lines of N numbers: the bytes from the task of the line to the task of the column. Commas or
 blanks separate. A second matrix with the message counts may be given (`convert --messages FILE`,
 `messages=` in Python); without it every edge is one message.
 
-Three lines of three numbers, or four of four, may be edges as well. toruscast does not guess:
-`--format edges` or `--format matrix` says which.
+Three lines of three numbers, or four of four, may be edges as well: `--format edges` or
+`--format matrix` says which.
 """,
         example="0 100.5 0 0 8\n100 0 100 0 0\n0 100 0 100 0\n0 0 100 0 100\n8 0 0 100 0\n",
     ),

@@ -20,7 +20,7 @@ from toruscast.errors import InputError, InputWarning
 from ...comm_graph import CommGraph
 from ...task_mapping import first_repeat
 from ..dialect import Dialect
-from ..source import LINES, WHOLE, Source, Text, fields, whole, write_text
+from ..source import Source, Text, fields, whole, write_text
 from .build import GraphOptions
 
 Whole = NDArray[np.int64]
@@ -141,49 +141,6 @@ def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     return int(pairs.size), rows
 
 
-def _metis_head(lines: list[str]) -> tuple[int, int, str, int] | None:
-    """Vertices, edges, code and weights a vertex, if the first line can hold them."""
-    parts = lines[0].split() if lines else []
-    good = 2 <= len(parts) <= 4 and all(WHOLE.fullmatch(p) and len(p) < 12 for p in parts)
-    if not good or (len(parts) > 2 and parts[2] not in CODES) or int(parts[0]) < 1:
-        return None
-    code = parts[2].zfill(3) if len(parts) > 2 else "000"
-    return int(parts[0]), int(parts[1]), code, int(parts[3]) if len(parts) > 3 else 1
-
-
-def fits_metis(source: Source) -> bool:
-    """Whether the whole file is a METIS graph; or its start, if that can be no list of edges."""
-    lines = [line for line in source.raw_lines if not line.lstrip().startswith("%")]
-    head = _metis_head(lines)
-    lines = lines[1:]
-    if head is None or not lines:
-        return False
-    n, _, code, weights = head
-    if any(not all(map(WHOLE.fullmatch, line.split())) for line in lines[:8]):
-        return False
-    widths = {len(line.split()) for line in lines[:8]}
-    if len(widths) > 1 or widths != {len(source.fields)}:
-        return all(_may_be_vertex(line, n, code, weights) for line in lines[:8])
-    # The table of a graph without exceptions may be one of edges: all of it must fit.
-    if len(lines) < LINES - 2 and sum(bool(line) for line in lines) > n:
-        return False
-    try:
-        if n > source.data.count(b"\n") + 1:
-            return False
-        read_metis(source, GraphOptions())
-    except InputError:
-        return False
-    return True
-
-
-def _may_be_vertex(line: str, n: int, code: str, weights: int) -> bool:
-    values = [int(part[:12]) for part in line.split()]
-    before = (code[0] == "1") + weights * (code[1] == "1")
-    step = 2 if code[2] == "1" else 1
-    ends = values[before::step]
-    return len(values[before:]) % step == 0 and all(1 <= end <= n for end in ends)
-
-
 def _metis_rows(text: Text) -> tuple[Head, Iterable[Row]]:
     numbered = enumerate(text.raw_lines(), start=1)
     said = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
@@ -239,10 +196,8 @@ METIS = Dialect(
     name="metis",
     holds="graph",
     title="graph of METIS and KaHIP",
-    recognise=fits_metis,
     read=read_metis,
     write=write_metis,
-    plain=True,
     suffixes=(".graph",),
     documentation="""
 A line with the number of vertices, that of edges and the code `fmt`, then a line for each vertex:

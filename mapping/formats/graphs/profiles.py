@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,9 +18,6 @@ from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..dialect import Dialect
 from ..source import NUMBER, Source, Text, at_file, read_text, warn_of, whole
 from .build import GraphOptions
-from .chakra import is_chakra
-from .otf2 import is_otf2
-from .trace import is_trace
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
 _KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
@@ -44,8 +42,11 @@ class _Traffic:
 def is_open_mpi(source: Source) -> bool:
     """Whether this is monitoring output, or a folder or prefix that may hold some."""
     if not source.is_file:
-        others = is_trace(Path(source.path)), is_chakra(source), is_otf2(source)
-        return not any(others)
+        place = Path(source.path)
+        folder, prefix = (place, "") if place.is_dir() else (place.parent, f"{place.name}.")
+        with suppress(OSError, ValueError):
+            return any(".prof" in f.name and f.name.startswith(prefix) for f in folder.iterdir())
+        return False
     return bool(_MONITORED.match(source.start.lstrip()[:200]))
 
 

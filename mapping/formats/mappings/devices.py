@@ -27,7 +27,6 @@ from ..dialect import Dialect
 from ..graphs.hlo import counted_along
 from ..source import Source, Text, write_text
 from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of
-from .orders import BLOCKS, may_be_ids
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # What newer versions print of a device: its number, process, coordinates and core.
@@ -200,11 +199,13 @@ def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
 
 
 def are_ids(source: Source) -> bool:
-    """Whether it is a list of whole numbers in brackets, nested or not."""
+    """Whether it is a list of different whole numbers in brackets, nested or not."""
     start = source.start[:4096]
     if not FIRST.match(start) or IDS.fullmatch(start) is None or not _is_one_list(start):
         return False
-    return not BLOCKS.match(source.start) or may_be_ids(source)
+    # The last number may be cut.
+    numbers = re.findall(rb"[0-9]+", start)[: None if len(start) < 4096 else -1]
+    return len(set(numbers)) == len(numbers)
 
 
 def _is_one_list(start: bytes) -> bool:

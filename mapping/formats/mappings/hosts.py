@@ -18,7 +18,7 @@ from ...allocation import Hosts
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import NUMBER, WHOLE, Source, Text, fields, spans, whole, write_text
+from ..source import WHOLE, Source, Text, fields, spans, whole, write_text
 from .build import MappingOptions, Target, mapping_on_hosts
 from .table import axes_in, known_columns, split_names
 
@@ -312,7 +312,6 @@ tasks. `--hosts FILE` gives the node of each host.
         read=read_slurm,
         write=write_slurm,
         on_hosts=True,
-        near=lambda source: bool(_hosts_in(source)),
         suffixes=(".nodelist",),
         documentation="""
 Hosts with commas between and ranges in brackets, such as `node[007-009],node002`, one for each
@@ -363,11 +362,10 @@ def is_table(source: Source) -> bool:
         return "x_coord" in line
     names = split_names(line)
     columns = known_columns(names)
+    if "nid" in names:
+        columns[names.index("nid")] = "host"
     places = "node" in columns or any(c is not None and len(c) == 1 for c in columns)
-    named = "host" in columns or "nid" in names
-    if any(NUMBER.fullmatch(name) for name in names):
-        return False
-    return bool(named and places and "task" not in columns and names != ["nid"])
+    return "host" in columns and places
 
 
 def are_names(source: Source) -> bool:
@@ -492,8 +490,7 @@ it, for `xtprocadmin` and `xtnodestat` alone do not print them.
         name="host-names",
         holds="hosts",
         title="names of hosts alone, one for each node in C order",
-        recognise=lambda _: False,
-        near=are_names,
+        recognise=are_names,
         read=read_names,
         documentation="""
 Names, a line each or as a Slurm list with ranges, as many as the torus has nodes.

@@ -8,7 +8,7 @@ vcoordfiles of Fujitsu's mpiexec on Fugaku; MapLib 2010; what `gmap` of Scotch 7
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +21,7 @@ from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._rows import Column, Table, read_table
 from ..dialect import Dialect
-from ..foreign import are_numbers
-from ..source import LINES, NUMBER, WHOLE, Source, Text, fields, label, whole, write_text
+from ..source import NUMBER, WHOLE, Source, Text, fields, label, whole, write_text
 from .build import (
     MappingOptions,
     Target,
@@ -34,42 +33,9 @@ from .build import (
     rows_of,
     write_rows,
 )
-from .orders import has_sign
 
 RANGE = re.compile(r"\d+-\d+")
 _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?\s*+")
-
-
-def are_nodes(source: Source) -> bool:
-    """Whether there is a whole number on each line, or all of them on one."""
-    if not source.fields or not are_whole([source.fields]):
-        return False
-    if len(source.lines) == 1:
-        return len(source.fields) == 1 or _single_line(source)
-    second = fields(source.lines[1][1])
-    if len(source.fields) != 1 or len(second) != 1:
-        return False
-    # Below their number the nodes are those of a file with a count.
-    return not has_count(source) or _all_nodes(source)
-
-
-def _single_line(source: Source) -> bool:
-    """Whether the numbers of the only line are nodes rather than one place."""
-    if source.torus is None:
-        return len(source.fields) > 9
-    if len(source.fields) not in (source.torus.ndim, source.torus.ndim + 1):
-        return True
-    return source.n_tasks == len(source.fields) > 1
-
-
-def _all_nodes(source: Source) -> bool:
-    """Whether the first number may be a node as well as the count of those below it."""
-    parts = [part for _, line in source.lines for part in fields(line)]
-    numbers = [int(part) for part in parts if len(part) < 12 and WHOLE.fullmatch(part)]
-    if source.torus is None:
-        return sorted(numbers) == list(range(len(numbers)))
-    many = source.n_tasks is None or source.n_tasks == numbers[0] + 1
-    return many and max(numbers, default=0) < source.torus.n_nodes
 
 
 def read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
@@ -99,9 +65,7 @@ def are_named_lines(source: Source) -> bool:
     # A name may hold a percent sign, which starts a comment elsewhere.
     lines = (line.partition("#")[0].strip() for line in source.raw_lines)
     name, *parts = _named(next(filter(None, lines), ""))
-    if not parts or not WHOLE.fullmatch(parts[0]) or not _is_name(name):
-        return False
-    return not _in_brackets(name, parts)
+    return bool(parts) and all(map(WHOLE.fullmatch, parts)) and _is_name(name)
 
 
 def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
@@ -133,41 +97,16 @@ def _named(line: str) -> list[str]:
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word may name a mapping: no numbers, with semicolons or not, no range or label."""
-    labelled = word.rpartition(":")
-    label_and_number = bool(labelled[1]) and bool(WHOLE.fullmatch(labelled[2].strip()))
-    bare = not word or all(map(NUMBER.fullmatch, word.split())) or are_numbers(word)
-    ranged = bool(RANGE.fullmatch(word))
-    return not (bare or "\t" in word or label_and_number or ranged)
-
-
-def _in_brackets(name: str, parts: list[str]) -> bool:
-    """Whether a line is rather a piece of JSON, XML or a call that was cut at its commas."""
-    pairs = ("[]", "{}", "<>", "()")
-    open_ones = any(name.count(pair[0]) != name.count(pair[1]) for pair in pairs)
-    return open_ones and not all(WHOLE.fullmatch(part) for part in parts)
+    """Whether a word may name a mapping: no numbers, no range of them, no label, no tab."""
+    _, colon, number = word.rpartition(":")
+    is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
+    is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
+    return not (is_number or is_label or "\t" in word or RANGE.fullmatch(word))
 
 
 def write_nodes(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the node of each task."""
     write_rows(path, "", np.asarray(mapping.node, dtype=np.int64)[:, None], " ")
-
-
-def has_count(source: Source, width: int = 1, head: int = 1) -> bool:
-    """Whether the first of ``head`` numbers counts the lines below, of ``width`` numbers each."""
-    if len(source.fields) != head or len(source.lines) < 2 or len(source.fields[0]) > 9:
-        return False
-    rows = [source.fields, *(fields(line) for _, line in source.lines[1:])]
-    if any(len(row) != width for row in rows[1:3]) or not are_whole(rows[:3]):
-        return False
-    several = len(source.lines) == LINES
-    n_lines = sum(1 for _ in source.stream.lines()) if several else len(source.lines)
-    return n_lines - 1 == int(source.fields[0])
-
-
-def are_whole(rows: Iterable[Iterable[str]]) -> bool:
-    """Whether rows hold whole numbers and nothing else."""
-    return all(WHOLE.fullmatch(word) for row in rows for word in row)
 
 
 def read_counted(source: Source, names: Sequence[str], what: str) -> Table:
@@ -224,14 +163,12 @@ NODES = Dialect(
     name="nodes",
     holds="mapping",
     title="the node of each task (partition of METIS or KaHIP)",
-    recognise=lambda source: are_nodes(source) and not has_sign(source),
     read=read_nodes,
-    plain=True,
     write=write_nodes,
+    suffixes=(".map",),
     documentation="""
 One number on each line, or all on one line. Nodes are numbered in C order. A single line of D or
-D + 1 numbers on a torus of D dimensions may be a place as well: the number of tasks decides, or
-`--format`.
+D + 1 numbers on a torus of D dimensions is the place of one task, unless the job has more.
 """,
     example="1\n0\n3\n2\n",
 )
@@ -262,38 +199,11 @@ them to a node; without it each is a node.
 
 # Names above a map of a line of nodes, whose coordinate and slot may be task and node.
 ONE_DIMENSION = ["node", "slot"]
-# Tori have at most eight dimensions.
-MOST = 9
 _VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
 # A job's shape has up to three dimensions.
 MOST_VCOORD = 3
 # MapLib's names of columns; JSON and XML may have such names too.
 NAMES = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
-
-
-def is_coordinates(source: Source) -> bool:
-    """Whether lines of whole numbers may be places; without a torus, of two to nine numbers."""
-    width = len(source.fields)
-    if not source.has_numbers or not are_whole([source.fields]):
-        return False
-    if source.torus is None:
-        widths = {len(fields(line)) for _, line in source.lines}
-        return len(widths) == 1 and 2 <= width <= MOST
-    if width not in (source.torus.ndim, source.torus.ndim + 1) or width == 1:
-        return False
-    # A single line of so many numbers may hold the node of each task.
-    return len(source.lines) > 1 or source.n_tasks in (None, 1)
-
-
-def _is_map(source: Source) -> bool:
-    return is_coordinates(source) and not (are_nodes(source) or has_sign(source))
-
-
-def _may_be_places(source: Source) -> bool:
-    """Whether lines of two or three whole numbers have lost the names of their columns."""
-    if source.fields == ONE_DIMENSION:
-        return True
-    return bool(source.fields) and 1 < len(source.fields) <= MOST and source.has_numbers
 
 
 def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
@@ -424,10 +334,7 @@ BLUEGENE = Dialect(
     name="bluegene",
     holds="mapping",
     title="coordinates and slot of each task (map file of Blue Gene/Q, /P and /L)",
-    recognise=_is_map,
     read=read_bluegene,
-    plain=True,
-    near=_may_be_places,
     suffixes=(".map", ".txt"),
     write=write_bluegene,
     documentation="""
@@ -473,27 +380,6 @@ tasks there, and the tasks. The title is the mapping's name.
 )
 
 
-def is_sst_coordinates(source: Source) -> bool:
-    """Whether a count and a number of dimensions stand above so many lines of so many numbers."""
-    if len(source.fields) != 2 or not are_whole([source.fields]) or "," in source.lines[0][1]:
-        return False
-    count, width = (int(word[:9]) for word in source.fields)
-    if source.torus is not None and source.torus.ndim == 1 and width != 1:
-        # Lines of coordinate and slot.
-        return False
-    if source.n_tasks is not None and source.n_tasks > count and is_coordinates(source):
-        return False
-    return has_count(source, width, head=2)
-
-
-def _may_be_first_place(source: Source) -> bool:
-    """Whether the first line of SST-macro's may be a place as well."""
-    if not is_coordinates(source) or source.n_tasks == int(source.fields[0]):
-        return False
-    sizes = (2**30, 2**30) if source.torus is None else source.torus.shape
-    return len(sizes) == 1 or all(int(c) < k for c, k in zip(source.fields, sizes, strict=False))
-
-
 def read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of coordinates, and maybe a node of the switch, below their count."""
     text, torus = source.text, options.torus
@@ -515,9 +401,7 @@ SST_COORDINATES = Dialect(
     name="sst-coordinates",
     holds="mapping",
     title="SST-macro's coordinates below their count and their dimensions",
-    recognise=is_sst_coordinates,
     read=read_sst_coordinates,
-    weak=_may_be_first_place,
     documentation="""
 The number of nodes and of dimensions (`4 2`), then the coordinates of each task on a line, the
 first dimension first; one number more is the node of the switch, here the slot. Where the first
@@ -528,10 +412,8 @@ SST_NODES = Dialect(
     name="sst-macro",
     holds="mapping",
     title="SST-macro's list of node numbers below their count",
-    recognise=lambda source: has_count(source) and source.n_tasks in (None, int(source.fields[0])),
     read=partial(read_numbered, names=("node",)),
     write=partial(write_numbered, names=("node",)),
-    plain=True,
     documentation="""
 The number of tasks, then the node of each on a line of its own. SST-macro's torus counts the first
 coordinate fastest; toruscast converts the numbering when reading.
@@ -543,7 +425,6 @@ SCOTCH = Dialect(
     name="scotch-map",
     holds="mapping",
     title="mapping of Scotch (gmap): a count, then task and node",
-    recognise=partial(has_count, width=2),
     read=partial(read_numbered, names=("task", "node")),
     write=partial(write_numbered, names=("task", "node")),
     documentation="""

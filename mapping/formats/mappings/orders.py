@@ -19,7 +19,7 @@ from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
-from ..source import LINES, Source, Text, spans, write_text
+from ..source import Source, Text, spans, write_text
 from .build import MappingOptions, Target, mapping_of, mapping_on_hosts, rows_of
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
@@ -31,50 +31,20 @@ A_LINE = 16
 
 
 def is_rank_order(source: Source) -> bool:
-    """Whether numbers and ranges stand below a comment of Cray's tools, or a range among them."""
-    if not source.lines or not all(_items(line) for _, line in source.lines[:8]):
-        return False
-    return _is_named(source) or has_sign(source) or _may_be_order(source)
+    """Whether ranks stand below a comment of Cray's tools, or with a range among them on one line.
 
-
-def _may_be_order(source: Source) -> bool:
-    """Whether numbers with commas between may be an order of ranks, and not the same as nodes.
-
-    They fill the torus or have a comment, as an order has. An order that is its own inverse is the
-    same mapping, read as ranks or as nodes.
+    Lines that follow each other end in commas: ranges on lines of their own may be those of nodes.
     """
-    lines = [line.strip().rstrip(",") for _, line in source.lines]
-    if len(lines) == LINES or not all("," in line for line in lines):
+    lines = [line for _, line in source.lines]
+    if not lines or not all(map(_items, lines)):
         return False
-    ranks = [int(item) for line in lines for item in line.split(",") if item.strip().isdecimal()]
-    if sorted(ranks) != list(range(len(ranks))):
-        return False
-    fills = source.torus is None or len(ranks) >= source.torus.n_nodes
-    if not fills and not any(line.lstrip().startswith("#") for line in source.raw_lines):
-        return False
-    return any(ranks[rank] != place for place, rank in enumerate(ranks))
-
-
-def has_sign(source: Source) -> bool:
-    """Whether a comment of Cray's tools, or a range of ranks, tells what it is."""
-    ranged = any("-" in line for _, line in source.lines)
+    ranged = "-" in "".join(lines) and all(line.endswith(",") for line in lines[:-1])
     return ranged or any(SIGN.match(line) for line in source.raw_lines)
-
-
-def _is_named(source: Source) -> bool:
-    return Path(source.path).name.upper().startswith("MPICH_RANK_ORDER")
 
 
 def _items(line: str) -> list[str] | None:
     items = [item.strip() for item in line.strip().rstrip(",").split(",")]
     return items if all(ITEM.fullmatch(item) for item in items) else None
-
-
-def _may_be_ranks(source: Source) -> bool:
-    """Whether the first lines are ranks, none of them twice."""
-    found = [_items(line) for _, line in source.lines[:8]]
-    ranks = [rank for items in found if items for rank in items]
-    return bool(found) and all(found) and len({*ranks}) == len(ranks)
 
 
 def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
@@ -147,16 +117,12 @@ RANK_ORDER = Dialect(
     recognise=is_rank_order,
     read=read_rank_order,
     write=write_rank_order,
-    weak=lambda source: not has_sign(source),
-    near=_may_be_ranks,
     suffixes=("mpich_rank_order",),
     documentation="""
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.
 Positions fill node after node, `--tasks-per-node` each, in the order of `--hosts` or else in C
-order. A comment of Cray's tools (`# grid_order ...`) or a range is the sign. The same numbers on
-one line without either may be the node of each task as well: where they fill the torus, have
-another comment or the file has that name, `--format` must say which, unless both are the
-same mapping.
+order. The file's name, a comment of Cray's tools (`# grid_order ...`) or a range is the sign: the
+same numbers on one line without any are the node of each task.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
     advice="MPICH_RANK_REORDER_METHOD=3, the file being MPICH_RANK_ORDER in the working folder",
@@ -175,27 +141,18 @@ _MOST_TASKS = 2**20
 
 def is_taskmap(source: Source) -> bool:
     """Whether it starts as one, bare or in its object, or is a PMI_process_mapping."""
-    if BLOCKS.match(source.start):
-        return not may_be_ids(source) or len(_first(source)) == 1
     raw = len(source.lines) == 1 and bool(RAW.fullmatch(source.lines[0][1]))
-    return bool(raw or OBJECT.match(source.start) or VECTOR.match(source.start))
+    signed = OBJECT.match(source.start) or VECTOR.match(source.start)
+    return raw or bool(signed) or _are_blocks(source.start[:4096])
 
 
-def _first(source: Source) -> list[list[int]]:
-    """The first blocks, as far as they are such."""
-    return [[*map(int, block)] for block in ROW.findall(source.start[:4096].decode("latin-1"))]
-
-
-def may_be_ids(source: Source) -> bool:
-    """Whether blocks of four numbers may be numbers of devices: all differ.
-
-    In one block only those from 0 to 3 may be.
-    """
-    blocks = _first(source)
-    flat = [value for block in blocks for value in block]
-    if len(blocks) == 1:
-        return sorted(flat) == [0, 1, 2, 3]
-    return len(set(flat)) == len(flat)
+def _are_blocks(start: bytes) -> bool:
+    """Whether lists of four numbers are blocks of tasks, which have counts such as 1 in common."""
+    if not BLOCKS.match(start):
+        return False
+    blocks = ROW.findall(start.decode("latin-1"))
+    values = [value for block in blocks for value in block]
+    return len(blocks) == 1 or len(set(values)) < len(values)
 
 
 def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:

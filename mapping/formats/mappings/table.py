@@ -13,7 +13,7 @@ from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._rows import Column, Table, read_rows, row_of
 from ..dialect import Dialect
-from ..source import NUMBER, Source, Text, comma, fields, renamed, write_text
+from ..source import Source, Text, comma, fields, renamed, write_text
 from .build import (
     MappingOptions,
     Target,
@@ -32,8 +32,6 @@ NAMES = {
 }
 _OURS = {word: name for name, words in NAMES.items() for word in words}
 _LETTERS = "xyzabcdefgh"
-# Columns that tell of traffic or times, so that a table with them is no mapping.
-_OTHERS = {"src", "dst", "source", "target", "mapping", "time", "bytes", "nbytes"}
 
 
 def split_names(line: str) -> list[str]:
@@ -72,8 +70,6 @@ def is_named(source: Source) -> bool:
     if not source.lines:
         return False
     names = split_names(source.lines[0][1])
-    if any(NUMBER.fullmatch(name) for name in names) or set(names) & _OTHERS:
-        return False
     columns = known_columns(names)
     known = {column for column in columns if column}
     if len(known) != sum(column is not None for column in columns):

@@ -35,11 +35,6 @@ def is_json(source: Source) -> bool:
     return bool(OBJECT.match(source.start[:4096]))
 
 
-def _may_be_toml(source: Source) -> bool:
-    pair = re.compile(r"\s*(\[network\]|\w+\s*=)")
-    return any(pair.match(line) for line in source.raw_lines) and not _is_program(source)
-
-
 def _is_program(source: Source) -> bool:
     """Whether a line opens a brace, includes a file or calls a function, as none of TOML does."""
     sign = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
@@ -194,7 +189,6 @@ DIALECTS = (
         holds="torus",
         title="machine file: the parameters of a torus and its network in TOML",
         recognise=is_toml,
-        near=_may_be_toml,
         read=read_toml,
         write=write_toml,
         suffixes=(".toml",),

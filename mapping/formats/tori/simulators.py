@@ -116,11 +116,6 @@ def is_network(source: Source) -> bool:
     return {"topology", "npus_count"} <= keys
 
 
-def _may_be_network(source: Source) -> bool:
-    keys = {match[1] for line in source.raw_lines if (match := _ASTRA_LINE.fullmatch(line))}
-    return len(keys & set(_ASTRA_KEYS)) > 1
-
-
 def read_astra(source: Source) -> Torus:
     """Return the torus of rings and lines."""
     text = source.text
@@ -343,7 +338,6 @@ hosts with the first coordinate fastest.
         holds="torus",
         title="network of ASTRA-sim's analytical back end (YAML)",
         recognise=is_network,
-        near=_may_be_network,
         read=read_astra,
         write=write_astra,
         suffixes=(".yml", ".yaml"),

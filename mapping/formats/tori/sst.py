@@ -67,13 +67,6 @@ def is_settings(source: Source) -> bool:
     return any(_SIZES.fullmatch(value) for _, _, value in _of_topology(settings, _SIZE_KEYS))
 
 
-def _may_be_settings(source: Source) -> bool:
-    """Whether settings have parts of SST, so that the reader says what is missing."""
-    lines = _start(source)
-    signs = re.compile(r"\s*(include\s+\S|import sst\b|from sst\b|(switch|topology|node)\s*\{)")
-    return any(signs.match(line) for line in lines)
-
-
 def _start(source: Source) -> list[str]:
     return source.start.decode("utf-8", "replace").splitlines()
 
@@ -276,7 +269,6 @@ SETTINGS = Dialect(
     holds="torus",
     title="settings of SST's torus: merlin's shape and width, SST-macro's geometry",
     recognise=is_settings,
-    near=_may_be_settings,
     read=read_torus_settings,
     write=write_torus_settings,
     suffixes=(".py", ".ini"),

@@ -37,20 +37,11 @@ def is_descriptor(source: Source) -> bool:
     return bool(_MESH.search(words)) and "device_topology" in words
 
 
-def _may_be_old_descriptor(source: Source) -> bool:
-    """Whether it is the YAML of versions before the text protocol, which is not read."""
-    keys = {line.partition(":")[0].strip() for line in source.raw_lines if ":" in line}
-    return {"ChipSpec", "Board"} <= keys
-
-
 def read_mesh(source: Source) -> Torus:
     """Return the torus of the only mesh that is used."""
     text = source.text
     words = "\n".join(raw.partition("#")[0] for raw in text.raw_lines())
     meshes = _blocks(_MESH, words)
-    if not meshes and _may_be_old_descriptor(source):
-        expected = "a descriptor as .textproto, or sizes such as 8x4"
-        raise text.fault("mesh descriptor of an older form", None, "ChipSpec and Board", expected)
     at, block = _used(text, words, meshes)
     if express := re.search(r"\bexpress_connections\b", block):
         line = words.count("\n", 0, at + express.start()) + 1
@@ -150,7 +141,6 @@ MESH = Dialect(
     holds="torus",
     title="mesh graph descriptor of Tenstorrent (textproto): RING and LINE",
     recognise=is_descriptor,
-    near=_may_be_old_descriptor,
     read=read_mesh,
     write=write_mesh,
     suffixes=(".textproto",),
