@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from toruscast.mapping import formats as formats
     from toruscast.mapping.formats import jobs as jobs
     from toruscast.mapping.formats import registry as registry
-    from toruscast.mapping.formats.graphs import build as build
-    from toruscast.mapping.formats.graphs import parquet as parquet
     from toruscast.mapping.mesh import programs as programs
     from toruscast.mapping.strategies import sampling as sampling
     from toruscast.scaling import formula as formula
