@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import seconds
+from toruscast.units import read_bytes, seconds
 
 from .mappings import load_mapping
 from .options import (
@@ -21,7 +21,7 @@ from .options import (
     sub_command,
 )
 from .output import Output, records
-from .slow import collective_times, validation
+from .slow import collective_times
 from .torus import load_torus
 
 
@@ -55,7 +55,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     kind, colon, size = asked.what.partition(":")
     if not colon:
         raise InputError("bad collective", found=asked.what, expected="such as allreduce:64MB")
-    nbytes = validation.read_bytes(size)
+    nbytes = read_bytes(size)
     torus = load_torus(machine)
     places = torus.n_nodes * (asked.tasks_per_node or 1)
     tasks = places if asked.tasks is None else asked.tasks

@@ -13,38 +13,14 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.units import read_bytes, read_seconds
 from toruscast.wording import closest
 
 from .options import Host, TorusOptions
-from .slow import sources, validation
+from .slow import sources
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
-
-
-_EXPONENTS = {"s": 0, "": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12}
-_TIME = re.compile(r"([0-9.]+(?:e[-+]?[0-9]{1,3})?)\s*([mun\u00b5p]?s|)", re.I)
-
-
-def read_seconds(text: str) -> float:
-    """Return a time in seconds; units from ``s`` to ``ps``, seconds without one.
-
-    Raises
-    ------
-    ValueError
-        If the text is not a time.
-
-    Examples
-    --------
-    >>> read_seconds("5us"), read_seconds("0.25")
-    (5e-06, 0.25)
-    """
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    exponent = _EXPONENTS[match[2].lower().replace("\u00b5", "u")]
-    number, _, power = match[1].lower().partition("e")
-    return float(f"{number}e{int(power or 0) + exponent}")
 
 
 def read_time(text: str, name: str, option: str = "") -> float:
@@ -64,9 +40,8 @@ def read_time(text: str, name: str, option: str = "") -> float:
     """
     try:
         value = read_seconds(text)
-    except ValueError:
-        expected = "a time such as 90ns, 1us or 2.5e-6"
-        raise InputError(f"{option}bad {name}", found=text, expected=expected) from None
+    except InputError as error:
+        raise error.replace(f"{option}bad {name}") from None
     if text[-1:].isdigit() and value >= _LONG:
         expected = f"{text}us, {text}ns or {text}s"
         raise InputError(f"{option}{name} without a unit", found=text, expected=expected)
@@ -150,9 +125,7 @@ def _bandwidth(key: str, text: str) -> object:
 
 def _bytes(key: str, text: str) -> object:
     """Bytes, or bytes per second, as a number or with their unit."""
-    return _first(
-        text, int, float, lambda word: validation.read_bytes(word.strip().removesuffix("/s"))
-    )
+    return _first(text, int, float, lambda word: read_bytes(word.strip().removesuffix("/s")))
 
 
 def _seconds(key: str, text: str) -> object:

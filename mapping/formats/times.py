@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import note_read
+from toruscast.units import SECONDS
 
 from .dialect import Dialect
 from .foreign import COMMA, are_numbers, surely_foreign
@@ -31,7 +32,6 @@ _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns
 _NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
 # A name with a blank before a comma, or a time with one in place of its point.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class Run(NamedTuple):
@@ -149,7 +149,7 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
     if any(header[place][-1].isdigit() for place in times):
         # Beside the runs one by one, a column without a number sums them up.
         times = {place: match for place, match in times.items() if header[place][-1].isdigit()}
-    units = {place: _UNITS[(match[1] or "s").lower()] for place, match in times.items()}
+    units = {place: SECONDS[(match[1] or "s").lower()] for place, match in times.items()}
     return header.index(MAPPING), units
 
 

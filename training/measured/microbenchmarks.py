@@ -13,6 +13,7 @@ from typing import Literal
 
 from toruscast.errors import InputError
 from toruscast.files import check_regular
+from toruscast.units import SECONDS
 
 Kind = Literal["message", "stream", "collective"]
 
@@ -31,8 +32,7 @@ _COLUMNS = {
     "destination": ("destination", "dst", "dest", "to"),
     "bytes": ("bytes", "nbytes", "size"),
 }
-_TIMES = {"time": 1.0, "seconds": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6}
-_TIMES |= {"time_ns": 1e-9}
+_TIMES = {"time": 1.0, "seconds": 1.0} | {f"time_{unit}": x for unit, x in SECONDS.items()}
 
 
 @dataclass(frozen=True)
