@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -164,14 +164,14 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
         return click.Argument([each.name], **how)
     names = how.pop("names") or (f"--{each.name.replace('_', '-')}",)
     origin = get_origin(hint)
+    if origin is tuple and Ellipsis in get_args(hint):
+        how["multiple"] = True
     if "type" in how:
         pass
     elif hint is bool:
         how["is_flag"] = True
     elif origin is Literal:
         how["type"] = click.Choice(get_args(hint))
-    elif origin is tuple:
-        how["multiple"] = True
     elif origin is Mapping:
         how["callback"] = read_pairs
     elif hint is int:
@@ -185,12 +185,37 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
     return GroupedOption([*names, each.name], default=default, **how)
 
 
-def read_pairs(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, str]:
+def read_pair(text: str, option: str | None = None) -> tuple[str, str]:
+    """Read NAME=VALUE."""
+    name, _, value = (word.strip() for word in text.partition("="))
+    if not (name and value):
+        raise click.BadParameter(f"found {text}, expected NAME=VALUE", param_hint=option)
+    return name, value
+
+
+def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, str]:
     """Read NAME=VALUE,NAME=VALUE."""
-    pairs = [part.partition("=") for part in text.split(",")] if text else []
-    if any(not (name.strip() and value.strip()) for name, _, value in pairs):
-        raise click.BadParameter(f"found {text}, expected NAME=VALUE,NAME=VALUE", param=option)
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    return dict(map(read_pair, text.split(","))) if text else {}
+
+
+def read_numbers(text: str, least: int = 1, most: int = 100) -> list[float]:
+    """Read V,V,..: so many numbers at least and at most."""
+    with suppress(ValueError):
+        numbers = [float(part) for part in text.split(",")]
+        if least <= len(numbers) <= most:
+            return numbers
+    expected = str(least) if least == most else f"{least} to {most}"
+    raise click.BadParameter(f"found {text}, expected {expected} numbers")
+
+
+def named_numbers(least: int = 1, most: int = 100) -> Callable[[str], tuple[str, list[float]]]:
+    """Return a reader of NAME=V,V,.."""
+
+    def read(text: str) -> tuple[str, list[float]]:
+        name, numbers = read_pair(text)
+        return name, read_numbers(numbers, least, most)
+
+    return read
 
 
 def refuse(where: str, *names: str | type) -> None:

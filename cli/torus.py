@@ -16,7 +16,7 @@ from toruscast.errors import InputError
 from toruscast.units import read_bytes, read_seconds
 from toruscast.wording import closest
 
-from .options import Host, TorusOptions
+from .options import Host, TorusOptions, read_pair
 from .slow import sources
 
 if TYPE_CHECKING:
@@ -75,11 +75,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     for change in changes:
         # The short form for a machine whose rules are not public.
         change = "rules=unknown" if change.strip() == "unknown" else change
-        key, equals, text = (part.strip() for part in change.partition("="))
-        if not equals:
-            raise InputError(
-                "bad --network", found=change, expected="KEY=VALUE such as deadlock=dateline"
-            )
+        key, text = read_pair(change, "--network")
         if key in unused:
             raise InputError(
                 "--network key that changes nothing without packets",

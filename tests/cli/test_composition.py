@@ -87,7 +87,7 @@ def test_each_expression_takes_its_own_parameters():
     [
         ([], "nothing to compose"),
         (["inc"], "found inc"),
-        (["inc", "--task", "inc"], "bad --task"),
+        (["inc", "--task", "inc"], "found inc, expected NAME=VALUE"),
         (["inc", *INC, *INC], "inc twice"),
         (["inc", "--task", "inc=n^"], "bad formula, column 3"),
         (["pipe(inc", *INC], "bad expression 'pipe(inc' at character 5"),
@@ -95,7 +95,7 @@ def test_each_expression_takes_its_own_parameters():
         (["inc", *INC, "--at", "n=2,m=2"], "found m, expected n"),
         (["inc", *INC, "--at", "n=2,m=2", "--against", "p"], "found m, expected n or p"),
         (["inc", *INC, "--range", "n=1..10", "--at", "n=5"], "n has a range already"),
-        (["inc", *INC, "--at", "n"], "bad --at"),
+        (["inc", *INC, "--at", "n"], "found n, expected NAME=VALUE"),
         (["inc", *INC, "--range", "n=1-2"], "bad --range"),
         (["inc", *INC, "--range", "n=2..1"], "bad range of n"),
         (["inc", *INC, "--range", "n=1..2", "--at", "p=1", "--at", "p=2"], "takes one --at"),

@@ -122,8 +122,8 @@ def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
     [
         (["--app", "{table}", "--metric", "bytes_used=nothing"], "lacks a requirement"),
         (["--app", "{table}", "--callpath", "other"], "found no other"),
-        (["--app", "{table}", "--metric", "flop"], "expected REQUIREMENT=NAME"),
-        (["--app", "{table}", "--by", "2,x"], "expected NAME= and 1 to 100 numbers"),
+        (["--app", "{table}", "--metric", "flop"], "found flop, expected NAME=VALUE"),
+        (["--app", "{table}", "--by", "2,x"], "expected 1 to 100 numbers"),
         (["--app", "{table}", "--by", "2", "--upgrade", "a=1,2"], "exclude each other"),
         (["--app", "{table}", "--by", "0"], "bad factor"),
         (["--app", "missing.csv"], "missing.csv"),
@@ -172,7 +172,7 @@ def test_plan_names_the_next_points(tmp_path):
     ("given", "message"),
     [
         (["plan"], "without FILE, plan needs --values"),
-        (["plan", "--values", "p"], "bad --values: found p, expected NAME=V,V,.."),
+        (["plan", "--values", "p"], "found p, expected NAME=VALUE"),
         (["plan", "--values", "p=1,2", "--budget", "0"], "expected a cost above 0"),
         (["plan", "--values", "p=1,2", "--budget", "1"], "no plan within --budget"),
         (["plan", "{table}", "--together", "p"], "--together takes no FILE"),
