@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import click
+
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
@@ -12,7 +14,6 @@ from toruscast.units import read_bytes, seconds
 from .mappings import load_mapping
 from .options import (
     Placing,
-    Positive,
     Seed,
     TorusOptions,
     argument,
@@ -33,7 +34,7 @@ class Collective(Placing):
     tasks: int | None = option(
         "Number of tasks.  [default: one on every node]",
         "N",
-        type=Positive(1, 2**31 - 1),
+        type=click.IntRange(1, 2**31 - 1),
         group="Input",
     )
     mapping: str = mapping_option("Where the ranks run.", default="identity")

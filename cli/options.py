@@ -34,19 +34,7 @@ ORDERS = "orders"
 MAX_JOBS = 4096
 
 
-class Positive(click.IntRange):
-    """A whole number of 1 or more."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Say what is expected of what is no whole number at all."""
-        try:
-            int(value)
-        except (ValueError, OverflowError):
-            self.fail(f"found {value}, expected a whole number of 1 or more", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Amount(Positive):
+class Amount(click.IntRange):
     """A number of candidates, or the word for those that a launcher offers."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -175,7 +163,7 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
     elif origin is Mapping:
         how["callback"] = read_pairs
     elif hint is int:
-        how["type"] = Positive(min=1)
+        how["type"] = click.IntRange(min=1)
     elif hint is float:
         how["type"] = float
     default = None if each.default is MISSING else each.default
@@ -244,7 +232,7 @@ def is_default(name: str) -> bool:
 def top_option(default: int) -> Any:
     """Declare how much of a long table is shown."""
     text = "Rows shown from the top; JSON and CSV have all."
-    return option(text, "N", default=default, type=Positive(min=1), group="Output")
+    return option(text, "N", default=default, type=click.IntRange(min=1), group="Output")
 
 
 def mapping_option(help: str, default: str | None = None, *, required: bool = False) -> Any:
@@ -265,7 +253,7 @@ def plugin_option(what_for: str = f"; --features {MINE} names them all") -> Any:
 def splits_option() -> Any:
     """Declare the number of splits."""
     text = "Random splits into two thirds to train on and one third to forecast."
-    return option(text, "N", default=50, group="Work", type=Positive(min=1))
+    return option(text, "N", default=50, group="Work", type=click.IntRange(min=1))
 
 
 @dataclass(frozen=True)
@@ -409,7 +397,7 @@ class Traffic(Host, Reading):
     tasks: int | None = option(
         "Tasks of the collective.  [default: one on every node]",
         "N",
-        type=Positive(1, 2**31 - 1),
+        type=click.IntRange(1, 2**31 - 1),
         group="Input",
     )
     dependent: bool = option(
@@ -482,6 +470,15 @@ class Candidates(Placing):
     )
 
 
+def times_option(what: str) -> Any:
+    """Declare the file of measured times of ``what``."""
+    text = f"{what}: lines 'mapping,time' in seconds, as often as it ran."
+    return option(text, "FILE.csv", "--times", group="Input")
+
+
+TIMED = "The mappings that --times is of."
+
+
 @dataclass(frozen=True)
 class SampleSource(Placing):
     """Where samples come from: simulated, measured, or read."""
@@ -493,13 +490,8 @@ class SampleSource(Placing):
         type=click.IntRange(min=6),
         group="Input",
     )
-    times: str | None = option(
-        "Measured times of --mappings instead: lines 'mapping,time' in seconds, as often as it "
-        "ran.",
-        "FILE.csv",
-        group="Input",
-    )
-    mappings: str | None = option("The mappings that --times is of.", "FILE|FOLDER")
+    times: str | None = times_option("Measured times of --mappings instead")
+    mappings: str | None = option(TIMED, "FILE|FOLDER")
     samples: str | None = option(
         "Samples: with --comm, where the simulated ones are kept (a run that was stopped goes "
         "on); else read.",
@@ -519,11 +511,8 @@ class Basis:
         show_default=False,
     )
     plugin: str | None = plugin_option(" that the model of --model reads")
-    times: str | None = option(
-        "Measured times of some of --mappings: lines 'mapping,time' in seconds, as often "
-        "as it ran. Only these times train the model.",
-        "FILE.csv",
-        group="Input",
+    times: str | None = times_option(
+        "Measured times of some of --mappings, which alone train the model"
     )
 
 
@@ -567,10 +556,12 @@ class Workers:
         "Threads; all processors if not given.",
         "N",
         default=os.cpu_count() or 1,
-        type=Positive(1, MAX_JOBS),
+        type=click.IntRange(1, MAX_JOBS),
         show_default=False,
     )
-    workers: int | None = option("Processes instead of threads.", "N", type=Positive(1, MAX_JOBS))
+    workers: int | None = option(
+        "Processes instead of threads.", "N", type=click.IntRange(1, MAX_JOBS)
+    )
     cluster: str | None = option(
         "Instead: a Dask cluster, by its scheduler's address such as "
         "tcp://host:8786, or by a file that starts one, such as slurm.toml.",

@@ -50,19 +50,10 @@ class Search(Placing):
     top: int = top_option(10)
 
 
-@dataclass(frozen=True)
-class BestSoFar(MappingFile):
-    """Where the best mapping goes while the search runs."""
-
-    out: str | None = option(
-        "Keep the best so far here, whole. By its suffix or --out-format in the format of a "
-        "launcher.",
-        "FILE",
-    )
-
-
 @sub_command("search")
-def command(traffic: Traffic, how: Search, work: Work, best: BestSoFar, output: PageOutput) -> None:
+def command(
+    traffic: Traffic, how: Search, work: Work, best: MappingFile, output: PageOutput
+) -> None:
     """Search for a better mapping than those of all strategies, and yours.
 
     Simulated annealing over the loads of links, FIFOs and receivers finds candidates; the best race
