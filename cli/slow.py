@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import toruscast.mapping.formats.mapping as mapping_formats
     import toruscast.mapping.formats.mappings.devices as printed_devices
     import toruscast.mapping.formats.source as sources
+    import toruscast.mapping.formats.tables as tables
     import toruscast.mapping.formats.times as formats_of_times
     import toruscast.mapping.mesh as axes_of
     import toruscast.mapping.mesh.devices as mesh_devices

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from toruscast.units import read_bytes, read_seconds
 from toruscast.wording import closest
 
 from .options import Host, TorusOptions, read_pair
-from .slow import sources
+from .slow import sources, tables
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
@@ -228,29 +227,21 @@ def change_links(torus: Torus, path: str) -> Torus:
     """
     slow: dict[int, float] = {}
     missing: list[int] = []
-    for number, line in sources.read_text(path).lines():
-        try:
-            row = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
-        except csv.Error as error:
-            raise InputError("bad line", file=path, line=number, found=error) from None
-        if row == ["link", "bandwidth"] and not slow and not missing:
-            continue
-        try:
-            if len(row) != 2:
-                raise InputError("bad line", found=line, expected="link,bandwidth")
+    text = sources.read_text(path)
+    columns = ["link", "bandwidth"]
+    for number, row in tables.read_words(
+        text, text.lines(), lambda cells: cells == columns, columns
+    )[1]:
+        with text.at(number):
             link, bandwidth = torus.read_link(row[0]), _link_bandwidth(row[1])
             if link in slow or link in missing:
                 raise InputError("link stands twice", found=row[0], expected="each link once")
             # Checked one by one, so that the line is known.
             torus.without(links=[link]) if bandwidth == 0 else torus.with_links({link: bandwidth})
-        except InputError as error:
-            raise error.replace(file=path, line=number) from None
         if bandwidth == 0:
             missing.append(link)
         else:
             slow[link] = bandwidth
-    if not slow and not missing:
-        raise InputError("no link in it", file=path, expected="lines link,bandwidth")
     return torus.with_links(slow).without(links=missing)
 
 
