@@ -15,7 +15,6 @@ from .mappings import check_mappings, read_fixed
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
 from .phrases import application_line
-from .progress import time_on_stderr
 from .torus import load_torus
 from .traffic import load_application
 from .workers import Compiling
@@ -80,7 +79,7 @@ def command(
 
     if compiling is not None:
         compiling.wait()
-    with best.only_if_done(), time_on_stderr("Searching", how.seconds, output.quiet):
+    with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
         found = tc.search(
             workload,
             torus,

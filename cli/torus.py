@@ -228,10 +228,10 @@ def change_links(torus: Torus, path: str) -> Torus:
     slow: dict[int, float] = {}
     missing: list[int] = []
     text = sources.read_text(path)
-    columns = ["link", "bandwidth"]
-    for number, row in tables.read_words(
-        text, text.lines(), lambda cells: cells == columns, columns
-    )[1]:
+    names = ["link", "bandwidth"]
+    for number, row in tables.read_words(text, text.lines(), lambda cells: cells == names, names)[
+        1
+    ]:
         with text.at(number):
             link, bandwidth = torus.read_link(row[0]), _link_bandwidth(row[1])
             if link in slow or link in missing:
