@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import note_read
@@ -293,7 +293,7 @@ def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: 
     stream = io.StringIO()
     mark = (separator_of(lines[0]) if lines else None) or ","
     # In quotes a hash begins no comment.
-    quoting = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
     writer = csv.writer(stream, delimiter=mark, quoting=quoting, lineterminator="\n")
     writer.writerow(cells)
     row = stream.getvalue()

@@ -2,8 +2,6 @@
 
 import io
 
-import pytest
-
 from toruscast.cli.progress import bar_on_stderr
 
 
@@ -12,16 +10,16 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def screen(monkeypatch):
-    """Return a terminal that is put in place of the standard error stream."""
+def terminal(monkeypatch):
+    """Put a terminal in place of the standard error stream, and return it."""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     return screen
 
 
-def test_the_bar_shows_what_is_done(screen):
+def test_the_bar_shows_what_is_done(monkeypatch):
+    screen = terminal(monkeypatch)
     with bar_on_stderr("Working", False) as move:
         move(0, 100)
         move(1, 100, "Adding")
@@ -29,7 +27,8 @@ def test_the_bar_shows_what_is_done(screen):
     assert "1/100" in screen.getvalue()
 
 
-def test_nothing_is_shown_to_who_wants_quiet_or_has_no_terminal(screen, monkeypatch):
+def test_nothing_is_shown_to_who_wants_quiet_or_has_no_terminal(monkeypatch):
+    screen = terminal(monkeypatch)
     with bar_on_stderr("Working", True) as move:
         move(1, 2)
     assert screen.getvalue() == ""

@@ -10,6 +10,7 @@ import io
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -292,7 +293,7 @@ def write_npz(comm: CommGraph, path: Path) -> None:
 def _sparse(source: Source) -> Entries:
     """Size and entries of SciPy's coo, csr or csc."""
     with as_damaged(source.path, ".npz file"):
-        matrix = sparse.load_npz(io.BytesIO(source.data))
+        matrix: Any = sparse.load_npz(io.BytesIO(source.data))
         if matrix.format in ("csr", "csc"):
             # Conversion trusts the pointers and indices.
             matrix.check_format(full_check=True)
