@@ -172,37 +172,27 @@ def only_nodes(torus: Torus, path: str) -> Torus:
         If the file cannot be read, or a line holds no node of the torus.
     """
     text = sources.read_text(path)
-    if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
-        ours = set(tc.read_hosts(path, torus).node.tolist())
-        return torus.without(nodes=sorted(set(range(torus.n_nodes)) - ours))
-    column: int | None = None
+    lines = list(text.lines())
+    head = sources.fields(lines[0][1]) if lines else []
     nodes: dict[int, int] = {}
-    for number, line in text.lines():
-        fields = [field.strip() for field in line.split(",")]
-        if "node" in fields and not nodes:
-            column = fields.index("node")
-            continue
+    if "host" in head:
+        nodes = dict.fromkeys(tc.read_hosts(path, torus).node.tolist(), 1)
+        lines = []
+    place = head.index("node") if "node" in head else None
+    for number, line in lines[place is not None :]:
         words = re.split(r"[,;\s]+", line.strip(" ()\t"))
-        if column is not None:
-            words = [fields[column]] if column < len(fields) else []
+        if place is not None:
+            words = sources.fields(line)[place : place + 1]
         node = _node(torus, words)
         if node is None:
-            raise InputError(
-                "bad node",
-                file=path,
-                line=number,
-                found=line,
-                expected=f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node a line, "
-                "or a CSV with a column node",
-            )
-        if node in nodes:
-            raise InputError(
-                "node stands twice", file=path, line=number, found=node, expected="each node once"
-            )
-        nodes[node] = number
+            expected = f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node a line, "
+            expected += "or a CSV with a column node"
+            raise text.fault("bad node", number, line, expected)
+        if nodes.setdefault(node, number) != number:
+            raise text.fault("node stands twice", number, node, "each node once")
     if not nodes:
-        raise InputError("allocation without a node", file=path)
-    return torus.without(nodes=sorted(set(range(torus.n_nodes)) - set(nodes)))
+        raise text.fault("allocation without a node")
+    return torus.without(nodes=sorted(set(range(torus.n_nodes)) - nodes.keys()))
 
 
 def _node(torus: Torus, words: Sequence[str]) -> int | None:
