@@ -43,8 +43,6 @@ _MARKS = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-# Bytes that no text in a Latin script has.
-_NO_LETTERS = bytes(b for b in range(256) if b < 32 and b not in b"\t\n\r\f")
 # A key of many parts: dots outside of strings, before the equals sign or in the brackets.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
@@ -167,7 +165,7 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
     InputError
         If they are UTF-16 or UTF-32, binary, or in another encoding.
     """
-    if wide := _wide_encoding(data):
+    if wide := next((name for mark, name in _MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
     if b"\0" in data:
         raise InputError("binary file", file=path, expected="text")
@@ -205,22 +203,6 @@ def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _wide_encoding(data: bytes) -> str | None:
-    """Name the encoding of text whose characters take two or four bytes; None if it is another."""
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return name
-    sample = data[:4096]
-    for name, width in (("UTF-32", 4), ("UTF-16", 2)):
-        columns = [sample[i::width] for i in range(width)] if len(sample) >= 2 * width else []
-        for place in (0, width - 1) if columns else ():
-            others = b"".join(columns[:place] + columns[place + 1 :])
-            letters = columns[place].translate(None, _NO_LETTERS)
-            if len(letters) >= 0.9 * len(columns[place]) and others.count(0) >= 0.9 * len(others):
-                return name
-    return None
 
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
