@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import Torus
 
 
-def read_time(text: str, name: str, option: str = "") -> float:
+def read_time(text: str, name: str) -> float:
     """Return the time that is given as ``name``, in seconds.
 
     Raises
@@ -40,10 +40,10 @@ def read_time(text: str, name: str, option: str = "") -> float:
     try:
         value = read_seconds(text)
     except InputError as error:
-        raise error.replace(f"{option}bad {name}") from None
+        raise error.replace(f"bad {name}") from None
     if text[-1:].isdigit() and value >= _LONG:
         expected = f"{text}us, {text}ns or {text}s"
-        raise InputError(f"{option}{name} without a unit", found=text, expected=expected)
+        raise InputError(f"{name} without a unit", found=text, expected=expected)
     return value
 
 
@@ -70,7 +70,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     """
     everything = [field.name for field in fields(tc.Network)] + list(_OF_THE_TORUS)
     known = [key for key in everything if key not in unused]
-    values: dict[str, object] = {}
+    texts: dict[str, str] = {}
     for change in changes:
         # The short form for a machine whose rules are not public.
         change = "rules=unknown" if change.strip() == "unknown" else change
@@ -85,59 +85,37 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
             raise InputError(
                 "unknown --network key", found=key, expected=closest(key, known, ", ".join(known))
             )
-        if key in values:
+        if key in texts:
             raise InputError("--network key given twice", found=change, expected="one value")
-        values[key] = _READERS.get(key, _plain)(key, text)
-    of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
+        texts[key] = text
     try:
+        values = {key: _value_of(key, text) for key, text in texts.items()}
+        of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
         return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
     except InputError as error:
         raise error.replace(f"--network: {error.message}") from None
 
 
-def _dimensions(key: str, text: str) -> tuple[int, ...]:
-    """Numbers of dimensions, separated by commas."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 3 for part in parts):
-        raise InputError(
-            f"--network: bad {key}", found=repr(text), expected="numbers of dimensions such as 1,0"
-        )
-    return tuple(int(part) for part in parts)
-
-
-def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...] | str:
-    """Groups of dimensions, separated by slashes, or the name of a rule."""
-    if text.isidentifier():
-        return text
-    return tuple(_dimensions(key, part) for part in text.split("/"))
-
-
-def _bandwidth(key: str, text: str) -> object:
-    """Bytes per second, for all dimensions or for each."""
-    values = [_bytes(key, part) for part in text.split(",")]
-    return values[0] if len(values) == 1 else tuple(values)
-
-
-def _bytes(key: str, text: str) -> object:
-    """Bytes, or bytes per second, as a number or with their unit."""
-    return _first(text, int, float, lambda word: read_bytes(word.strip().removesuffix("/s")))
-
-
-def _seconds(key: str, text: str) -> object:
-    """A time with its unit; without one only where it can be nothing but seconds."""
-    return read_time(text, key, "--network: ")
-
-
-def _plain(key: str, text: str) -> object:
-    """A number where the text is one; the text otherwise."""
-    return _first(text, int, float)
-
-
-def _first(text: str, *readers: Callable[[str], object]) -> object:
-    """What the first that can read the text makes of it; the text if none can."""
-    for read in readers:
-        with suppress(ValueError):
-            return read(text)
+def _value_of(key: str, text: str) -> object:
+    """Return the value of a constant: a number where the text is one, in the constant's unit."""
+    if key in _TIMES:
+        return read_time(text, key)
+    if key == "order" or (key == "zones" and not text.isidentifier()):
+        words = text.split("/") if key == "zones" else [text]
+        zones = [[part.strip() for part in word.split(",")] for word in words]
+        if not all(re.fullmatch("[0-9]{1,2}", part) for zone in zones for part in zone):
+            expected = "numbers of dimensions such as 1,0"
+            raise InputError(f"bad {key}", found=repr(text), expected=expected)
+        groups = tuple(tuple(map(int, zone)) for zone in zones)
+        return groups if key == "zones" else groups[0]
+    if key == "bandwidth" and "," in text:
+        return tuple(_value_of(key, part) for part in text.split(","))
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return read_bytes(text.removesuffix("/s")) if key in _SIZES else float(text)
+    with suppress(ValueError):
+        return float(text)
     return text
 
 
@@ -145,19 +123,11 @@ def _first(text: str, *readers: Callable[[str], object]) -> object:
 _LONG = 1e-3
 # Of the torus, but of the same kind for whoever sets them.
 _OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
-_READERS: dict[str, Callable[[str, str], object]] = {
-    **dict.fromkeys(
-        ("memory_bandwidth", "payload", "header", "short_limit", "deterministic_limit"), _bytes
-    ),
-    "eager_limit": _bytes,
-    "order": _dimensions,
-    "zones": _zones,
-    "bandwidth": _bandwidth,
-    "hop_latency": _seconds,
-    "overhead": _seconds,
-    "short_overhead": _seconds,
-    "start": _seconds,
-}
+_TIMES = ("hop_latency", "overhead", "short_overhead", "start")
+_SIZES = (
+    *("bandwidth", "memory_bandwidth", "payload", "header"),
+    *("eager_limit", "short_limit", "deterministic_limit"),
+)
 
 
 def only_nodes(torus: Torus, path: str) -> Torus:

@@ -138,7 +138,7 @@ BAD = {
     f"{LINE} --network order=BA": "--network: bad order: found 'BA', expected numbers of",
     f"{LINE} --network order=0": "--network: bad routing order: found (0,)",
     f"{LINE} --network zones=0": "--network: bad zones",
-    f"{LINE} --network zones=0/": "--network: bad zones: found '', expected numbers of dimensions",
+    f"{LINE} --network zones=0/": "--network: bad zones: found '0/', expected numbers of",
     f"{LINE} --network order=": "found order=, expected NAME=VALUE",
     f"{LINE} --network payload=5s": "--network: bad payload: found '5s'",
     f"{LINE} --network bandwidth=5s": "--network: bad bandwidth in bytes per second: found 5s,",
