@@ -237,7 +237,7 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
     'mapping,time\nrow-major,1.25\nby-hand,0.75\n'
     """
     check_appendable(path, ())
-    is_new, lines = not Path(path).exists(), _lines_of(path)
+    lines = _lines_of(path)
     row = ("" if lines else ",".join(_HEADER) + "\n") + _row(path, lines, mapping, seconds)
     target = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -254,8 +254,6 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         os.close(target)
-    if is_new:
-        _sync_folder(Path(path).absolute().parent)
 
 
 def is_logged(path: str | os.PathLike[str], size: int, mapping: str, seconds: float) -> bool:
@@ -300,12 +298,3 @@ def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: 
     if not mapping or len(row.splitlines()) != 1 or fields(row, mark) != cells:
         raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
     return row
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the name of a new file on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
