@@ -46,7 +46,6 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/workers.py --out benchmarks/results
 	PYTHONPATH=. $(BIN)/python benchmarks/fluid.py --out benchmarks/results
 	PYTHONPATH=. $(BIN)/python benchmarks/fluid.py --out benchmarks/results --adaptive
-	$(BIN)/python benchmarks/stream.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/plan.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python -m studies.patterns --csv benchmarks/results/composition.csv

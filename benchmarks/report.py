@@ -55,7 +55,6 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "cost-check": columns(results, "cost-check", COST_CHECK),
             "cost-plan": columns(results, "cost-plan", COST_PLAN),
             "workers": columns(results, "workers", WORKERS),
-            "stream": columns(results, "stream", STREAM),
         },
         "benchmarks/simulator-kernel.md": {
             "cachegrind": columns(results, "cachegrind", CACHEGRIND)
@@ -177,13 +176,6 @@ FLOW_ERRORS = {
     "rcc": "RCC",
     "rcc_1_percent_apart": "RCC, over 1 % apart",
     "largest_error": "largest error of a time",
-}
-STREAM = {
-    "way": "graph",
-    "edges": "edges",
-    "seconds": "processor seconds",
-    "bytes": "most memory, bytes",
-    "bytes_an_edge": "bytes for one more edge",
 }
 KERNELS = {
     "case": "case",

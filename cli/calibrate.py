@@ -10,7 +10,15 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .options import TorusOptions, Traffic, argument, option, sub_command
+from .options import (
+    TIMED,
+    TorusOptions,
+    Traffic,
+    argument,
+    option,
+    sub_command,
+    times_option,
+)
 from .output import Output, check_writable, records
 from .traffic import load_application
 
@@ -38,13 +46,8 @@ class Times:
         default=(),
         group="Input",
     )
-    mappings: str | None = option("The mappings that --times is of.", "FILE|FOLDER", group="Input")
-    runs: str | None = option(
-        "Measured times of --mappings: lines 'mapping,time' in seconds, as often as it ran.",
-        "FILE.csv",
-        "--times",
-        group="Input",
-    )
+    mappings: str | None = option(TIMED, "FILE|FOLDER", group="Input")
+    runs: str | None = times_option("Measured times of --mappings")
     check: bool = option("Hold out every fifth time and predict it.", default=False)
     target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
 

@@ -14,12 +14,13 @@ import toruscast as tc
 from toruscast import answers, datasets
 
 from .app import SubCommands
-from .options import option, sub_command
+from .options import named_numbers, option, read_numbers, read_pair, sub_command
 from .output import Output, records
 from .slow import pd
 
 # Half of the last digit that ratios are published with.
 RATIO_ROUNDING = 0.05
+Named = tuple[str, list[float]]
 _FAR = "* farther from the published value than its rounding: docs/scaling/codesign.md says why"
 
 
@@ -80,24 +81,24 @@ class Applications:
         default=(),
         group="Input",
     )
-    metric: tuple[str, ...] = option(
+    metric: tuple[tuple[str, str], ...] = option(
         "Metric of the measurements that is a requirement, such as bytes_used=VmPeak; again for "
         "more.",
         "REQUIREMENT=NAME",
         default=(),
+        type=read_pair,
         group="Input",
     )
     callpath: str | None = option("Call path of the measurements to take.", "NAME", group="Input")
 
     def read(self) -> list[tc.scaling.Application]:
         """Return the applications; the five with published models if none is named."""
-        metrics = dict(_pair(text, "--metric", "REQUIREMENT=NAME") for text in self.metric)
         chosen = []
         for name in self.app or tc.scaling.application_names():
             # A folder or an extension tells a file from a name.
             is_file = Path(name).name != name or Path(name).suffix
             if is_file:
-                chosen.append(tc.scaling.read_application(name, metrics, self.callpath))
+                chosen.append(tc.scaling.read_application(name, dict(self.metric), self.callpath))
             else:
                 chosen.append(tc.scaling.application(name))
         seen = [app.name for app in chosen]
@@ -112,14 +113,17 @@ class Upgraded:
 
     processes: float | None = option("Processes before the upgrade.  [default: 1e5]", "N")
     memory: float | None = option("Memory a process before the upgrade.  [default: 1e12]", "BYTES")
-    upgrade: tuple[str, ...] = option(
+    upgrade: tuple[Named, ...] = option(
         "Factors of processes and of memory a process; again for more.  [default: A=2,1 (double "
         "racks), B=2,0.5 (double sockets), C=1,2 (double memory)]",
         "NAME=P,M",
         default=(),
+        type=named_numbers(2, 2),
     )
-    by: str | None = option(
-        "Instead: the three default upgrades by other factors than 2, such as 2,4,8.", "K,K,.."
+    by: Sequence[float] | None = option(
+        "Instead: the three default upgrades by other factors than 2, such as 2,4,8.",
+        "K,K,..",
+        type=read_numbers,
     )
 
 
@@ -143,12 +147,10 @@ def upgrade(chosen: Applications, asked: Upgraded, output: Output) -> None:
         usual.processes if asked.processes is None else asked.processes,
         usual.memory if asked.memory is None else asked.memory,
     )
-    named = (_named(text, 2) for text in asked.upgrade)
-    wanted = [tc.scaling.Upgrade(name, *numbers) for name, numbers in named]
+    wanted = [tc.scaling.Upgrade(name, *numbers) for name, numbers in asked.upgrade]
     sets: dict[str, Sequence[tc.scaling.Upgrade]] = {"": wanted or tc.scaling.UPGRADES}
     if asked.by is not None:
-        factors = _named(f"by={asked.by}", 1, 100)[1]
-        sets = {f"{k:g}": tc.scaling.upgrades_by(k) for k in factors}
+        sets = {f"{k:g}": tc.scaling.upgrades_by(k) for k in asked.by}
     ratios = [
         tc.scaling.upgrade_ratios(app, base, each).assign(**({"by": by} if by else {}))
         for app in chosen.read()
@@ -189,12 +191,13 @@ def _upgrades(table: pd.DataFrame) -> list[answers.blocks.Block]:
 class Systems:
     """The systems that are compared."""
 
-    system: tuple[str, ...] = option(
+    system: tuple[Named, ...] = option(
         "Processes, bytes a process, flop/s a process; then, if known, bytes/s that a process "
         "sends, loads and stores a second, and locations that its cache holds; again for more.  "
         "[default: three straw-man systems of 10 PB]",
         "NAME=P,M,F,..",
         default=(),
+        type=named_numbers(3, 6),
         group="Machine",
     )
 
@@ -210,8 +213,7 @@ def systems(chosen: Applications, asked: Systems, output: Output) -> None:
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
     """  # noqa: D301
     output.check()
-    named = (_named(text, 3, 6) for text in asked.system)
-    wanted = [tc.scaling.System(name, *numbers) for name, numbers in named]
+    wanted = [tc.scaling.System(name, *numbers) for name, numbers in asked.system]
     table = pd.concat(
         [tc.scaling.compare_systems(app, wanted or tc.scaling.STRAW_MEN) for app in chosen.read()],
         ignore_index=True,
@@ -272,9 +274,10 @@ def _systems(table: pd.DataFrame) -> list[answers.blocks.Block]:
 class Shared:
     """The system that is shared, and how."""
 
-    system: str = option(
+    system: Named = option(  # noqa: RUF009
         "Processes, bytes a process, and, if known, its rates, as for systems.",
         "NAME=P,M,..",
+        type=named_numbers(2, 6),
         required=True,
         group="Machine",
     )
@@ -282,8 +285,11 @@ class Shared:
         "What is shared: each application has processes of its own, or both run on all of them.",
         default="processes",
     )
-    shares: str = option(
-        "Parts that the first application gets.", "S,S,..", default="0.1,0.25,0.5,0.75,0.9"
+    shares: Sequence[float] = option(
+        "Parts that the first application gets.",
+        "S,S,..",
+        default="0.1,0.25,0.5,0.75,0.9",
+        type=read_numbers,
     )
 
 
@@ -295,10 +301,9 @@ def share(chosen: Applications, asked: Shared, output: Output) -> None:
     toruscast codesign share --app kripke --app milc --system now=1e5,4e9,5e10
     """  # noqa: D301
     output.check()
-    name, numbers = _named(asked.system, 2, 6)
-    parts = _named(f"shares={asked.shares}", 1, 100)[1]
+    name, numbers = asked.system
     system = tc.scaling.System(name, *numbers)
-    table = tc.scaling.share_system(chosen.read(), system, parts, asked.of)
+    table = tc.scaling.share_system(chosen.read(), system, asked.shares, asked.of)
     shown = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
     formats = dict.fromkeys(shown[2:], _number) | {"share": "{:g}".format}
     block = answers.blocks.frame_block(table[shown], formats)
@@ -343,23 +348,3 @@ def _ratio(value: float) -> str:
 
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3g}"
-
-
-def _pair(text: str, option: str, expected: str) -> tuple[str, str]:
-    name, mark, value = (part.strip() for part in text.partition("="))
-    if not (name and mark and value):
-        raise click.UsageError(f"bad {option}: found {text}, expected {expected}")
-    return name, value
-
-
-def _named(text: str, count: int, most: int | None = None) -> tuple[str, list[float]]:
-    """Name and numbers of "name=1,2"."""
-    name, _, rest = text.partition("=")
-    try:
-        numbers = [float(part) for part in rest.split(",")]
-    except ValueError:
-        numbers = []
-    if not name.strip() or not count <= len(numbers) <= (most or count):
-        wanted = f"{count} to {most}" if most else count
-        raise click.UsageError(f"bad value: found {text}, expected NAME= and {wanted} numbers")
-    return name.strip(), numbers

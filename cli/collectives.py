@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import click
+
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import seconds
+from toruscast.units import read_bytes, seconds
 
 from .mappings import load_mapping
 from .options import (
     Placing,
-    Positive,
     Seed,
     TorusOptions,
     argument,
@@ -21,7 +22,7 @@ from .options import (
     sub_command,
 )
 from .output import Output, records
-from .slow import collective_times, validation
+from .slow import collective_times
 from .torus import load_torus
 
 
@@ -33,7 +34,7 @@ class Collective(Placing):
     tasks: int | None = option(
         "Number of tasks.  [default: one on every node]",
         "N",
-        type=Positive(1, 2**31 - 1),
+        type=click.IntRange(1, 2**31 - 1),
         group="Input",
     )
     mapping: str = mapping_option("Where the ranks run.", default="identity")
@@ -55,7 +56,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     kind, colon, size = asked.what.partition(":")
     if not colon:
         raise InputError("bad collective", found=asked.what, expected="such as allreduce:64MB")
-    nbytes = validation.read_bytes(size)
+    nbytes = read_bytes(size)
     torus = load_torus(machine)
     places = torus.n_nodes * (asked.tasks_per_node or 1)
     tasks = places if asked.tasks is None else asked.tasks

@@ -11,7 +11,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .options import argument, option, sub_command
+from .options import argument, option, read_pair, sub_command
 from .output import Output, records
 from .slow import pd, stage
 
@@ -21,11 +21,12 @@ class Composed:
     """Expressions, models of their tasks, and what is asked about them."""
 
     expressions: tuple[str, ...] = argument("[EXPRESSION]...", nargs=-1, required=False)
-    task: tuple[str, ...] = option(
+    task: tuple[tuple[str, str], ...] = option(
         "Model of a sequential task, such as qsort='0.03899 n log2(n)', or the file that pmnf "
         "fit --json wrote, of which the call path NAME is taken. May be given again.",
         "NAME=FORMULA|FILE",
         default=(),
+        type=read_pair,
         group="Input",
     )
     at: tuple[str, ...] = option(
@@ -117,16 +118,13 @@ def _compose(output: Output, asked: Composed) -> None:
     output.deliver(answers.blocks.of_table("", *blocks, rows=frames[-1], content=dict(tables)))
 
 
-def _tasks(texts: tuple[str, ...]) -> dict[str, tc.scaling.Expression]:
+def _tasks(tasks: tuple[tuple[str, str], ...]) -> dict[str, tc.scaling.Expression]:
     """Return the models of sequential tasks by name."""
     known: dict[str, tc.scaling.Expression] = {}
-    for text in texts:
-        name, mark, formula = text.partition("=")
-        if not mark or name.strip() in known:
-            found = text if not mark else f"{name.strip()} twice"
-            raise click.UsageError(f"bad --task: found {found}, expected NAME=FORMULA")
-        model = _model(name.strip(), formula)
-        known[name.strip()] = tc.scaling.sequential(name.strip(), model)
+    for name, formula in tasks:
+        if name in known:
+            raise click.UsageError(f"bad --task: found {name} twice, expected each name once")
+        known[name] = tc.scaling.sequential(name, _model(name, formula))
     return known
 
 
@@ -164,10 +162,10 @@ def _of(at: dict[str, float], program: tc.scaling.Expression) -> dict[str, float
 
 
 def _span(text: str) -> tuple[str, float, float]:
-    name, _, bounds = text.partition("=")
+    name, bounds = read_pair(text, "--range")
     low, _, high = bounds.partition("..")
     try:
-        return name.strip(), float(low), float(high)
+        return name, float(low), float(high)
     except ValueError:
         raise click.UsageError(f"bad --range: found {text}, expected NAME=LOW..HIGH") from None
 
@@ -187,8 +185,7 @@ def by_name(text: str) -> dict[str, float]:
     """
     given: dict[str, float] = {}
     for part in text.split(","):
-        name, _, value = part.partition("=")
-        name = name.strip()
+        name, value = read_pair(part, "--at")
         if name in given:
             raise click.UsageError(f"bad --at: found {name} twice, expected each name once")
         try:

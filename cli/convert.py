@@ -17,7 +17,6 @@ from toruscast.wording import counted
 from .mapping_files import MappingFile, is_folder, write_to_folder
 from .options import (
     Placing,
-    Positive,
     Reading,
     TorusOptions,
     argument,
@@ -36,12 +35,9 @@ from .traffic import per_iteration, read_traffic
 class GraphFile(Reading):
     """How the graph of a file is read, and what the file does not say."""
 
-    iterations: float | None = option(
-        "Application steps that the graph covers: traffic is divided by it.",
-        "N",
-        type=click.FloatRange(min=0, min_open=True),
+    tasks: int | None = option(
+        "Number of tasks of the graph.", "N", type=click.IntRange(1, 2**31 - 1)
     )
-    tasks: int | None = option("Number of tasks of the graph.", "N", type=Positive(1, 2**31 - 1))
     messages: str | None = option("A second matrix, with the message counts.", "FILE")
 
 

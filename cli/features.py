@@ -18,8 +18,8 @@ from .options import Candidates, Traffic, Work, option, plugin_option, refuse, s
 from .output import Output, growing, records
 from .phrases import Occupancy
 from .slow import pd
-from .streams import load_sent
 from .torus import load_torus
+from .traffic import load_application
 
 # Rows that a terminal shows.
 MOST_SHOWN = 1000
@@ -63,8 +63,7 @@ def command(
     toruscast features --list
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
 
-    CSV and Parquet are written as rows come, so that very many mappings are not held. A Parquet
-    graph of more than 33 million edges, sorted by source, is read in pieces for each mapping.
+    CSV and Parquet are written as rows come, so that very many mappings are not held.
     """  # noqa: D301
     output.check({"--parquet": what.parquet})
     mine = load_plugin(what.plugin)
@@ -74,9 +73,10 @@ def command(
         return
     if not traffic.is_given or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    sent = load_sent(traffic)
+    application = load_application(traffic, simulated=False)
+    workload = application.workload
     host = load_torus(traffic)
-    picked, n = stream_mappings(sent.tasks, host, candidates, work.seed, sent.kinds)
+    picked, n = stream_mappings(workload, host, candidates, work.seed)
     if what.chosen:
         refuse("without --features", "level")
     wanted = None if what.chosen is None else names_of(what.chosen, mine)
@@ -87,7 +87,7 @@ def command(
         growing(output.csv_path, what.parquet) as add,
     ):
         blocks = tc.features.extract_blocks(
-            sent.traffic,
+            workload,
             host,
             map(seen.note, picked),
             level=max(what.level, tc.training.needed_level(mine)),
@@ -97,14 +97,9 @@ def command(
             progress=lambda done: progress(done, n),
         )
         table = _kept(blocks, add, all_rows=output.json_path is not None)
-    if sent.kinds is not None:
-        output.message(
-            "the graph was read in pieces: release_bound, release_slowdown and candidates that "
-            "are made from the messages are left out"
-        )
     output.write_json(
         {
-            "application": sent.about,
+            "application": application.describe(),
             "torus": {"name": str(host), "nodes": host.n_nodes},
             "routing": work.routing,
             "features": records(table) if output.json_path is not None else [],
@@ -113,7 +108,7 @@ def command(
     columns = list(table.columns)
     if wanted is None:
         columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
-    tasks = counted(sent.traffic.n_tasks, "task")
+    tasks = counted(workload.n_tasks, "task")
     head = f"{counted(seen.n, 'mapping')} of {tasks} on torus {host}: {seen}."
     output.show(_answer(head, table, columns, seen.n))
 

@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 
 from .options import Traffic, argument, option, sub_command
 from .output import check_writable
-from .progress import time_on_stderr
+from .progress import bar_on_stderr
 from .slow import jobs
 from .torus import load_torus
 from .traffic import load_application
@@ -161,7 +161,7 @@ def _search(
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
     if workload.n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
-    with time_on_stderr("Searching", seconds, False):
+    with bar_on_stderr(f"Searching for {seconds:g} s", False):
         return tc.search(
             workload,
             torus,

@@ -31,7 +31,9 @@ class MappingFile:
 
     GROUP: ClassVar = "Output"
     out: str | None = option(
-        "Write the fastest mapping; by its suffix or --out-format for a launcher.", "FILE"
+        "Write the fastest mapping, with search from its start on, by its suffix or --out-format "
+        "for a launcher; with rank all candidates to a FOLDER/.",
+        "FILE",
     )
     out_format: str | None = option(OUT_FORMAT, "NAME")
 

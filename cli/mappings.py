@@ -20,7 +20,7 @@ from .slow import allocation, launcher_orders, mapping_formats, orders_of_ranks,
 from .traffic import is_file
 
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+    from toruscast.mapping import TaskMapping, Torus, Workload
 
 DEFAULT_CANDIDATES = 84
 
@@ -40,36 +40,29 @@ def load_mappings(
 
 
 def stream_mappings(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    candidates: Candidates,
-    seed: int,
-    kinds: Sequence[str] | None = None,
+    workload: Workload, torus: Torus, candidates: Candidates, seed: int
 ) -> tuple[Iterator[TaskMapping], int | None]:
     """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
 
-    Very many are not held, but where tasks are bound, which may make some of them alike. ``kinds``
-    are the families of strategies that they are drawn from.
+    Very many are not held, but where tasks are bound, which may make some of them alike.
     """
     mappings, n = candidates.mappings, candidates.candidates
     capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
     if mappings is not None and n is not None:
         raise click.UsageError("--mappings and --candidates exclude each other")
     if isinstance(n, str):
-        orders = put(launcher_orders.order_mappings(traffic, torus, capacity), torus, fixed)
+        orders = put(launcher_orders.order_mappings(workload, torus, capacity), torus, fixed)
         return iter(orders), len(orders)
     if mappings is None:
         if n is None:
-            n = sampling.most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
-        sample = tc.strategies.iter_sample(
-            traffic, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
-        )
+            n = sampling.most_mappings(workload, torus, capacity, DEFAULT_CANDIDATES)
+        sample = tc.strategies.iter_sample(workload, torus, n=n, seed=seed, tasks_per_node=capacity)
         if not fixed:
             return sample, n
         confined = put(list(sample), torus, fixed)
         return iter(confined), len(confined)
     files = mapping_formats.mapping_files(mappings)
-    n_tasks = traffic.n_tasks
+    n_tasks = workload.n_tasks
     how = candidates.how
     form = how.pop("format")
     options = mapping_formats.mapping_options(torus, n_tasks=n_tasks, **how)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -34,19 +34,7 @@ ORDERS = "orders"
 MAX_JOBS = 4096
 
 
-class Positive(click.IntRange):
-    """A whole number of 1 or more."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Say what is expected of what is no whole number at all."""
-        try:
-            int(value)
-        except (ValueError, OverflowError):
-            self.fail(f"found {value}, expected a whole number of 1 or more", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Amount(Positive):
+class Amount(click.IntRange):
     """A number of candidates, or the word for those that a launcher offers."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -164,18 +152,18 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
         return click.Argument([each.name], **how)
     names = how.pop("names") or (f"--{each.name.replace('_', '-')}",)
     origin = get_origin(hint)
+    if origin is tuple and Ellipsis in get_args(hint):
+        how["multiple"] = True
     if "type" in how:
         pass
     elif hint is bool:
         how["is_flag"] = True
     elif origin is Literal:
         how["type"] = click.Choice(get_args(hint))
-    elif origin is tuple:
-        how["multiple"] = True
     elif origin is Mapping:
         how["callback"] = read_pairs
     elif hint is int:
-        how["type"] = Positive(min=1)
+        how["type"] = click.IntRange(min=1)
     elif hint is float:
         how["type"] = float
     default = None if each.default is MISSING else each.default
@@ -185,12 +173,37 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
     return GroupedOption([*names, each.name], default=default, **how)
 
 
-def read_pairs(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, str]:
+def read_pair(text: str, option: str | None = None) -> tuple[str, str]:
+    """Read NAME=VALUE."""
+    name, _, value = (word.strip() for word in text.partition("="))
+    if not (name and value):
+        raise click.BadParameter(f"found {text}, expected NAME=VALUE", param_hint=option)
+    return name, value
+
+
+def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, str]:
     """Read NAME=VALUE,NAME=VALUE."""
-    pairs = [part.partition("=") for part in text.split(",")] if text else []
-    if any(not (name.strip() and value.strip()) for name, _, value in pairs):
-        raise click.BadParameter(f"found {text}, expected NAME=VALUE,NAME=VALUE", param=option)
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    return dict(map(read_pair, text.split(","))) if text else {}
+
+
+def read_numbers(text: str, least: int = 1, most: int = 100) -> list[float]:
+    """Read V,V,..: so many numbers at least and at most."""
+    with suppress(ValueError):
+        numbers = [float(part) for part in text.split(",")]
+        if least <= len(numbers) <= most:
+            return numbers
+    expected = str(least) if least == most else f"{least} to {most}"
+    raise click.BadParameter(f"found {text}, expected {expected} numbers")
+
+
+def named_numbers(least: int = 1, most: int = 100) -> Callable[[str], tuple[str, list[float]]]:
+    """Return a reader of NAME=V,V,.."""
+
+    def read(text: str) -> tuple[str, list[float]]:
+        name, numbers = read_pair(text)
+        return name, read_numbers(numbers, least, most)
+
+    return read
 
 
 def refuse(where: str, *names: str | type) -> None:
@@ -219,7 +232,7 @@ def is_default(name: str) -> bool:
 def top_option(default: int) -> Any:
     """Declare how much of a long table is shown."""
     text = "Rows shown from the top; JSON and CSV have all."
-    return option(text, "N", default=default, type=Positive(min=1), group="Output")
+    return option(text, "N", default=default, type=click.IntRange(min=1), group="Output")
 
 
 def mapping_option(help: str, default: str | None = None, *, required: bool = False) -> Any:
@@ -240,7 +253,7 @@ def plugin_option(what_for: str = f"; --features {MINE} names them all") -> Any:
 def splits_option() -> Any:
     """Declare the number of splits."""
     text = "Random splits into two thirds to train on and one third to forecast."
-    return option(text, "N", default=50, group="Work", type=Positive(min=1))
+    return option(text, "N", default=50, group="Work", type=click.IntRange(min=1))
 
 
 @dataclass(frozen=True)
@@ -384,7 +397,7 @@ class Traffic(Host, Reading):
     tasks: int | None = option(
         "Tasks of the collective.  [default: one on every node]",
         "N",
-        type=Positive(1, 2**31 - 1),
+        type=click.IntRange(1, 2**31 - 1),
         group="Input",
     )
     dependent: bool = option(
@@ -457,6 +470,15 @@ class Candidates(Placing):
     )
 
 
+def times_option(what: str) -> Any:
+    """Declare the file of measured times of ``what``."""
+    text = f"{what}: lines 'mapping,time' in seconds, as often as it ran."
+    return option(text, "FILE.csv", "--times", group="Input")
+
+
+TIMED = "The mappings that --times is of."
+
+
 @dataclass(frozen=True)
 class SampleSource(Placing):
     """Where samples come from: simulated, measured, or read."""
@@ -468,13 +490,8 @@ class SampleSource(Placing):
         type=click.IntRange(min=6),
         group="Input",
     )
-    times: str | None = option(
-        "Measured times of --mappings instead: lines 'mapping,time' in seconds, as often as it "
-        "ran.",
-        "FILE.csv",
-        group="Input",
-    )
-    mappings: str | None = option("The mappings that --times is of.", "FILE|FOLDER")
+    times: str | None = times_option("Measured times of --mappings instead")
+    mappings: str | None = option(TIMED, "FILE|FOLDER")
     samples: str | None = option(
         "Samples: with --comm, where the simulated ones are kept (a run that was stopped goes "
         "on); else read.",
@@ -494,11 +511,8 @@ class Basis:
         show_default=False,
     )
     plugin: str | None = plugin_option(" that the model of --model reads")
-    times: str | None = option(
-        "Measured times of some of --mappings: lines 'mapping,time' in seconds, as often "
-        "as it ran. Only these times train the model.",
-        "FILE.csv",
-        group="Input",
+    times: str | None = times_option(
+        "Measured times of some of --mappings, which alone train the model"
     )
 
 
@@ -542,10 +556,12 @@ class Workers:
         "Threads; all processors if not given.",
         "N",
         default=os.cpu_count() or 1,
-        type=Positive(1, MAX_JOBS),
+        type=click.IntRange(1, MAX_JOBS),
         show_default=False,
     )
-    workers: int | None = option("Processes instead of threads.", "N", type=Positive(1, MAX_JOBS))
+    workers: int | None = option(
+        "Processes instead of threads.", "N", type=click.IntRange(1, MAX_JOBS)
+    )
     cluster: str | None = option(
         "Instead: a Dask cluster, by its scheduler's address such as "
         "tcp://host:8786, or by a file that starts one, such as slurm.toml.",

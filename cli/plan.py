@@ -28,6 +28,7 @@ from .options import (
     Work,
     option,
     sub_command,
+    times_option,
     top_option,
 )
 from .output import Output, PageOutput, check_folder, check_writable
@@ -172,12 +173,7 @@ class RunLimits:
     """The runs so far, how many there may be, and what is worth one."""
 
     GROUP: ClassVar = "Work"
-    times: str | None = option(
-        "Runs so far: a line 'mapping,time' each, in seconds; repeated ones are welcome. It need "
-        "not be there yet.",
-        "FILE.csv",
-        group="Input",
-    )
+    times: str | None = times_option("Runs so far, of a file that need not be there yet")
     batch: int = option("Mappings to name, or to run before looking again.", "K", default=1)
     runs: int | None = option(
         "Most runs, those of --times included.  [default: no limit; with --run 30]", "N"

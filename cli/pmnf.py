@@ -15,7 +15,7 @@ from toruscast.wording import printable, shortened
 
 from .app import SubCommands
 from .compose import by_name, compose
-from .options import LEVEL, argument, option, sub_command, top_option
+from .options import LEVEL, argument, named_numbers, option, sub_command, top_option
 from .output import Output, check_writable, records, write_text
 from .progress import working
 from .slow import formula, intervals, model_notes, np, pd
@@ -406,10 +406,11 @@ class Planned:
     """Runs that can be made, what they cost, and what they are for."""
 
     file: str | None = argument("[FILE]")
-    values: tuple[str, ...] = option(
+    values: tuple[tuple[str, list[float]], ...] = option(
         "Values of a parameter that can be run; again for each parameter.",
         "NAME=V,V,..",
         default=(),
+        type=named_numbers(),
         group="Input",
     )
     cost: str = option("Of a run, such as 'p' or 'p n'.", "FORMULA", default="1", group="Input")
@@ -429,20 +430,6 @@ class Planned:
         "Write the runs of the chosen plan as a CSV table.", "FILE", group="Output"
     )
 
-    @property
-    def levels(self) -> dict[str, list[float]]:
-        """The values of each parameter."""
-        levels: dict[str, list[float]] = {}
-        for text in self.values:
-            name, _, rest = text.partition("=")
-            try:
-                levels[name.strip()] = [float(part) for part in rest.split(",")]
-            except ValueError:
-                levels[name.strip()] = []
-            if not levels[name.strip()] or not name.strip():
-                raise click.UsageError(f"bad --values: found {text}, expected NAME=V,V,..")
-        return levels
-
 
 @sub_command("plan", command)
 def plan(asked: Planned, output: Output) -> None:
@@ -457,7 +444,7 @@ def plan(asked: Planned, output: Output) -> None:
     toruscast pmnf plan times.txt --at p=1024 --cost p --budget 500
     """  # noqa: D301
     output.check({"--points": asked.points})
-    levels, budget = asked.levels, asked.budget
+    levels, budget = dict(asked.values), asked.budget
     if budget is not None and not budget > 0:
         raise click.UsageError(f"bad --budget: found {budget:g}, expected a cost above 0")
     if asked.file is None:
@@ -477,7 +464,7 @@ def plan(asked: Planned, output: Output) -> None:
 
 
 def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame]:
-    levels, budget = asked.levels, asked.budget
+    levels, budget = dict(asked.values), asked.budget
     groups = [[part.strip() for part in text.split(",")] for text in asked.together]
     table, points = tc.scaling.run_plans(levels, asked.cost, groups)
     within = table[table["cost"] <= budget] if budget is not None else table[:1]
@@ -495,7 +482,7 @@ def _next(asked: Planned, file: str) -> pd.DataFrame:
             f"plan needs call paths measured at the same points: found {len(fitted)} sets"
         )
     models = fitted[0][0]
-    data, levels = models.measurements, asked.levels
+    data, levels = models.measurements, dict(asked.values)
     goal = [place(text, data.parameters) for text in asked.at]
     unknown = [name for name in levels if name not in data.parameters]
     if unknown:

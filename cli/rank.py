@@ -52,17 +52,6 @@ class Ranking:
     )
 
 
-@dataclass(frozen=True)
-class RankedFiles(MappingFile):
-    """Where the best mapping or all candidates go."""
-
-    out: str | None = option(
-        "Write the fastest mapping; or all candidates, to a FOLDER/. By its suffix or --out-format "
-        "in the format of a launcher.",
-        "FILE",
-    )
-
-
 @sub_command("rank")
 def command(
     traffic: Traffic,
@@ -71,7 +60,7 @@ def command(
     limits: Limits,
     how: Ranking,
     work: Work,
-    best: RankedFiles,
+    best: MappingFile,
     output: PageOutput,
 ) -> None:
     """Find the fastest of several mappings of an application on a torus.

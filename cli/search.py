@@ -15,7 +15,6 @@ from .mappings import check_mappings, read_fixed
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
 from .phrases import application_line
-from .progress import time_on_stderr
 from .torus import load_torus
 from .traffic import load_application
 from .workers import Compiling
@@ -50,19 +49,10 @@ class Search(Placing):
     top: int = top_option(10)
 
 
-@dataclass(frozen=True)
-class BestSoFar(MappingFile):
-    """Where the best mapping goes while the search runs."""
-
-    out: str | None = option(
-        "Keep the best so far here, whole. By its suffix or --out-format in the format of a "
-        "launcher.",
-        "FILE",
-    )
-
-
 @sub_command("search")
-def command(traffic: Traffic, how: Search, work: Work, best: BestSoFar, output: PageOutput) -> None:
+def command(
+    traffic: Traffic, how: Search, work: Work, best: MappingFile, output: PageOutput
+) -> None:
     """Search for a better mapping than those of all strategies, and yours.
 
     Simulated annealing over the loads of links, FIFOs and receivers finds candidates; the best race
@@ -89,7 +79,7 @@ def command(traffic: Traffic, how: Search, work: Work, best: BestSoFar, output: 
 
     if compiling is not None:
         compiling.wait()
-    with best.only_if_done(), time_on_stderr("Searching", how.seconds, output.quiet):
+    with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
         found = tc.search(
             workload,
             torus,

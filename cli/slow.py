@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import toruscast.mapping.formats.mapping as mapping_formats
     import toruscast.mapping.formats.mappings.devices as printed_devices
     import toruscast.mapping.formats.source as sources
+    import toruscast.mapping.formats.tables as tables
     import toruscast.mapping.formats.times as formats_of_times
     import toruscast.mapping.mesh as axes_of
     import toruscast.mapping.mesh.devices as mesh_devices
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from toruscast.mapping import formats as formats
     from toruscast.mapping.formats import jobs as jobs
     from toruscast.mapping.formats import registry as registry
-    from toruscast.mapping.formats.graphs import build as build
-    from toruscast.mapping.formats.graphs import parquet as parquet
     from toruscast.mapping.mesh import programs as programs
     from toruscast.mapping.strategies import sampling as sampling
     from toruscast.scaling import formula as formula

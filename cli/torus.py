@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
@@ -13,41 +12,17 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.units import read_bytes, read_seconds
 from toruscast.wording import closest
 
-from .options import Host, TorusOptions
-from .slow import sources, validation
+from .options import Host, TorusOptions, read_pair
+from .slow import sources, tables
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
 
 
-_EXPONENTS = {"s": 0, "": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12}
-_TIME = re.compile(r"([0-9.]+(?:e[-+]?[0-9]{1,3})?)\s*([mun\u00b5p]?s|)", re.I)
-
-
-def read_seconds(text: str) -> float:
-    """Return a time in seconds; units from ``s`` to ``ps``, seconds without one.
-
-    Raises
-    ------
-    ValueError
-        If the text is not a time.
-
-    Examples
-    --------
-    >>> read_seconds("5us"), read_seconds("0.25")
-    (5e-06, 0.25)
-    """
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    exponent = _EXPONENTS[match[2].lower().replace("\u00b5", "u")]
-    number, _, power = match[1].lower().partition("e")
-    return float(f"{number}e{int(power or 0) + exponent}")
-
-
-def read_time(text: str, name: str, option: str = "") -> float:
+def read_time(text: str, name: str) -> float:
     """Return the time that is given as ``name``, in seconds.
 
     Raises
@@ -64,12 +39,11 @@ def read_time(text: str, name: str, option: str = "") -> float:
     """
     try:
         value = read_seconds(text)
-    except ValueError:
-        expected = "a time such as 90ns, 1us or 2.5e-6"
-        raise InputError(f"{option}bad {name}", found=text, expected=expected) from None
+    except InputError as error:
+        raise error.replace(f"bad {name}") from None
     if text[-1:].isdigit() and value >= _LONG:
         expected = f"{text}us, {text}ns or {text}s"
-        raise InputError(f"{option}{name} without a unit", found=text, expected=expected)
+        raise InputError(f"{name} without a unit", found=text, expected=expected)
     return value
 
 
@@ -96,15 +70,11 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     """
     everything = [field.name for field in fields(tc.Network)] + list(_OF_THE_TORUS)
     known = [key for key in everything if key not in unused]
-    values: dict[str, object] = {}
+    texts: dict[str, str] = {}
     for change in changes:
         # The short form for a machine whose rules are not public.
         change = "rules=unknown" if change.strip() == "unknown" else change
-        key, equals, text = (part.strip() for part in change.partition("="))
-        if not equals:
-            raise InputError(
-                "bad --network", found=change, expected="KEY=VALUE such as deadlock=dateline"
-            )
+        key, text = read_pair(change, "--network")
         if key in unused:
             raise InputError(
                 "--network key that changes nothing without packets",
@@ -115,61 +85,37 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
             raise InputError(
                 "unknown --network key", found=key, expected=closest(key, known, ", ".join(known))
             )
-        if key in values:
+        if key in texts:
             raise InputError("--network key given twice", found=change, expected="one value")
-        values[key] = _READERS.get(key, _plain)(key, text)
-    of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
+        texts[key] = text
     try:
+        values = {key: _value_of(key, text) for key, text in texts.items()}
+        of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
         return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
     except InputError as error:
         raise error.replace(f"--network: {error.message}") from None
 
 
-def _dimensions(key: str, text: str) -> tuple[int, ...]:
-    """Numbers of dimensions, separated by commas."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 3 for part in parts):
-        raise InputError(
-            f"--network: bad {key}", found=repr(text), expected="numbers of dimensions such as 1,0"
-        )
-    return tuple(int(part) for part in parts)
-
-
-def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...] | str:
-    """Groups of dimensions, separated by slashes, or the name of a rule."""
-    if text.isidentifier():
-        return text
-    return tuple(_dimensions(key, part) for part in text.split("/"))
-
-
-def _bandwidth(key: str, text: str) -> object:
-    """Bytes per second, for all dimensions or for each."""
-    values = [_bytes(key, part) for part in text.split(",")]
-    return values[0] if len(values) == 1 else tuple(values)
-
-
-def _bytes(key: str, text: str) -> object:
-    """Bytes, or bytes per second, as a number or with their unit."""
-    return _first(
-        text, int, float, lambda word: validation.read_bytes(word.strip().removesuffix("/s"))
-    )
-
-
-def _seconds(key: str, text: str) -> object:
-    """A time with its unit; without one only where it can be nothing but seconds."""
-    return read_time(text, key, "--network: ")
-
-
-def _plain(key: str, text: str) -> object:
-    """A number where the text is one; the text otherwise."""
-    return _first(text, int, float)
-
-
-def _first(text: str, *readers: Callable[[str], object]) -> object:
-    """What the first that can read the text makes of it; the text if none can."""
-    for read in readers:
-        with suppress(ValueError):
-            return read(text)
+def _value_of(key: str, text: str) -> object:
+    """Return the value of a constant: a number where the text is one, in the constant's unit."""
+    if key in _TIMES:
+        return read_time(text, key)
+    if key == "order" or (key == "zones" and not text.isidentifier()):
+        words = text.split("/") if key == "zones" else [text]
+        zones = [[part.strip() for part in word.split(",")] for word in words]
+        if not all(re.fullmatch("[0-9]{1,2}", part) for zone in zones for part in zone):
+            expected = "numbers of dimensions such as 1,0"
+            raise InputError(f"bad {key}", found=repr(text), expected=expected)
+        groups = tuple(tuple(map(int, zone)) for zone in zones)
+        return groups if key == "zones" else groups[0]
+    if key == "bandwidth" and "," in text:
+        return tuple(_value_of(key, part) for part in text.split(","))
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return read_bytes(text.removesuffix("/s")) if key in _SIZES else float(text)
+    with suppress(ValueError):
+        return float(text)
     return text
 
 
@@ -177,19 +123,11 @@ def _first(text: str, *readers: Callable[[str], object]) -> object:
 _LONG = 1e-3
 # Of the torus, but of the same kind for whoever sets them.
 _OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
-_READERS: dict[str, Callable[[str, str], object]] = {
-    **dict.fromkeys(
-        ("memory_bandwidth", "payload", "header", "short_limit", "deterministic_limit"), _bytes
-    ),
-    "eager_limit": _bytes,
-    "order": _dimensions,
-    "zones": _zones,
-    "bandwidth": _bandwidth,
-    "hop_latency": _seconds,
-    "overhead": _seconds,
-    "short_overhead": _seconds,
-    "start": _seconds,
-}
+_TIMES = ("hop_latency", "overhead", "short_overhead", "start")
+_SIZES = (
+    *("bandwidth", "memory_bandwidth", "payload", "header"),
+    *("eager_limit", "short_limit", "deterministic_limit"),
+)
 
 
 def only_nodes(torus: Torus, path: str) -> Torus:
@@ -204,37 +142,27 @@ def only_nodes(torus: Torus, path: str) -> Torus:
         If the file cannot be read, or a line holds no node of the torus.
     """
     text = sources.read_text(path)
-    if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
-        ours = set(tc.read_hosts(path, torus).node.tolist())
-        return torus.without(nodes=sorted(set(range(torus.n_nodes)) - ours))
-    column: int | None = None
+    lines = list(text.lines())
+    head = sources.fields(lines[0][1]) if lines else []
     nodes: dict[int, int] = {}
-    for number, line in text.lines():
-        fields = [field.strip() for field in line.split(",")]
-        if "node" in fields and not nodes:
-            column = fields.index("node")
-            continue
+    if "host" in head:
+        nodes = dict.fromkeys(tc.read_hosts(path, torus).node.tolist(), 1)
+        lines = []
+    place = head.index("node") if "node" in head else None
+    for number, line in lines[place is not None :]:
         words = re.split(r"[,;\s]+", line.strip(" ()\t"))
-        if column is not None:
-            words = [fields[column]] if column < len(fields) else []
+        if place is not None:
+            words = sources.fields(line)[place : place + 1]
         node = _node(torus, words)
         if node is None:
-            raise InputError(
-                "bad node",
-                file=path,
-                line=number,
-                found=line,
-                expected=f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node a line, "
-                "or a CSV with a column node",
-            )
-        if node in nodes:
-            raise InputError(
-                "node stands twice", file=path, line=number, found=node, expected="each node once"
-            )
-        nodes[node] = number
+            expected = f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node a line, "
+            expected += "or a CSV with a column node"
+            raise text.fault("bad node", number, line, expected)
+        if nodes.setdefault(node, number) != number:
+            raise text.fault("node stands twice", number, node, "each node once")
     if not nodes:
-        raise InputError("allocation without a node", file=path)
-    return torus.without(nodes=sorted(set(range(torus.n_nodes)) - set(nodes)))
+        raise text.fault("allocation without a node")
+    return torus.without(nodes=sorted(set(range(torus.n_nodes)) - nodes.keys()))
 
 
 def _node(torus: Torus, words: Sequence[str]) -> int | None:
@@ -259,29 +187,21 @@ def change_links(torus: Torus, path: str) -> Torus:
     """
     slow: dict[int, float] = {}
     missing: list[int] = []
-    for number, line in sources.read_text(path).lines():
-        try:
-            row = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
-        except csv.Error as error:
-            raise InputError("bad line", file=path, line=number, found=error) from None
-        if row == ["link", "bandwidth"] and not slow and not missing:
-            continue
-        try:
-            if len(row) != 2:
-                raise InputError("bad line", found=line, expected="link,bandwidth")
+    text = sources.read_text(path)
+    names = ["link", "bandwidth"]
+    for number, row in tables.read_words(text, text.lines(), lambda cells: cells == names, names)[
+        1
+    ]:
+        with text.at(number):
             link, bandwidth = torus.read_link(row[0]), _link_bandwidth(row[1])
             if link in slow or link in missing:
                 raise InputError("link stands twice", found=row[0], expected="each link once")
             # Checked one by one, so that the line is known.
             torus.without(links=[link]) if bandwidth == 0 else torus.with_links({link: bandwidth})
-        except InputError as error:
-            raise error.replace(file=path, line=number) from None
         if bandwidth == 0:
             missing.append(link)
         else:
             slow[link] = bandwidth
-    if not slow and not missing:
-        raise InputError("no link in it", file=path, expected="lines link,bandwidth")
     return torus.with_links(slow).without(links=missing)
 
 

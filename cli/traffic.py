@@ -13,7 +13,7 @@ import click
 import toruscast as tc
 from toruscast import datasets
 from toruscast.errors import InputError, MissingFileError
-from toruscast.units import part_of
+from toruscast.units import part_of, read_bytes
 from toruscast.wording import closest, printable, shortened
 
 from .options import Include, Traffic
@@ -98,7 +98,7 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
     shape = torus.shape if tasks == torus.n_nodes else None
     ports = int(rest[1]) if len(rest) == 2 else 1
-    return collectives.schedule(name, tasks, validation.read_bytes(rest[0]), shape, ports=ports)
+    return collectives.schedule(name, tasks, read_bytes(rest[0]), shape, ports=ports)
 
 
 @dataclass(frozen=True)

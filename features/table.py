@@ -13,7 +13,6 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.comm_graph import GraphStream
 from toruscast.mapping.task_mapping import as_mapping, as_mappings
 from toruscast.typing import Routing
 from toruscast.validation import job_count
@@ -21,7 +20,6 @@ from toruscast.workers import Task
 
 from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
-from .streamed import NEED_ALL_EDGES, StreamedTraffic
 from .traffic import RoutedTraffic
 
 logger = logging.getLogger(__name__)
@@ -32,7 +30,7 @@ Row = tuple[str, list[float], list[Any]]
 
 
 def extract(
-    traffic: Workload | CommGraph | GraphStream,
+    traffic: Workload | CommGraph,
     torus: Torus,
     mappings: TaskMapping | Sequence[TaskMapping],
     *,
@@ -48,8 +46,7 @@ def extract(
     Parameters
     ----------
     traffic, torus
-        What is sent and over which network. A graph that `stream_comm` opened is read twice for
-        each mapping; it has the features of level 1 but for the release bound.
+        What is sent and over which network.
     mappings : TaskMapping or sequence of TaskMapping
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
@@ -112,7 +109,7 @@ def extract(
 
 
 def extract_blocks(
-    traffic: Workload | CommGraph | GraphStream,
+    traffic: Workload | CommGraph,
     torus: Torus,
     mappings: Iterable[TaskMapping],
     *,
@@ -152,13 +149,7 @@ def extract_blocks(
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
     n_jobs = job_count(n_jobs)
-    if isinstance(traffic, GraphStream):
-        if level == 2:
-            raise InputError("a graph that is streamed has no simulation", expected="level 1")
-        if features is None:
-            chosen = tuple(feature for feature in chosen if feature.name not in NEED_ALL_EDGES)
-    else:
-        traffic = as_workload(traffic)
+    traffic = as_workload(traffic)
     with_time = features is None and level == 2
     task = Task(_routed_row, traffic, torus, routing, chosen, with_time, dict(also or {}))
     fitting = _that_fit(mappings, traffic.n_tasks, torus)
@@ -225,7 +216,7 @@ def _table(
 
 
 def _routed_row(
-    traffic: Workload | GraphStream,
+    traffic: Workload,
     torus: Torus,
     routing: Routing,
     chosen: Sequence[Feature],
@@ -233,11 +224,7 @@ def _routed_row(
     also: Also,
     mapping: TaskMapping,
 ) -> Row:
-    if isinstance(traffic, GraphStream):
-        routed: RoutedTraffic = StreamedTraffic.of(traffic, torus, mapping, routing)
-    else:
-        routed = RoutedTraffic(traffic, torus, mapping, routing)
-    return _row(routed, chosen, with_time, also)
+    return _row(RoutedTraffic(traffic, torus, mapping, routing), chosen, with_time, also)
 
 
 def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also) -> Row:

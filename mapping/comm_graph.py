@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -425,44 +424,3 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
     messages = table["n_messages"] if "n_messages" in table.columns else None
     return CommGraph(n_tasks, src, dst, table["nbytes"], messages, **options)
-
-
-@dataclass(frozen=True, eq=False)
-class GraphStream:
-    """A communication graph whose edges are read again, in pieces, whenever they are needed.
-
-    `stream_comm` makes one of a file. `extract` computes features of it; whatever needs all edges
-    at once, such as a simulation, does not take it.
-
-    Attributes
-    ----------
-    n_tasks, n_edges : int
-    nbytes, n_messages : float
-        Of all edges together.
-    longest : float
-        Bytes of the longest message.
-    read : callable
-        Takes the number of tasks, and gives the pieces.
-    grid : tuple of int, optional
-        The logical grid of the tasks.
-    name : str
-        A label for reports.
-    """
-
-    n_tasks: int
-    n_edges: int
-    nbytes: float
-    n_messages: float
-    longest: float
-    read: Callable[[int], Iterator[CommGraph]] = field(repr=False)
-    grid: tuple[int, ...] | None = None
-    name: str = ""
-
-    def pieces(self) -> Iterator[CommGraph]:
-        """Read the edges: graphs of all tasks, each with all edges of some tasks in a row."""
-        return self.read(self.n_tasks)
-
-    @property
-    def tasks_alone(self) -> CommGraph:
-        """The tasks and their grid without an edge, for strategies that look at no messages."""
-        return CommGraph(self.n_tasks, [], [], [], grid=self.grid, name=self.name)

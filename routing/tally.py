@@ -54,22 +54,6 @@ class Tally(NamedTuple):
     latency: float
 
 
-def added(one: Tally, other: Tally) -> Tally:
-    """Return what a pass over the messages of both would find."""
-    return Tally(
-        one.link_bytes + other.link_bytes,
-        one.wire_bytes + other.wire_bytes,
-        one.edges_by_hops + other.edges_by_hops,
-        one.fifo_length + other.fifo_length,
-        one.hop_bytes + other.hop_bytes,
-        one.off_node_bytes + other.off_node_bytes,
-        one.packet_hops + other.packet_hops,
-        one.injected + other.injected,
-        one.received + other.received,
-        max(one.latency, other.latency),
-    )
-
-
 def tally(
     comm: CommGraph,
     torus: Torus,

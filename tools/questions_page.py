@@ -116,14 +116,12 @@ def duration() -> str:
         rows += f"| {words} | {' | '.join(cells)} |\n"
     rank = pd.read_csv(_RESULTS / "rank.csv").set_index("way")
     check, many = rank.loc["84 candidates, --check (make rank)"], rank.loc["10,000 candidates"]
-    stream = pd.read_csv(_RESULTS / "stream.csv")
-    read = stream[stream["way"] == "in pieces"].iloc[-1]
     messages = cost.drop_duplicates("tasks").set_index("tasks")["messages"]
     each = messages.iloc[0] / messages.index[0]
     return f"""# How long will mine take?
 
 This page gives processor time and memory by size. `make pages` writes it from the tables of
-`benchmarks/results`, which `benchmarks/cost.py`, `rank.py` and `stream.py` measured on one thread
+`benchmarks/results`, which `benchmarks/cost.py` and `rank.py` measured on one thread
 of an {cost["cpu"].iloc[0]} processor.
 
 {head}{rows}
@@ -136,8 +134,6 @@ bytes over the size of a packet, times the hops of each.
 {check["processor_seconds"]:.1f} s | {check["peak_gb"]:.2f} GB |
 | `toruscast rank`, 512 tasks, 10,000 candidates | {many["processor_seconds"]:.0f} s | \
 {many["peak_gb"]:.2f} GB |
-| read a Parquet graph of {read["edges"] / 1e6:.0f} million edges in pieces | \
-{read["seconds"]:.0f} s | {read["bytes"] / 1e9:.1f} GB |
 
 The first run on a machine compiles kernels, for half a minute at most. `--jobs` uses more threads,
 `--workers` processes, `--cluster` other nodes ([use a cluster](../guide/use-a-cluster.md)).

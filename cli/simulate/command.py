@@ -46,11 +46,6 @@ class OneOrMany(Candidates):
         f"One mapping, in detail: a file ({MAPPING_HELP}), or a strategy such as identity, "
         "permute-ZYX or random@2."
     )
-    mappings: str | None = option(
-        "Instead: many, ranked by time: a folder of such files; one; or lines of "
-        "name,node,node,...",
-        "FILE|FOLDER",
-    )
     candidates: int | Literal["orders"] | None = option(
         "Instead: N mappings from the strategies, of very different quality, or the orders of the "
         "machine's launcher, ranked by time.",

@@ -1,7 +1,6 @@
 """Readers and writers of communication graphs and task mappings."""
 
 from .comm import read_comm, read_workload, write_comm
-from .graphs.parquet import stream_comm
 from .mapping import (
     read_hosts,
     read_mapping,
@@ -21,7 +20,6 @@ __all__ = [
     "read_times",
     "read_torus",
     "read_workload",
-    "stream_comm",
     "write_comm",
     "write_mapping",
     "write_mappings",

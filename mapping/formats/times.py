@@ -9,28 +9,28 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import note_read
+from toruscast.units import SECONDS
 
 from .dialect import Dialect
 from .source import DECIMAL_COMMA, NUMBER, Source, Text, read_text
+from .tables import fields, read_words, separator_of
 
 MAPPING = "mapping"
-# Columns where none are named: the place of the name, and that of the times with their unit.
+# Columns where none are named.
 _HEADER = (MAPPING, "time")
 _PLAIN: tuple[int, dict[int, float]] = (0, {1: 1.0})
 # A column of times, and the seconds in its unit: "time", "time_ms", "seconds", and of several
 # repetitions "rep1", "rep2" or "time1", "time2".
 _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
 _NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
-# A name with a blank before a comma, or a time with one in place of its point.
-_DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class Run(NamedTuple):
@@ -72,35 +72,17 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     began = time.perf_counter()
     source = Source(path)
     text = source.text
+    names, rows = read_words(text, _data_lines(text), has_times, _HEADER)
+    if "p_best" in names:
+        expected = "measured times; those of rank --csv are forecasts"
+        raise text.fault("not measured times", found=",".join(names), expected=expected)
+    place, units = columns_of_times(names) or _PLAIN
     runs: list[Run] = []
-    columns: list[str] = []
-    separator = None
-    for number, raw in enumerate(text.raw_lines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
-        with text.at(number):
-            parts = fields(line, separator)
-        if not columns:
-            named = columns_of_times(parts)
-            columns, (place, units) = (parts, named) if named else (list(_HEADER), _PLAIN)
-            if named is not None:
-                if "p_best" in parts:
-                    expected = "measured times; those of rank --csv are forecasts"
-                    raise text.fault("not measured times", number, line, expected)
-                separator = separator_of(line)
-                continue
-        if separator is None and _DECIMAL_COMMA.fullmatch(line):
-            expected = "a decimal point; or the name in quotes, if the comma stands behind it"
-            raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
-        if len(parts) != len(columns):
-            raise text.fault("wrong number of columns", number, len(parts), ",".join(columns))
+    for number, parts in rows:
         # A mapping may have run less often than another.
         filled = [at for at in units if parts[at]] or list(units)
         times = (_seconds(text, number, parts[at], units[at]) for at in filled)
         runs += [Run(parts[place], seconds, number) for seconds in times]
-    if not runs:
-        raise text.fault("file without data")
     note_read("times", path, began, runs=len(runs))
     return runs
 
@@ -148,34 +130,13 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
     if any(header[place][-1].isdigit() for place in times):
         # Beside the runs one by one, a column without a number sums them up.
         times = {place: match for place, match in times.items() if header[place][-1].isdigit()}
-    units = {place: _UNITS[(match[1] or "s").lower()] for place, match in times.items()}
+    units = {place: SECONDS[(match[1] or "s").lower()] for place, match in times.items()}
     return header.index(MAPPING), units
 
 
-def separator_of(line: str) -> str | None:
-    """Return what separates the cells of a line; None if it is blanks."""
-    return next((mark for mark in ",;" if mark in line), None)
-
-
-def fields(line: str, separator: str | None = None) -> list[str]:
-    """Return the cells of a line, between separators: its own if none is given.
-
-    Raises
-    ------
-    InputError
-        If a cell is longer than any name.
-
-    Examples
-    --------
-    >>> fields("identity;1.5"), fields("a;b,1.5"), fields("identity 1.5")
-    (['identity', '1.5'], ['a;b', '1.5'], ['identity', '1.5'])
-    """
-    mark = separator or separator_of(line)
-    try:
-        parts = next(csv.reader([line], delimiter=mark)) if mark else line.split()
-    except csv.Error as error:
-        raise InputError("bad line", found=error) from None
-    return [part.strip() for part in parts]
+def has_times(header: list[str]) -> bool:
+    """Whether these are the names of columns, among them the mapping's and a time."""
+    return columns_of_times(header) is not None
 
 
 def _seconds(text: Text, number: int, value: str, unit: float) -> float:
@@ -228,11 +189,8 @@ def holds_runs(path: str | os.PathLike[str]) -> bool:
     InputError
         If the file cannot be read.
     """
-    try:
-        lines = _data_lines(path)
-    except MissingFileError:
-        return False
-    return len(lines) > 1 or (len(lines) == 1 and columns_of_times(fields(lines[0])) is None)
+    lines = _lines_of(path)
+    return len(lines) > 1 or (len(lines) == 1 and not has_times(fields(lines[0])))
 
 
 def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> None:
@@ -243,11 +201,9 @@ def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> N
     InputError
         If the file is packed or no file of runs, or a line cannot hold a name.
     """
-    lines = []
-    if Path(path).exists():
-        if Path(path).read_bytes()[:2] == _GZIP:
-            raise InputError("packed file, to which no line can be added", file=path)
-        lines = _data_lines(path)
+    if Path(path).exists() and Path(path).read_bytes()[:2] == _GZIP:
+        raise InputError("packed file, to which no line can be added", file=path)
+    lines = _lines_of(path)
     for mapping in mappings:
         _row(path, lines, mapping, 1.0)
 
@@ -275,8 +231,7 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
     'mapping,time\nrow-major,1.25\nby-hand,0.75\n'
     """
     check_appendable(path, ())
-    is_new = not Path(path).exists()
-    lines = [] if is_new else _data_lines(path)
+    lines = _lines_of(path)
     row = ("" if lines else ",".join(_HEADER) + "\n") + _row(path, lines, mapping, seconds)
     target = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -293,16 +248,20 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         os.close(target)
-    if is_new:
-        _sync_folder(Path(path).absolute().parent)
 
 
-def _data_lines(path: str | os.PathLike[str]) -> list[str]:
-    """Lines that are neither empty nor comments."""
-    if Path(path).is_file() and not Path(path).stat().st_size:
-        return []
-    lines = (raw.strip() for raw in read_text(path).raw_lines())
-    return [line for line in lines if line and not line.startswith("#")]
+def _data_lines(text: Text) -> Iterator[tuple[int, str]]:
+    """Lines that are neither empty nor comments; a name may hold a hash."""
+    lines = ((number, raw.strip()) for number, raw in enumerate(text.raw_lines(), start=1))
+    return ((number, line) for number, line in lines if line and not line.startswith("#"))
+
+
+def _lines_of(path: str | os.PathLike[str]) -> list[str]:
+    """The same of a file, which may be missing or empty."""
+    with suppress(MissingFileError):
+        if not Path(path).is_file() or Path(path).stat().st_size:
+            return [line for _, line in _data_lines(read_text(path))]
+    return []
 
 
 def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: float) -> str:
@@ -314,22 +273,11 @@ def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: 
     cells[place], cells[column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
     mark = (separator_of(lines[0]) if lines else None) or ","
-    if mapping.startswith("#"):
-        # In quotes it is no comment.
-        writer = csv.writer(stream, delimiter=mark, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    else:
-        writer = csv.writer(stream, delimiter=mark, lineterminator="\n")
+    # In quotes a hash begins no comment.
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
+    writer = csv.writer(stream, delimiter=mark, quoting=quoting, lineterminator="\n")
     writer.writerow(cells)
     row = stream.getvalue()
     if not mapping or len(row.splitlines()) != 1 or fields(row, mark) != cells:
         raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
     return row
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the name of a new file on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import read_bytes, real_number, whole_array, whole_number, whole_sizes
+from toruscast.units import read_bytes
+from toruscast.validation import real_number, whole_array, whole_number, whole_sizes
 
 from ..collectives.schedule import collective_named
 from ..formats.graphs.hlo import HloCollective, HloStep

@@ -74,9 +74,6 @@ from .mapping.formats import (
     read_workload as read_workload,
 )
 from .mapping.formats import (
-    stream_comm as stream_comm,
-)
-from .mapping.formats import (
     write_comm as write_comm,
 )
 from .mapping.formats import (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jax.experimental import mesh_utils as mesh_utils
     from pyarrow import csv as csv
     from pyarrow import parquet as parquet
+    from scipy import io as scipy_io
     from scipy import sparse as sparse
     from sklearn import model_selection as model_selection
 else:

@@ -12,6 +12,9 @@ import stat
 import time
 import tomllib
 import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +45,6 @@ _MARKS = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-# Bytes that no text in a Latin script has.
-_NO_LETTERS = bytes(b for b in range(256) if b < 32 and b not in b"\t\n\r\f")
 # A key of many parts: dots outside of strings, before the equals sign or in the brackets.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
@@ -166,7 +167,7 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
     InputError
         If they are UTF-16 or UTF-32, binary, or in another encoding.
     """
-    if wide := _wide_encoding(data):
+    if wide := next((name for mark, name in _MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
     if b"\0" in data:
         raise InputError("binary file", file=path, expected="text")
@@ -204,22 +205,6 @@ def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _wide_encoding(data: bytes) -> str | None:
-    """Name the encoding of text whose characters take two or four bytes; None if it is another."""
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return name
-    sample = data[:4096]
-    for name, width in (("UTF-32", 4), ("UTF-16", 2)):
-        columns = [sample[i::width] for i in range(width)] if len(sample) >= 2 * width else []
-        for place in (0, width - 1) if columns else ():
-            others = b"".join(columns[:place] + columns[place + 1 :])
-            letters = columns[place].translate(None, _NO_LETTERS)
-            if len(letters) >= 0.9 * len(columns[place]) and others.count(0) >= 0.9 * len(others):
-                return name
-    return None
 
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -293,33 +278,21 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
     InputError
         If the archive is damaged or too large, or a name stands in it twice.
     """
-    try:
-        if data.count(_MEMBER) > _MAX_MEMBERS:
-            expected = f"at most {_MAX_MEMBERS} arrays"
-            raise InputError("archive of too many parts", file=path, expected=expected)
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            names = [member.filename.removesuffix(".npy") for member in members]
-            size = sum(member.file_size for member in members)
-            if size > most:
-                expected = f"at most {most} bytes"
-                raise InputError("archive too large", file=path, found=size, expected=expected)
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise InputError("array named twice in an archive", file=path, found=twice)
-            if any(each.compress_type not in _PACKED for each in members):
-                raise InputError("damaged .npz file", file=path, found="another kind of packing")
-            return {
-                name: _array(archive.read(member))
-                for name, member in zip(names, members, strict=True)
-            }
-    except InputError:
-        raise
-    except (ValueError, EOFError, OSError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
-        raise InputError("damaged .npz file", file=path, found=error) from None
-    # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
-    except (Exception, MemoryError) as error:
-        raise InputError("damaged .npz file", file=path, found=type(error).__name__) from None
+    if data.count(_MEMBER) > _MAX_MEMBERS:
+        expected = f"at most {_MAX_MEMBERS} arrays"
+        raise InputError("archive of too many parts", file=path, expected=expected)
+    with _as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        names = [member.filename.removesuffix(".npy") for member in members]
+        if (size := sum(member.file_size for member in members)) > most:
+            expected = f"at most {most} bytes"
+            raise InputError("archive too large", file=path, found=size, expected=expected)
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise InputError("array named twice in an archive", file=path, found=twice[0])
+        if any(each.compress_type not in _PACKED for each in members):
+            raise ValueError("another kind of packing")
+        pairs = zip(names, members, strict=True)
+        return {name: _array(archive.read(member)) for name, member in pairs}
 
 
 def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
@@ -330,25 +303,34 @@ def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
     InputError
         If it is damaged, or its header promises another size than the file has.
     """
-    try:
+    with _as_damaged(path, "NumPy array"):
         return _array(data)
+
+
+@contextmanager
+def _as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
     except (Exception, MemoryError) as error:
-        # Hostile bytes give errors of many kinds.
-        found = error if isinstance(error, ValueError) else type(error).__name__
-        raise InputError("damaged NumPy array", file=path, found=found) from None
+        clear = isinstance(error, ValueError | EOFError | OSError | zipfile.BadZipFile)
+        found = error if clear else type(error).__name__
+        raise InputError(f"damaged {what}", file=path, found=found) from None
 
 
 def _array(raw: bytes) -> NDArray[Any]:
     """Return the array of a .npy file whose header promises no more than the file holds."""
     stream = io.BytesIO(raw)
-    if np.lib.format.read_magic(stream) == (1, 0):
-        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-    else:
-        shape, by_columns, dtype = np.lib.format.read_array_header_2_0(stream)
+    layout = np.lib.format
+    first = layout.read_magic(stream) == (1, 0)
+    header = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
+    shape, _, dtype = header(stream)
     if dtype.hasobject:
         raise ValueError("arrays of objects are not read")
-    start = stream.tell()
-    if not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(raw) - start:
+    if not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():
         raise ValueError("array and header differ in size")
-    order: Any = "F" if by_columns else "C"
-    return np.ndarray(shape, dtype, raw, start, order=order).copy()
+    stream.seek(0)
+    array: NDArray[Any] = np.load(stream, allow_pickle=False)
+    return array

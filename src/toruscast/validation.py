@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from difflib import get_close_matches
@@ -18,8 +17,6 @@ from toruscast.errors import InputError
 from ._slow import joblib
 
 Name = TypeVar("Name", bound=Hashable)
-
-_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
@@ -98,27 +95,6 @@ def read_sizes(text: str) -> tuple[int, ...] | None:
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         return None
     return tuple(map(int, parts))
-
-
-def read_bytes(text: str) -> float:
-    """Read bytes such as ``64MB``, ``16KiB`` or ``1e6``.
-
-    Raises
-    ------
-    InputError
-        If it is no such amount.
-
-    Examples
-    --------
-    >>> read_bytes("64MB"), read_bytes("16KiB"), read_bytes("8")
-    (64000000.0, 16384.0, 8.0)
-    """
-    match = re.fullmatch(
-        r"([0-9]+(?:\.[0-9]*)?(?:e[0-9]{1,2})?)\s*([kmg]i?|)b?", text.strip(), re.I
-    )
-    if match is None:
-        raise InputError("bad size", found=text, expected="bytes such as 64MB, 16KiB or 1e6")
-    return float(match[1]) * _BYTES[match[2].lower()]
 
 
 def repeated(names: Iterable[Name]) -> list[Name]:

@@ -251,7 +251,6 @@ NETWORK = [
     ("overhead=1u", "bad overhead: found 1u, expected a time such as 90ns"),
     ("overhead=-1us", "bad overhead: found -1us, expected a time"),
     ("overhead=nan", "bad overhead: found nan, expected a time"),
-    ("overhead=", "bad overhead"),
     ("overheads=1us", "unknown --network key: found overheads, expected overhead"),
     ("hoplatency=1us", "expected hop_latency"),
     ("deadlock=datelin", "found datelin, expected dateline"),

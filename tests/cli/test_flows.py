@@ -268,7 +268,7 @@ BAD = {
     f"{LINE} --jobs 0": "--jobs",
     f"{LINE} --seed -1": "--seed",
     f"{LINE} --tasks-per-node 0": "--tasks-per-node",
-    f"{LINE} --network overhead": "bad --network: found overhead, expected KEY=VALUE",
+    f"{LINE} --network overhead": "found overhead, expected NAME=VALUE",
     f"{LINE} --network overhead=-1": "--network: bad overhead",
     f"{LINE} --network bufer=1": "found bufer",
     f"{LINE} --json - --csv -": "only one of --json and --csv can go to stdout",

@@ -118,7 +118,7 @@ GRAPH = "--comm lammps-lj-64"
     ("line", "fault"),
     [
         (f"rank {GRAPH} --torus 4x4x4 --candidates orders", "no launcher with words for orders"),
-        (f"rank {GRAPH} --torus 4x4x4 --candidates order", "expected a whole number of 1 or more"),
+        (f"rank {GRAPH} --torus 4x4x4 --candidates order", "is not a valid integer"),
         (f"rank {GRAPH} --torus fugaku:4x4x4 --coords none.txt", "none.txt: no such file"),
         (f"rank {GRAPH} --torus 4x4x4 --coords none.txt", "--coords of another machine"),
         (

@@ -10,8 +10,8 @@ import toruscast as tc
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.formats import read_torus, write_torus
 from toruscast.mapping.formats.registry import dialects
-from toruscast.mapping.formats.tori.simulators import bytes_a_second, seconds
 from toruscast.mapping.twist import usual_twist
+from toruscast.units import read_bandwidth, read_seconds
 
 KNOWN = {dialect.name: dialect for dialect in dialects("torus")}
 # What each example says: sizes with m for a mesh, bandwidths.
@@ -340,11 +340,12 @@ def test_dimensions_that_differ_in_latency_take_the_longest(tmp_path):
 
 
 def test_units():
-    assert bytes_a_second("1.5GiBps") == 1.5 * 2**30
-    assert bytes_a_second("8kbps") == 1000
-    assert bytes_a_second("1.2.3GBps") is None
-    assert seconds("20ns") == 2e-8
-    assert seconds("1 week") is None
+    assert read_bandwidth("1.5GiBps") == 1.5 * 2**30
+    assert read_bandwidth("8kbps") == 1000
+    assert read_seconds("20ns") == 2e-8
+    for read, text in ((read_bandwidth, "1.2.3GBps"), (read_seconds, "1 week")):
+        with pytest.raises(InputError):
+            read(text)
 
 
 def test_a_name_that_is_no_file(tmp_path, monkeypatch):

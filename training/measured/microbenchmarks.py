@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import re
@@ -13,6 +11,9 @@ from typing import Literal
 
 from toruscast.errors import InputError
 from toruscast.files import check_regular
+from toruscast.mapping.formats.source import Text
+from toruscast.mapping.formats.tables import read_words
+from toruscast.units import SECONDS
 
 Kind = Literal["message", "stream", "collective"]
 
@@ -31,8 +32,7 @@ _COLUMNS = {
     "destination": ("destination", "dst", "dest", "to"),
     "bytes": ("bytes", "nbytes", "size"),
 }
-_TIMES = {"time": 1.0, "seconds": 1.0, "time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6}
-_TIMES |= {"time_ns": 1e-9}
+_TIMES = {"time": 1.0, "seconds": 1.0} | {f"time_{unit}": x for unit, x in SECONDS.items()}
 
 
 @dataclass(frozen=True)
@@ -177,36 +177,23 @@ def _nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterato
 
 def _csv(lines: Sequence[str], path: str) -> Iterator[MeasuredTransfer]:
     kept = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and line[:1] != "#"]
-    expected = "source,destination,bytes,time, or what OSU, IMB or nccom-test prints"
-    if not kept:
-        raise InputError("empty file", file=path, expected=expected)
-    separator = ";" if kept[0][1].count(";") > kept[0][1].count(",") else ","
-    rows = list(csv.reader(io.StringIO("\n".join(line for _, line in kept)), delimiter=separator))
-    header = [cell.strip().lower() for cell in rows[0]]
+    names, rows = read_words(Text(path, b""), kept, lambda _: True)
+    header = [name.lower() for name in names]
     place: dict[str, int] = {}
-    for key, others in _COLUMNS.items():
-        found = [header.index(name) for name in others if name in header]
-        if not found:
-            names = ",".join(header)[:60]
-            line_number = kept[0][0]
-            raise InputError(
-                f"no column {key}", file=path, line=line_number, found=names, expected=expected
-            )
+    for key, others in (_COLUMNS | {"time": tuple(_TIMES)}).items():
+        if not (found := [header.index(name) for name in others if name in header]):
+            expected = "source,destination,bytes,time, or what OSU, IMB or nccom-test prints"
+            at, line = kept[0][0], ",".join(header)[:60]
+            raise InputError(f"no column {key}", file=path, line=at, found=line, expected=expected)
         place[key] = found[0]
-    units = [name for name in _TIMES if name in header]
-    if not units:
-        raise InputError("no column time", file=path, line=kept[0][0], expected="time or time_us")
-    place["time"] = header.index(units[0])
-    for (number, line), row in zip(kept[1:], rows[1:], strict=False):
-        if len(row) < len(header):
-            shape = f"{len(header)} cells"
-            raise InputError("short row", file=path, line=number, found=line[:60], expected=shape)
-        cells = " ".join(row[place[key]].strip() or "?" for key in (*_COLUMNS, "time"))
+    for number, row in rows:
+        cells = " ".join(row[at] or "?" for at in place.values())
         source, destination, nbytes, time = _numbers(cells, path, number, 4)
         ends = (int(source), int(destination))
         if ends != (source, destination) or min(ends) < 0:
             raise InputError("bad node", file=path, line=number, found=cells, expected="0 or more")
-        yield _row(ends, nbytes, time * _TIMES[units[0]], "message", 1, path, number)
+        seconds = time * _TIMES[header[place["time"]]]
+        yield _row(ends, nbytes, seconds, "message", 1, path, number)
 
 
 def _row(

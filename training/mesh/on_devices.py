@@ -20,7 +20,7 @@ from toruscast.mapping.mesh import COLLECTIVES, MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices, counts_devices, nodes_at
 from toruscast.mapping.mesh.traffic import hlo_traffic, parse_traffic
 from toruscast.mapping.strategies.placement import divisors
-from toruscast.validation import read_bytes
+from toruscast.units import read_bytes
 
 from .candidates import ALIKE, is_together
 from .rank import mesh

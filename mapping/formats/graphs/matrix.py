@@ -6,22 +6,26 @@ above the labels of the rows.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
 from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
+from toruscast.validation import whole_number
 from toruscast.wording import counted
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from .. import source as files
 from .._rows import Column, read_table, row_of
 from ..dialect import Dialect
-from ..source import LINES, NUMBER, Source, Text, at_file, cells, fields, whole
+from ..source import LINES, NUMBER, Source, Text, as_damaged, at_file, cells, fields
 from .build import Array, GraphOptions, Stated, graph_of, write_rows
 from .edges import names_of
 
@@ -224,7 +228,7 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
         if options.columns:
             return graph_of_columns(arrays, options, source)
         if {"format", "shape", "data"} <= arrays.keys():
-            return graph_of_matrix(source, _sparse(source.path, arrays), options)
+            return graph_of_matrix(source, _sparse(source), options)
         if not arrays.keys() >= _OURS:
             raise InputError(
                 "unknown arrays",
@@ -250,30 +254,22 @@ def write_npz(comm: CommGraph, path: Path) -> None:
         )
 
 
-def _sparse(path: str | os.PathLike[str], arrays: dict[str, Array]) -> Entries:
+def _sparse(source: Source) -> Entries:
     """Size and entries of SciPy's coo, csr or csc."""
-    word = arrays["format"].ravel()[:1].tolist()
-    kind = word[0].decode(errors="replace") if word and isinstance(word[0], bytes) else str(*word)
-    needed = {"coo": ("row", "col"), "csr": ("indices", "indptr"), "csc": ("indices", "indptr")}
-    if kind not in needed or not set(needed[kind]) <= arrays.keys():
-        expected = "coo, csr or csc with all their arrays"
-        raise InputError("sparse format not supported", file=path, found=kind, expected=expected)
-    shape = _whole(path, arrays, "shape").tolist()
-    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
-        raise InputError("matrix is not square", file=path, found=shape)
-    size, values = shape[0], np.asarray(arrays["data"])
-    if values.dtype.kind not in "iufb" or values.ndim != 1:
-        raise InputError("bad data", file=path, found=values.dtype, expected="numbers")
-    first, second = (_whole(path, arrays, key) for key in needed[kind])
-    if kind != "coo":
-        bounds = second.size == size + 1 and second[0] == 0 and second[-1] == first.size
-        if not bounds or (second[1:] < second[:-1]).any():
-            raise InputError("damaged .npz file", file=path, found="bad indptr")
-        first, second = np.repeat(np.arange(size), np.diff(second)), first
-    if not first.size == second.size == values.size:
-        raise InputError("damaged .npz file", file=path, found="arrays differ in length")
-    ends = (second, first) if kind == "csc" else (first, second)
-    return size, (*ends, values.astype(np.float64))
+    with as_damaged(source.path, ".npz file"):
+        matrix: Any = sparse.load_npz(io.BytesIO(source.data))
+        if matrix.format in ("csr", "csc"):
+            # Conversion trusts the pointers and indices.
+            matrix.check_format(full_check=True)
+    if matrix.format not in ("coo", "csr", "csc"):
+        raise InputError(
+            "sparse format not supported", found=matrix.format, expected="coo, csr or csc"
+        )
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError("matrix is not square", found=matrix.shape)
+    values = numbers_of(matrix.data)
+    entries = matrix.tocoo()
+    return matrix.shape[0], (entries.row, entries.col, values)
 
 
 def _whole(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> Array:
@@ -291,9 +287,8 @@ def _single(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) ->
     return int(array.ravel()[0])
 
 
-BANNER = re.compile(
-    rb"%%MatrixMarket\s+matrix\s+coordinate\s+(real|integer)\s+(general|symmetric)\s*", re.I
-)
+_FIELDS = ("real", "integer")
+_SYMMETRIES = ("general", "symmetric")
 
 
 def is_matrix_market(source: Source) -> bool:
@@ -305,26 +300,19 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a Matrix Market file."""
     options.only(source.path)
     text = source.text
-    banner = text.data[: text.data.find(b"\n")]
-    if not (match := BANNER.fullmatch(banner)):
-        found = banner.decode(errors="replace")
-        if b"pattern" in banner.lower():
-            expected = "real or integer; a pattern says who talks to whom, not how many bytes"
-            raise text.fault("Matrix Market pattern without bytes", 1, found, expected)
-        expected = "%%MatrixMarket matrix coordinate real|integer general|symmetric"
-        raise text.fault("Matrix Market kind not supported", 1, found, expected)
+    with as_damaged(source.path, "Matrix Market file"):
+        rows, width, entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))
+    if kind not in [["coordinate", f, s] for f in _FIELDS for s in _SYMMETRIES]:
+        expected = "coordinate real|integer general|symmetric"
+        if kind[1] == "pattern":
+            expected += "; a pattern says who talks to whom, not how many bytes"
+        raise text.fault("Matrix Market kind not supported", 1, " ".join(kind), expected)
     number, line = text.first_line()
-    parts = fields(line)
-    if len(parts) != 3:
-        raise text.fault("bad Matrix Market sizes", number, line, "rows columns entries")
-    rows, width, entries = (
-        whole(text, number, what, part)
-        for what, part in zip(("row count", "column count", "entry count"), parts, strict=True)
-    )
     if rows != width:
         raise text.fault("matrix is not square", number, line)
-    if rows > MAX_TASKS:
-        raise text.fault("bad number of tasks", number, rows, f"1 to {MAX_TASKS}")
+    with text.at(number):
+        rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
+    # SciPy would read 1,5 as 1 and 0x10 as 0.
     columns = [Column("row", whole=True), Column("column", whole=True), Column("value")]
     table = read_table(text, columns, number)
     if table.n_rows != entries:
@@ -336,11 +324,9 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
             row = int(outside[0])
             raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
     src, dst = src - 1, dst - 1
-    options.agree(rows, text.file)
     values = {"src": src, "dst": dst, "nbytes": nbytes}
-    bare = GraphOptions(options.name, duplicates=options.duplicates)
-    graph = graph_of(table, values, Stated(rows), bare)
-    if match[2].lower() == b"general":
+    graph = graph_of(table, values, Stated(rows), options)
+    if kind[2] == "general":
         return graph
     other = graph.src != graph.dst
     src, dst, carried = graph.src, graph.dst, (graph.nbytes, graph.n_messages)

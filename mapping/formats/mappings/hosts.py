@@ -18,7 +18,8 @@ from ...allocation import Hosts
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import WHOLE, Source, Text, fields, spans, whole, write_text
+from ..source import WHOLE, Source, Text, spans, whole, write_text
+from ..tables import read_words
 from .build import MappingOptions, Target, mapping_on_hosts
 from .table import axes_in, known_columns, split_names
 
@@ -401,17 +402,12 @@ def read_table(source: Source, torus: Torus) -> Hosts:
 
 
 def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
-    number, line = text.first_line()
-    names = split_names(line)
-    keys = _keys(names)
-    rows = []
-    for at, raw in text.lines("#", skip=number):
-        parts = [part.strip("\"'") for part in fields(raw)]
-        if len(parts) != len(names):
-            found = f"{len(parts)}: {raw[:60]}"
-            raise text.fault("wrong number of columns", at, found, f"{len(names)} ({line[:60]})")
-        rows.append((at, dict(zip(keys, parts, strict=True))))
-    return rows
+    names, rows = read_words(text, text.lines("#"), lambda _: True)
+    keys = _keys([name.strip("'").lower() for name in names])
+    return [
+        (at, dict(zip(keys, (cell.strip("'") for cell in cells), strict=True)))
+        for at, cells in rows
+    ]
 
 
 def _keys(names: list[str]) -> list[str]:

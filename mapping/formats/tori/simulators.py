@@ -11,12 +11,13 @@ import re
 from pathlib import Path
 
 from toruscast.errors import InputError
+from toruscast.units import read_bandwidth, read_seconds
 
 from ...ties import TieRule
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import NUMBER, Source, Text, label, warn_of, whole, write_text
-from .build import bytes_a_second, check_supported, seconds, torus_at, whole_words, with_unit
+from .build import check_supported, torus_at, whole_words, with_unit
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
@@ -57,8 +58,8 @@ def read_simgrid(source: Source) -> Torus:
     number, keys = found[0]
     given = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
     sizes = whole_words(text, number, "topo_parameters", given)
-    bandwidth = with_unit(text, number, "bw", keys.get("bw", ""), bytes_a_second)
-    latency = with_unit(text, number, "lat", keys.get("lat", "0s"), seconds)
+    bandwidth = with_unit(text, number, "bw", keys.get("bw", ""), read_bandwidth)
+    latency = with_unit(text, number, "lat", keys.get("lat", "0s"), read_seconds)
     if keys.get("limiter_link", "0") != "0":
         expected = "none: a torus has no limit on all links of a node together"
         raise text.fault("limiter_link", number, keys["limiter_link"], expected)

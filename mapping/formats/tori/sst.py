@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from toruscast.units import read_bandwidth, read_seconds
 from toruscast.validation import read_sizes
 
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import Source, Text, warn_of, write_text
-from .build import bytes_a_second, check_supported, seconds, torus_at, with_unit
+from .build import check_supported, torus_at, with_unit
 
 # Of links beside each other in the slowest dimension.
 _MOST_LINKS = 17
@@ -165,8 +166,8 @@ def read_torus_settings(source: Source) -> Torus:
     if len(called) > 1:
         raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
     is_mesh = called == {"mesh"} or (not called and not _TORUS.search(words))
-    bandwidth = _of_links(text, settings, _BANDWIDTHS, bytes_a_second)
-    latency = _of_links(text, settings, _LATENCIES, seconds)
+    bandwidth = _of_links(text, settings, _BANDWIDTHS, read_bandwidth)
+    latency = _of_links(text, settings, _LATENCIES, read_seconds)
     if included:
         warn_of(
             text.file,
@@ -231,12 +232,12 @@ def _of_links(
     text: Text,
     settings: list[SstSetting],
     rules: tuple[_Rule, ...],
-    convert: Callable[[str], float | None],
+    read: Callable[[str], float],
 ) -> float | None:
     for rule in rules:
         setting = _one(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
-            return with_unit(text, setting.line, setting.key, setting.value, convert)
+            return with_unit(text, setting.line, setting.key, setting.value, read)
     return None
 
 

@@ -1,0 +1,37 @@
+"""Bars on a terminal."""
+
+import io
+
+from toruscast.cli.progress import bar_on_stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def terminal(monkeypatch):
+    """Put a terminal in place of the standard error stream, and return it."""
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    return screen
+
+
+def test_the_bar_shows_what_is_done(monkeypatch):
+    screen = terminal(monkeypatch)
+    with bar_on_stderr("Working", False) as move:
+        move(0, 100)
+        move(1, 100, "Adding")
+    assert "Adding" in screen.getvalue()
+    assert "1/100" in screen.getvalue()
+
+
+def test_nothing_is_shown_to_who_wants_quiet_or_has_no_terminal(monkeypatch):
+    screen = terminal(monkeypatch)
+    with bar_on_stderr("Working", True) as move:
+        move(1, 2)
+    assert screen.getvalue() == ""
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with bar_on_stderr("Working", False) as move:
+        move(1, 2)
