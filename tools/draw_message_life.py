@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from toruscast.answers.drawing import figure, save
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies.drawing import figure, save
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.simulation import simulate
 from toruscast.simulation.message_life import (
