@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from . import svg
 from .links import LinkMap
 
 Mark = Literal["best", "yours", ""]
@@ -116,8 +115,6 @@ class Chart:
     lead: str
     draw: Callable[[], str]
     """Returns the SVG."""
-    times: Sequence[svg.Row] = ()
-    """All times, of which the picture shows some; a figure can show others."""
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,7 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     asked = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
     facts = TableBlock([{"what": name, "value": value} for name, value in rows])
-    every = [block for section in answer.sections for block in section.blocks]
-    times = {each.key: each.times for each in every if isinstance(each, Chart) and each.times}
-    blocks = {"ramp": list(RAMP), "times": times, **data}
+    blocks = {"ramp": list(RAMP), **data}
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,

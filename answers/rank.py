@@ -35,8 +35,8 @@ _FAR = 0.05
 _AT_FLOOR = 0.005
 # Rivals that are named, and rows of the picture of times.
 _NAMED, _FIRST = 4, 5
-# Candidates whose times a page keeps, for figures of more than it shows.
-_DRAWN, _LABEL = 200, 60
+# Letters of a name in the picture of times.
+_LABEL = 60
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
 
 
@@ -266,8 +266,7 @@ class _Ranking:
         chosen = sorted({*range(min(_FIRST, n)), yours, last})
         scale, unit = time_unit([self.known[0]])
         reference = None if self.yours is None else self.known[yours]
-        bars = [self._bar(i, reference) for i in range(min(n, _DRAWN))]
-        rows = [bars[i] if i < len(bars) else self._bar(i, reference) for i in chosen]
+        rows = [self._bar(i, reference) for i in chosen]
         gap = (chosen[-2] + 2, last) if len(chosen) > 1 else (1, 0)
         left_out = f"ranks {gap[0]} to {gap[1]} are not drawn" if gap[0] < gap[1] else ""
         marked = [(self.known[0], "best")]
@@ -282,7 +281,6 @@ class _Ranking:
             "",
             lead,
             lambda: svg.times(rows, scale, unit, self.floor, every, left_out, marked),
-            bars,
         )
 
     def _bar(self, i: int, reference: float | None) -> svg.Row:

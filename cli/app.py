@@ -126,7 +126,6 @@ COMMANDS = {
     "explain": "Explain why a mapping takes its time, and what to try.",
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping as packets, or rank many, as packets or flows.",
-    "plot": "Draw the views of a report as figures for a paper.",
     "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
     "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",
     "train": "Train a predictor and save it.",
@@ -147,7 +146,7 @@ COMMANDS = {
 # What commands are for, in the order of the help.
 _KINDS = {
     "Decide": ("rank", "plan", "search", "launch", "mesh", "collectives"),
-    "Understand": ("explain", "simulate", "features", "plot"),
+    "Understand": ("explain", "simulate", "features"),
     "Learn": ("train", "evaluate", "calibrate"),
     "Files": ("trace", "doctor", "convert", "formats", "machines"),
     "Scaling": ("pmnf", "interconnect", "codesign"),

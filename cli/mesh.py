@@ -257,6 +257,7 @@ def _rank_slices(
     given: dict[str, object] = {
         "--write": asked.files,
         "--report": output.report,
+        "--figures": output.figures,
         "--compare": step.compare,
         "--devices": step.devices,
         "--network": machine.changes,

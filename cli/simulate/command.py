@@ -74,7 +74,7 @@ class OneOrMany(Candidates):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
         if len(given) > 1:
             raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
-        details = ("interval", "watch", "out", "trace", "links_path", "report")
+        details = ("interval", "watch", "out", "trace", "links_path", "report", "figures")
         if packets.flows:
             refuse("without --flows", *details, "coarsening", "repeat", "routing")
         elif self.mapping is None:

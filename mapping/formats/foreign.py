@@ -261,11 +261,9 @@ def _members(source: Source) -> bytes:
     return b"\0".join(found)
 
 
-def _page(source: Source, bare: bytes) -> Foreign | None:
+def _page(_: Source, bare: bytes) -> Foreign | None:
     if not bare[:15].lower().startswith((b"<!doctype html", b"<html")):
         return None
-    if b'id="ramp"' in source.data:
-        return Foreign("a report of toruscast", "'toruscast plot' draws its views", True)
     return Foreign("a web page", _EXPORT)
 
 

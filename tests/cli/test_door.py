@@ -287,7 +287,7 @@ def test_a_value_like_one_of_the_choices_is_named(here):
 
 def test_doctor_knows_the_files_of_this_project(here):
     line = "rank --comm ring.edges --torus 2x2 --candidates 4 --no-simulation --out maps/"
-    outputs = "--json a.json --csv a.csv --report a.html --log-file a.log"
+    outputs = "--json a.json --csv a.csv --log-file a.log"
     assert run(*line.split(), *outputs.split()).exit_code == 0
     trace = "simulate --comm ring.edges --torus 2x2 --mapping identity --trace t.json --links l.csv"
     assert run(*trace.split()).exit_code == 0
@@ -296,7 +296,6 @@ def test_doctor_knows_the_files_of_this_project(here):
         "maps/": "4 mappings of 4 tasks",
         "a.json": "an answer of toruscast",
         "a.csv": "an answer of toruscast rank (--csv); its times are forecasts",
-        "a.html": "a report of toruscast; 'toruscast plot' draws its views",
         "a.log": "a log of toruscast",
         "t.json": "a trace of toruscast simulate",
         "l.csv": "links of toruscast simulate",
