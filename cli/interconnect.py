@@ -134,6 +134,8 @@ def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
     toruscast interconnect speed-up lsdyna-interconnect --figure speedup.svg
     """  # noqa: D301
     output.check({"--figure": drawn.figure})
+    if drawn.figure is not None:
+        answers.figures.check_figure(drawn.figure)
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs)
     table = tc.scaling.speedups(jobs, model)

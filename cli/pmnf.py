@@ -18,7 +18,7 @@ from toruscast.wording import printable, shortened
 from .app import SubCommands
 from .compose import by_name, compose
 from .options import LEVEL, argument, option, sub_command, top_option
-from .output import Output, check_writable, records, write_text
+from .output import Output, records, write_text
 from .progress import working
 from .slow import formula, intervals, model_notes, np, pd
 
@@ -345,15 +345,14 @@ class ModelFigure:
 def plot(measured: MeasuredFile, drawn: ModelFigure, search: ModelSearch) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
 
-    One parameter gives a curve through the measurements with its interval, two give contour lines,
-    three give stacked slices. With four or more, hold some at a value.
+    It is a curve along one parameter, with its interval. Hold the others at a value.
 
     \b
     toruscast pmnf plot times.txt model.svg --callpath main
     toruscast pmnf plot times.txt model.png --callpath main --at n=5000
     """  # noqa: D301
     Output().check({"FIGURE": drawn.figure})
-    check_writable(drawn.figure, answers.drawing.SUFFIXES)
+    answers.figures.check_figure(drawn.figure)
     matching = [
         (models, k)
         for models, keep in measured.fit(search)
