@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from toruscast.units import rounded
+
 from .links import LinkMap
 
 Mark = Literal["best", "yours", ""]
@@ -97,7 +99,7 @@ def frame_block(
             return ""
         if name in formats:
             return formats[name](value)
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return rounded(value) if isinstance(value, float) else str(value)
 
     rows = [
         {str(name).replace("_", " "): shown(str(name), value) for name, value in row.items()}

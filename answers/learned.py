@@ -28,7 +28,6 @@ else:
 
 # Outliers that are named.
 _NAMED = 3
-_SMALL = 1e-4
 # Samples that are needed on both sides of the smallest split.
 _FEWEST = 12
 # A gain in RCC from twice the samples that is worth them.
@@ -84,7 +83,7 @@ def _line(found: Measured) -> str:
 def _offer(found: Measured) -> str:
     """Which model is offered, and how much better it is on held-out times."""
     scores = found.scores
-    miss, plain = _percent(scores["miss"]), _percent(scores["miss_of_line"])
+    miss, plain = (percent(scores[key], digits=2) for key in ("miss", "miss_of_line"))
     if found.corrected:
         return (
             f"Features correct this line: its error on held-out times is {plain} in the mean, with "
@@ -106,10 +105,11 @@ def _noise(runs: Runs, scores: dict[str, float]) -> list[str]:
         ]
     if not runs.noise:
         return [f"{reached}. Runs of one mapping do not differ."]
+    noise, tied = percent(runs.noise, digits=2), percent(scores["tied"], digits=2)
     return [
         f"{reached}; at this noise no forecast can reach more than {scores['rcc_possible']:.3f}. "
-        f"Runs of one mapping vary by {_percent(runs.noise)}: {_percent(scores['tied'])} of the "
-        "pairs cannot be told apart at this noise."
+        f"Runs of one mapping vary by {noise}: {tied} of the pairs cannot be told apart at this "
+        "noise."
     ]
 
 
@@ -118,8 +118,9 @@ def _oddities(runs: Runs) -> list[str]:
     drift = []
     if runs.drift:
         way = "longer" if runs.drift > 0 else "shorter"
+        share = percent(abs(runs.drift), digits=2)
         drift = [
-            f"Runs took {_percent(abs(runs.drift))} {way} at the end of the table than at its "
+            f"Runs took {share} {way} at the end of the table than at its "
             "beginning: run the mappings in a random order, several times."
         ]
     rows = runs.outliers
@@ -133,10 +134,6 @@ def _oddities(runs: Runs) -> list[str]:
         told.append(f"{shown_name(runs.names[number])}{where}, {share:.2g} times its median")
     more = f" and {rows.size - _NAMED} more" if rows.size > _NAMED else ""
     return [*drift, f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= _SMALL else "less than 0.01 %"
 
 
 def answer(
@@ -225,7 +222,7 @@ def score(metric: str, value: float) -> str:
     """
     if math.isnan(value):
         return "-"
-    return f"{100 * value:.1f} %" if metric.startswith("regret") else f"{value:.3f}"
+    return percent(value, 1) if metric.startswith("regret") else f"{value:.3f}"
 
 
 def between(metric: str, low: float, high: float) -> str:

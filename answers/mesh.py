@@ -9,7 +9,7 @@ import numpy as np
 from toruscast.mapping.mesh.devices import counts_devices
 from toruscast.training.mesh import MeshForecast, link_seconds
 from toruscast.training.mesh.answer import RankedLayout
-from toruscast.units import nbytes, percent, seconds, time_unit
+from toruscast.units import nbytes, percent, rounded, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
@@ -218,7 +218,7 @@ def _step(found: MeshForecast) -> TableBlock:
                 "bound": seconds(row["bound"]),
                 "size": nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else ""),
                 "devices": row["devices"],
-                "GB/s": f"{row['GBps']:.3g}" if row["time"] else "-",
+                "GB/s": rounded(row["GBps"], 3) if row["time"] else "-",
                 "source": f"{row['algorithm']}, {row['how']}",
             }
             for row in found.lines().to_dict("records")

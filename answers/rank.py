@@ -15,7 +15,7 @@ from toruscast.mapping.allocation import Allocation
 from toruscast.search.lower_bounds import least_time
 from toruscast.training import Forecast
 from toruscast.training.forecast.answer import OF_SUMS, Networks
-from toruscast.units import byte_unit, number, percent, seconds, time_unit
+from toruscast.units import byte_unit, number, percent, probability, seconds, time_unit
 from toruscast.wording import counted, shortened, shown_name
 
 from . import svg
@@ -394,7 +394,7 @@ class _Ranking:
                 f"RCC {scores['rcc']:.3f}",
                 f"tau-b {scores['tau_b']:.3f}",
                 f"R^2 {scores['r2']:.3f}",
-                f"regret@1 {100 * scores['regret_1']:.1f} %",
+                f"regret@1 {percent(scores['regret_1'], 1)}",
             ]
         )
         text = (
@@ -472,7 +472,7 @@ def badge(found: Forecast) -> str:
     if verdict.kind == "proved":
         return "proved for this graph" if found.workload.summed else "proved"
     likely = max(verdict.certainty, float(found.table["p_best"].iloc[0]))
-    sure = f"{certain(likely)} sure"
+    sure = f"{probability(likely)} sure"
     return sure if verdict.kind == "sure" else f"open: {sure}"
 
 
@@ -600,15 +600,10 @@ def _trust_networks(found: Forecast, networks: Networks) -> str:
     return text if cost.measured else text + _of_a_sum(found)
 
 
-def certain(probability: float) -> str:
-    """Return a probability in words; none of a forecast is told as certainty."""
-    return "over 99 %" if probability > 0.99 else percent(probability)
-
-
 def _sure(found: Forecast) -> str:
     sure = "Sure" if found.verdict.kind == "sure" else "Not sure"
     return (
-        f"{sure}: with a probability of {certain(found.verdict.certainty)} no other candidate "
+        f"{sure}: with a probability of {probability(found.verdict.certainty)} no other candidate "
         "takes less by more than 1 %."
     )
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
 from toruscast.scaling.pmnf.intervals import interval, points_needed
-from toruscast.wording import printable, shortened
+from toruscast.units import percent
+from toruscast.wording import counted, printable, shortened
 
 from . import svg
 from .figures import save_svg
@@ -184,7 +185,7 @@ def save_model_figure(
     if curve.held:
         lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.held.items()))
     if around is not None:
-        lines.append(f"shaded: {100 * level:g} % interval")
+        lines.append(f"shaded: {percent(level, digits=6)} interval")
     shown = np.concatenate([curve.values[seen], predicted, formula, *(around or ())])
     drawn = svg.plot(
         series,
@@ -237,10 +238,9 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
             ):
                 name = f"{shortened(str(net), 6)}{words}"
                 series.append(svg.Series(name, kind, own["tasks"], own[column], style=style))
-        tasks = f"{base} task{'s' * (base > 1)}"
         ends = len(sizes) > 1
         scales = svg.Scales(ends, ends, _thinned(sizes.tolist()))
-        title = f"speed-up over {tasks}"
+        title = f"speed-up over {counted(base, 'task')}"
         charts.append(svg.plot(series, "tasks", title, from_zero=False, scales=scales))
     save_svg(svg.stacked(charts), file)
 

@@ -168,11 +168,12 @@ class _Simulated:
     def _reached(self) -> str:
         """Return the sentence about the error that was asked for."""
         result = self.result
-        asked = f"the error of {100 * result.error:.3g} % asked for" if result.error else ""
+        asked = f"the error of {percent(result.error, digits=3)} asked for" if result.error else ""
         if result.coarsening == 1:
             return f"No packets are merged: coarser ones would miss {asked}, or save little."
+        changed = percent(result.change, digits=2)
         return (
-            f"When packets were halved last, the time changed by {100 * result.change:.2g} %: of "
+            f"When packets were halved last, the time changed by {changed}: of "
             f"{asked} a sixteenth may change."
         )
 

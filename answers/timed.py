@@ -134,7 +134,7 @@ def _others(table: pd.DataFrame, error: float) -> str:
         return "There is no other candidate."
     near = int((times.iloc[1:] <= best * (1 + error)).sum())
     if error:
-        within = f"within {100 * error:.3g} % of it, the error accepted"
+        within = f"within {percent(error, digits=3)} of it, the error accepted"
         verb = f"{'lie' if near > 1 else 'lies'} {within}"
     else:
         verb = f"{'take' if near > 1 else 'takes'} as little"

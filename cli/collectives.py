@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import seconds
+from toruscast.units import rounded, seconds
 
 from .mappings import load_mapping
 from .options import (
@@ -73,7 +73,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
             "time": seconds(row["time"]),
             "lower bound": seconds(row["lower_bound"]),
             "rounds": row["rounds"],
-            "GB/s": f"{row['GBps']:.3g}",
+            "GB/s": rounded(row["GBps"], 3),
         }
         for number, row in enumerate(ran, 1)
     ]

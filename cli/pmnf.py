@@ -13,6 +13,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
+from toruscast.units import percent
 from toruscast.wording import printable, shortened
 
 from .app import SubCommands
@@ -408,7 +409,7 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
         names = [c for c in table.columns if c not in _OTHERS]
         where = ", ".join(f"{name}={worst[name]:g}" for name in names)
         output.message(
-            f"median variation {100 * some.median():.1f} %, largest {100 * some.max():.1f} % of "
+            f"median variation {percent(some.median(), 1)}, largest {percent(some.max(), 1)} of "
             f"{worst['callpath']} ({worst['metric']}) at {where}"
         )
 

@@ -1,12 +1,10 @@
-"""What is said while a command works: bars, and their pace."""
+"""Bars that show how far a command is, and the time that remains."""
 
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -38,26 +36,17 @@ def bar_on_stderr(
 ) -> Iterator[Move]:
     """Give a function of (done, all) that moves a bar; it does nothing where nobody would see it.
 
-    Beside the bar stands the ``count`` of both, and the time that remains. What was done at the
-    first call took no time. A third argument says what is done now. Before the first call, and
-    where "all" is None, the bar shows the time that has passed. It goes when the block ends.
+    Beside the bar stands the ``count`` of both, and the time that remains. A third argument says
+    what is done now. Before the first call, and where "all" is None, the bar shows the time that
+    has passed. It goes when the block ends.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, now=what: None
         return
-    pace = Pace()
-    sought: int | None = None
-
-    def left() -> float | None:
-        return None if sought is None else pace.left(clock(), sought)
-
-    with _bar(left, clock) as bar:
+    with _bar(clock) as bar:
         task = bar.add_task(what, total=None, count="")
 
         def move(done: int, total: int | None, now: str = what) -> None:
-            nonlocal sought
-            sought = total
-            pace.observe(clock(), done)
             text = str(done) if total is None else count(done, total)
             bar.update(task, description=now, completed=done, total=total, count=text)
 
@@ -72,14 +61,13 @@ def time_on_stderr(
     if quiet or not sys.stderr.isatty():
         yield
         return
-    end = clock() + seconds
-    with _bar(lambda: max(end - clock(), 0.0), clock, ticks=True) as bar:
+    with _bar(clock, ticks=True) as bar:
         bar.add_task(what, total=seconds, count="")
         yield
 
 
-def _bar(left: Callable[[], float | None], clock: Clock, *, ticks: bool = False) -> Progress:
-    """Return a bar with the seconds that are ``left``; one that ``ticks`` moves with the time."""
+def _bar(clock: Clock, *, ticks: bool = False) -> Progress:
+    """Return a bar with the time that remains; one that ``ticks`` moves with the time."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task
     from rich.text import Text
@@ -90,7 +78,7 @@ def _bar(left: Callable[[], float | None], clock: Clock, *, ticks: bool = False)
         def render(self, task: Task) -> Text:
             if task.total is None:
                 return Text(f"{_clock_face(task.elapsed or 0.0)} so far")
-            seconds = left()
+            seconds = task.remaining if ticks else task.time_remaining
             return Text("-:--:--" if seconds is None else _clock_face(seconds))
 
     class Shown(Progress):
@@ -107,55 +95,10 @@ def _bar(left: Callable[[], float | None], clock: Clock, *, ticks: bool = False)
         console=Console(stderr=True),
         transient=True,
         get_time=clock,
+        # Steps may take minutes. What is done at the first step is not counted: it may compile.
+        speed_estimate_period=3600,
     )
 
 
 def _clock_face(seconds: float) -> str:
     return str(timedelta(seconds=int(seconds)))
-
-
-# What counts: so many seconds, or so many steps if they take longer. The first step may have taken
-# long, for it compiled; and steps may become longer.
-_SECONDS, _STEPS = 30.0, 8
-# Steps that come faster are one.
-_APART = 0.1
-
-
-@dataclass
-class Pace:
-    """Moments at which so much was done; what was done at the first of them took no time.
-
-    Examples
-    --------
-    >>> pace = Pace()
-    >>> for seconds, done in ((0, 10), (5, 11), (10, 12)):
-    ...     pace.observe(seconds, done)
-    >>> pace.left(12, 20)
-    38.0
-    """
-
-    moments: deque[tuple[float, float]] = field(default_factory=deque)
-
-    def observe(self, now: float, done: float) -> None:
-        """Take in how much is done at a moment, in seconds."""
-        moments = self.moments
-        if moments and done < moments[-1][1]:
-            # Other work has begun.
-            moments.clear()
-        if len(moments) > 1 and now - moments[-2][0] < _APART:
-            moments.pop()
-        moments.append((now, done))
-        while len(moments) > _STEPS and moments[1][0] < now - _SECONDS:
-            moments.popleft()
-
-    def left(self, now: float, total: float) -> float | None:
-        """Return the seconds that remain; None as long as nothing was done."""
-        if not self.moments:
-            return None
-        (began, first), (last, done) = self.moments[0], self.moments[-1]
-        if done <= first:
-            return None
-        each = (last - began) / (done - first)
-        # The step under way is at its end at the earliest: of one that takes long, the others
-        # remain.
-        return max((total - done) * each - (now - last), (total - done - 1) * each, 0.0)

@@ -23,6 +23,7 @@ from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.kernels.loop import run
 from toruscast.training.forecast.answer import Verdict
 from toruscast.typing import Routing
+from toruscast.units import percent
 from toruscast.units import seconds as in_seconds
 from toruscast.validation import job_count, real_number, whole_number
 from toruscast.wording import shown_name
@@ -99,7 +100,7 @@ class Found:
         value = in_seconds(self.value) if self.objective == TIME else f"{self.value:.6g}"
         return (
             f"Found({shown_name(self.mapping.name)}: {self.objective} {value}, "
-            f"{100 * self.gain:.0f} % less than {shown_name(self.reference.name or 'given')})"
+            f"{percent(self.gain)} less than {shown_name(self.reference.name or 'given')})"
         )
 
     def _repr_html_(self) -> str:

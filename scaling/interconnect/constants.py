@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from toruscast.errors import InputError
+from toruscast.wording import counted
 
 from ..warning import ScalingWarning
 from .jobs import check_jobs
@@ -186,7 +187,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         # The difference of two runs has twice the variance of one run.
         residual = float(np.sqrt(2 * rest / free))
     else:
-        runs = f"{len(checked)} runs of {inside.ngroups} job{'s' * (inside.ngroups > 1)}"
+        runs = f"{len(checked)} runs of {counted(inside.ngroups, 'job')}"
         message = f"{runs} leave nothing to tell intervals from; give more"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     alpha, beta = (float(c) for c in coefficients)

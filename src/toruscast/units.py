@@ -97,19 +97,57 @@ def part_of(what: str) -> Callable[[int, int], str]:
     Examples
     --------
     >>> part_of("messages")(487_500, 1_950_000)
-    '25% of 1.95 million messages'
+    '25 % of 1.95 million messages'
     """
-    return lambda done, total: f"{done / max(total, 1):.0%} of {large(total)} {what}"
+    return lambda done, total: f"{percent(done / max(total, 1))} of {large(total)} {what}"
 
 
-def percent(share: float) -> str:
-    """Return a share in per cent.
+def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
+    """Return a share in per cent, to ``decimals`` or, if given, to so many significant ``digits``.
 
     Examples
     --------
-    >>> percent(0.634), percent(0.004), percent(0.0)
-    ('63 %', '< 1 %', '0 %')
+    >>> percent(0.634), percent(0.004), percent(0.0), percent(0.0213, 1), percent(0.0003, 1)
+    ('63 %', '< 1 %', '0 %', '2.1 %', '< 0.1 %')
+    >>> percent(0.00634, digits=2), percent(0.05, digits=2), percent(1.234, digits=2)
+    ('0.63 %', '5 %', '120 %')
     """
-    if 0 < share < 0.005:
-        return "< 1 %"
-    return f"{100 * share:.0f} %"
+    least = 0.01 if digits else 10.0**-decimals
+    if 0 < 100 * share < least / 2:
+        return f"< {least:g} %"
+    if digits:
+        return f"{float(f'{100 * share:.{digits}g}'):g} %"
+    return f"{100 * share:.{decimals}f} %"
+
+
+def probability(share: float) -> str:
+    """Return a probability in per cent; none of a forecast is given as certainty.
+
+    Examples
+    --------
+    >>> probability(0.91), probability(0.99), probability(0.9901), probability(1.0)
+    ('91 %', '99 %', 'over 99 %', 'over 99 %')
+    """
+    return "over 99 %" if share > 0.99 else percent(share)
+
+
+def factor(ratio: float) -> str:
+    """Return a large or small ratio in words.
+
+    Examples
+    --------
+    >>> factor(1234.0), factor(0.001)
+    ('1,234 times', '1/1,000 of')
+    """
+    return f"{ratio:,.0f} times" if ratio > 1 else f"1/{1 / ratio:,.0f} of"
+
+
+def rounded(value: float, digits: int = 4) -> str:
+    """Return a number to ``digits`` significant digits, without noughts behind; a dash for NaN.
+
+    Examples
+    --------
+    >>> rounded(0.25), rounded(12345.6), rounded(float("nan"))
+    ('0.25', '1.235e+04', '-')
+    """
+    return "-" if math.isnan(value) else f"{value:.{digits}g}"

@@ -306,8 +306,8 @@ def test_progress_counts_the_messages_of_all_mappings(run, told):
     done = [done for done, _ in told]
     assert done == sorted(done)
     assert done[-1] == n
-    assert part_of("messages")(487_500, 1_950_000) == "25% of 1.95 million messages"
-    assert part_of("messages")(0, 0) == "0% of 0 messages"
+    assert part_of("messages")(487_500, 1_950_000) == "25 % of 1.95 million messages"
+    assert part_of("messages")(0, 0) == "0 % of 0 messages"
 
 
 def test_simulate_points_to_flows(run):

@@ -2,73 +2,9 @@
 
 import io
 
-import pytest
-
-from toruscast.cli.progress import Pace, bar_on_stderr, time_on_stderr
-
-
-def test_steps_of_one_length_are_foreseen_exactly():
-    pace = Pace()
-    for done in range(11):
-        pace.observe(7.0 * done, done)
-    assert pace.left(70.0, 100) == pytest.approx(630)
-    assert pace.left(73.0, 100) == pytest.approx(627)
-
-
-def test_nothing_is_foreseen_before_a_step_is_done():
-    pace = Pace()
-    assert pace.left(0.0, 10) is None
-    pace.observe(0.0, 4)
-    assert pace.left(60.0, 10) is None
-
-
-def test_what_was_there_already_took_no_time():
-    pace = Pace()
-    pace.observe(0.0, 900)
-    pace.observe(10.0, 901)
-    assert pace.left(10.0, 1000) == pytest.approx(990)
-
-
-def test_a_first_step_that_compiles_is_forgotten():
-    pace = Pace()
-    pace.observe(0.0, 0)
-    for done in range(1, 1001):
-        pace.observe(30.0 + 0.1 * done, done)
-    assert pace.left(130.0, 2000) == pytest.approx(100, rel=0.01)
-
-
-def test_steps_longer_than_the_window_are_foreseen():
-    pace = Pace()
-    for done in range(4):
-        pace.observe(600.0 * done, done)
-    assert pace.left(1800.0, 10) == pytest.approx(4200)
-
-
-def test_a_step_that_takes_long_leaves_the_time_of_the_others():
-    pace = Pace()
-    for done in range(3):
-        pace.observe(10.0 * done, done)
-    assert pace.left(25.0, 5) == pytest.approx(25)
-    assert pace.left(500.0, 5) == pytest.approx(20)
-    assert pace.left(500.0, 2) == 0
-
-
-def test_other_work_begins_anew():
-    pace = Pace()
-    pace.observe(0.0, 0)
-    pace.observe(100.0, 50)
-    pace.observe(101.0, 0)
-    assert pace.left(150.0, 10) is None
-    pace.observe(201.0, 1)
-    assert pace.left(201.0, 10) == pytest.approx(900)
-
-
-def test_very_many_calls_are_not_all_kept():
-    pace = Pace()
-    for i in range(100_000):
-        pace.observe(i * 1e-3, i)
-    assert len(pace.moments) < 1000
-    assert pace.left(100.0, 200_000) == pytest.approx(100, rel=0.01)
+from toruscast.cli.output import Output
+from toruscast.cli.progress import bar_on_stderr, time_on_stderr
+from toruscast.units import part_of
 
 
 class Terminal(io.StringIO):
@@ -95,10 +31,10 @@ def test_the_bar_shows_the_time_that_remains(monkeypatch):
     screen = terminal(monkeypatch)
     clock = Clock()
     with bar_on_stderr("Working", False, clock=clock) as move:
-        move(0, 100)
-        clock.now = 36.0
-        move(1, 100)
-    assert "1/100 0:59:24" in screen.getvalue()
+        # The first step compiled: it does not count.
+        for clock.now, done in ((500.0, 1), (600.0, 2), (800.0, 4)):
+            move(done, 100)
+    assert "4/100 2:40:00" in screen.getvalue()
 
 
 def test_without_a_number_the_bar_shows_the_time_that_has_passed(monkeypatch):
@@ -123,3 +59,32 @@ def test_nothing_is_shown_to_who_wants_quiet_or_has_no_terminal(monkeypatch):
     with bar_on_stderr("Working", True) as move, time_on_stderr("Working", 1.0, True):
         move(1, 2)
     assert screen.getvalue() == ""
+
+
+def test_progress_shows_in_a_terminal(monkeypatch):
+    screen = terminal(monkeypatch)
+    with Output(quiet=True).progress("Working") as move:
+        move(1, 10)
+    assert screen.getvalue() == ""
+    with Output().progress("Working") as move:
+        move(1, 4)
+    assert "Working" in screen.getvalue()
+    assert "1/4" in screen.getvalue()
+    assert "Resting" not in screen.getvalue()
+    with Output().progress("Working") as move:
+        move(4, 4, "Resting")
+    assert "Resting" in screen.getvalue()
+
+
+def test_progress_of_a_simulation_counts_packet_hops(monkeypatch):
+    screen = terminal(monkeypatch)
+    with Output().progress("Simulating", count=part_of("packet-hops")) as move:
+        move(1_000_000, 4_000_000)
+    assert "25 % of 4 million packet-hops" in screen.getvalue()
+    assert part_of("packet-hops")(0, 0) == "0 % of 0 packet-hops"
+
+
+def test_no_progress_without_a_terminal(capsys):
+    with Output().progress("Working") as move:
+        move(1, 10)
+    assert capsys.readouterr().err == ""

@@ -101,7 +101,7 @@ def test_large_counts_have_no_exponent(count, words):
 
 
 def test_packet_hops_of_a_long_simulation():
-    assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25% of 1.95 billion packet-hops"
+    assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25 % of 1.95 billion packet-hops"
 
 
 def test_counted():

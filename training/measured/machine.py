@@ -18,6 +18,7 @@ from toruscast.training.forecast.race import REGRET
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, p_best
 from toruscast.training.predictor.unlearned import prior_of
+from toruscast.units import factor
 
 from .measured import Measured, learn
 from .references import SIMULATED, in_words, references_to_try, with_references
@@ -91,11 +92,10 @@ def _ask_for_unit(found: Measured) -> None:
     slope = found.line.slope
     if not slope or 1 / _ODD_SLOPE < slope < _ODD_SLOPE:
         return
-    share = f"{slope:,.0f} times" if slope > 1 else f"1/{1 / slope:,.0f} of"
     warnings.warn(
         InputWarning(
-            f"measured times differ by {share} what {in_words(found.model.reference)} does: are "
-            "they in seconds, and is the bandwidth that of the machine?"
+            f"measured times differ by {factor(slope)} what {in_words(found.model.reference)} "
+            "does: are they in seconds, and is the bandwidth that of the machine?"
         ),
         stacklevel=3,
     )
