@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._lazy import Slow
 from toruscast.training.measured.references import in_words
@@ -270,23 +270,34 @@ def observed_chart(found: Measured) -> Chart:
     return _observed(found.runs.names, found.runs.times, said, "measured")
 
 
-def _observed(
+def _observed(labels: Sequence[str], times: ArrayLike, said: ArrayLike, how: str) -> Chart:
+    lead = f"{counted(len(labels), 'mapping')}, each forecast by a model that had not seen it."
+    title = f"Forecast against {how} times"
+    return times_against("observed", title, lead, (how, times), ("forecast", said), labels)
+
+
+def times_against(
+    key: str,
+    title: str,
+    lead: str,
+    x: tuple[str, ArrayLike],
+    y: tuple[str, ArrayLike],
     labels: Sequence[str],
-    times: Sequence[float] | NDArray[np.float64],
-    said: NDArray[np.float64],
-    how: str,
+    *,
+    diagonal: bool = True,
 ) -> Chart:
-    scale, unit = time_unit(said)
-    told = f"{counted(len(said), 'mapping')}, each forecast by a model that had not seen it."
+    """Return times of mappings against others, each with its name."""
+    (x_name, x_times), (y_name, y_times) = x, y
+    scale, unit = time_unit(np.asarray(y_times))
     series = svg.Series(
-        "", "best", np.asarray(times) / scale, said / scale, list(map(shown_name, labels))
+        "",
+        "best",
+        np.asarray(x_times) / scale,
+        np.asarray(y_times) / scale,
+        list(map(shown_name, labels)),
     )
-    return Chart(
-        "observed",
-        f"Forecast against {how} times",
-        told,
-        lambda: svg.plot([series], f"{how}, {unit}", f"forecast, {unit}", diagonal=True),
-    )
+    heads = f"{x_name}, {unit}", f"{y_name}, {unit}"
+    return Chart(key, title, lead, lambda: svg.plot([series], *heads, diagonal=diagonal))
 
 
 def _tried(found: Measured) -> TableBlock:

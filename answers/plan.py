@@ -15,6 +15,7 @@ from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
+from .learned import times_against
 from .links import Candidate
 from .rank import DEFAULT_ORDER, default_order, less, versus
 from .traffic import View, setting_of
@@ -311,31 +312,22 @@ def _runs(made: Plan) -> list[Section]:
             ),
         ),
     ]
-    charts += _measured_against_forecast(made, scale, unit)
-    return [Section("The runs", charts, only="page")]
-
-
-def _measured_against_forecast(made: Plan, scale: float, unit: str) -> list[Chart]:
-    """Return how far the forecast was from the runs, where several mappings ran."""
     said = dict(zip(made.names, made.forecast_times(), strict=True))
     measured = made.table.dropna(subset=["measured"])
-    if len(measured) < 2:
-        return []
-    points = svg.Series(
-        "",
-        "best",
-        np.array([said[name] for name in measured["mapping"]]) / scale,
-        measured["measured"].to_numpy() / scale,
-        [shown_name(name) for name in measured["mapping"]],
-    )
-    return [
-        Chart(
-            "observed",
-            "Measured against forecast times",
-            "The forecast is of the network alone; runs hold computation and software too.",
-            lambda: svg.plot([points], f"forecast, {unit}", f"measured, {unit}"),
+    if len(measured) > 1:
+        names = measured["mapping"].tolist()
+        charts.append(
+            times_against(
+                "observed",
+                "Measured against forecast times",
+                "The forecast is of the network alone; runs hold computation and software too.",
+                ("forecast", [said[name] for name in names]),
+                ("measured", measured["measured"]),
+                names,
+                diagonal=False,
+            )
         )
-    ]
+    return [Section("The runs", charts, only="page")]
 
 
 def runs_chart(runs: Runs) -> Chart:

@@ -20,7 +20,7 @@ from toruscast.wording import counted, shortened, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, Sentence, TableBlock
-from .learned import learned_content, learned_lines, observed_chart
+from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import Candidate, most_candidates
 from .traffic import View, setting_of
 
@@ -358,27 +358,18 @@ class _Ranking:
         if found.scores and "observed_time" in self.table:
             rows = self.table[self.table["how"] == "forecast"]
             if len(rows) > 1:
-                scale, unit = time_unit(rows["time"])
+                lead = (
+                    f"{counted(len(rows), 'candidate')} that only the check simulated; RCC over "
+                    f"all {found.scores['rcc']:.3f}."
+                )
                 blocks.append(
-                    Chart(
+                    times_against(
                         "check",
                         "Forecast against simulated times",
-                        f"{counted(len(rows), 'candidate')} that only the check simulated; RCC "
-                        f"over all {found.scores['rcc']:.3f}.",
-                        lambda: svg.plot(
-                            [
-                                svg.Series(
-                                    "",
-                                    "best",
-                                    rows["observed_time"] / scale,
-                                    rows["time"] / scale,
-                                    [shown_name(name) for name in rows["mapping"]],
-                                )
-                            ],
-                            f"simulated, {unit}",
-                            f"forecast, {unit}",
-                            diagonal=True,
-                        ),
+                        lead,
+                        ("simulated", rows["observed_time"]),
+                        ("forecast", rows["time"]),
+                        rows["mapping"].tolist(),
                     )
                 )
         return Section("How sure, and what the model assumes", blocks, folded=True)
