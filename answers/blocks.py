@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from toruscast.units import rounded
+from toruscast.text import rounded
 
 from .links import LinkMap
 

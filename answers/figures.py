@@ -33,12 +33,14 @@ def write_figures(answer: Answer, folder: str | os.PathLike[str], form: str = "s
     with folder_to_fill(folder) as place:
         for section in answer.sections:
             for block in section.blocks if section.only != "terminal" else ():
-                if not isinstance(block, Chart | LinkMap):
+                if isinstance(block, Chart):
+                    name, drawn = block.key, block.draw()
+                elif isinstance(block, LinkMap):
+                    name, drawn = "torus", link_picture(block)
+                else:
                     continue
-                is_chart = isinstance(block, Chart)
-                file = place / f"{block.key if is_chart else 'torus'}.{form}"
-                save_svg(block.draw() if is_chart else link_picture(block), file)
-                written.append(file)
+                written.append(place / f"{name}.{form}")
+                save_svg(drawn, written[-1])
     return written
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
-from toruscast.wording import shown_name
+from toruscast.text import shown_name
 
 from .blocks import Answer, Block, Chart, File, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places

@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast._lazy import Slow
+from toruscast.text import counted, number, percent, shown_name, time_unit
 from toruscast.training.measured.references import in_words
-from toruscast.units import number, percent, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Block, Chart, Headline, Section, Sentence, TableBlock

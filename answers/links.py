@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import routes
+from toruscast.text import shown_name
 from toruscast.typing import Routing
-from toruscast.wording import shown_name
 
 # A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
 _MOST_SHARES, _FEWEST = 130_000, 3

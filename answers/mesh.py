@@ -7,10 +7,9 @@ from functools import partial
 import numpy as np
 
 from toruscast.mapping.mesh.devices import counts_devices
+from toruscast.text import counted, nbytes, percent, rounded, seconds, shown_name, time_unit
 from toruscast.training.mesh import MeshForecast, link_seconds
 from toruscast.training.mesh.answer import RankedLayout
-from toruscast.units import nbytes, percent, rounded, seconds, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, File, Headline, Mark, Section, Sentence, TableBlock

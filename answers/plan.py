@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from toruscast.mapping import TaskMapping
+from toruscast.text import counted, number, percent, probability, seconds, shown_name, time_unit
 from toruscast.training import Plan, Runs
-from toruscast.units import number, percent, probability, seconds, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock

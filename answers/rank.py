@@ -13,10 +13,19 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.allocation import Allocation
 from toruscast.search.lower_bounds import least_time
+from toruscast.text import (
+    byte_unit,
+    counted,
+    number,
+    percent,
+    probability,
+    seconds,
+    shortened,
+    shown_name,
+    time_unit,
+)
 from toruscast.training import Forecast
 from toruscast.training.forecast.answer import OF_SUMS, Networks
-from toruscast.units import byte_unit, number, percent, probability, seconds, time_unit
-from toruscast.wording import counted, shortened, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, Sentence, TableBlock

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
 from toruscast.scaling.pmnf.intervals import interval, points_needed
-from toruscast.units import percent
-from toruscast.wording import counted, printable, shortened
+from toruscast.text import counted, percent, printable, shortened
 
 from . import svg
 from .figures import save_svg
@@ -171,7 +170,8 @@ def save_model_figure(
     curve = ModelCurve(models, path, fixed or {})
     known = np.unique(curve.x)
     ends = np.array([known[0], _BEYOND * known[-1]])
-    x = np.geomspace(*ends, 60) if is_wide(ends) else np.linspace(*ends, 60)
+    spaced = np.geomspace if is_wide(ends) else np.linspace
+    x: Array = spaced(ends[0], ends[1], 60)
     predicted, formula = curve.predict(x), curve.evaluate(x)
     series = [svg.Series("prediction", "best", x, predicted, style="line")]
     if not np.allclose(formula, predicted, rtol=1e-3):
@@ -197,7 +197,7 @@ def save_model_figure(
             is_wide(shown),
             _thinned([*known.tolist(), float(ends[1])]) if is_wide(ends) else (),
             [part for line in lines for part in _wrapped(line)],
-            None if around is None else (x, *around),
+            [] if around is None else np.column_stack([x, *around]).tolist(),
             float(known[-1]),
         ),
     )
@@ -226,21 +226,21 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
     True
     """
     charts = []
-    for base, part in table.groupby("base", sort=False):
+    for _, part in table.groupby("base", sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
-        series = [svg.Series("ideal", "other", sizes, sizes / base, style="dotted")]
+        series = [svg.Series("ideal", "other", sizes, sizes / part["base"].iloc[0], style="dotted")]
         for k, (net, own) in enumerate(part.groupby("interconnect", sort=False)):
             own, kind = own.sort_values("tasks"), _KINDS[k % len(_KINDS)]
-            for column, style, words in (
-                ("speed_up", "line", ""),
-                ("zero_latency", "dashed", ", without latency"),
-                ("infinite_speed", "dotted", ", infinite speed"),
+            for name, column, style in (
+                (str(net), "speed_up", "line"),
+                ("", "zero_latency", "dashed"),
+                ("", "infinite_speed", "dotted"),
             ):
-                name = f"{shortened(str(net), 6)}{words}"
                 series.append(svg.Series(name, kind, own["tasks"], own[column], style=style))
-        ends = len(sizes) > 1
-        scales = svg.Scales(ends, ends, _thinned(sizes.tolist()))
-        title = f"speed-up over {counted(base, 'task')}"
+        several = len(sizes) > 1
+        head = ["dashed: without latency; dotted: of infinite speed"]
+        scales = svg.Scales(several, several, _thinned(sizes.tolist()), head)
+        title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
         charts.append(svg.plot(series, "tasks", title, from_zero=False, scales=scales))
     save_svg(svg.stacked(charts), file)
 

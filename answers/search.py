@@ -9,8 +9,16 @@ from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
 from toruscast.simulation import simulate
-from toruscast.units import nbytes, number, percent, probability, seconds, time_unit
-from toruscast.wording import counted, shown_name
+from toruscast.text import (
+    counted,
+    nbytes,
+    number,
+    percent,
+    probability,
+    seconds,
+    shown_name,
+    time_unit,
+)
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock

@@ -16,8 +16,7 @@ from toruscast.simulation import Simulation
 from toruscast.simulation.message_life import waits_by_place, watched_message
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.simulation.slowest import slowest_messages
-from toruscast.units import nbytes, number, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
+from toruscast.text import counted, nbytes, number, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section, Sentence, TableBlock

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast.units import number
-from toruscast.wording import printable, shortened, shown_name
+from toruscast.text import number, printable, shortened, shown_name
 
 # A chart is as wide as a telephone, and grows by a quarter on a screen; two narrow ones stand
 # beside each other.
@@ -76,8 +75,8 @@ class Scales(NamedTuple):
     """Where the horizontal axis has its ticks; at round values if there are none."""
     head: Sequence[str] = ()
     """Lines above the plot."""
-    area: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None
-    """Of an interval: x, low and high."""
+    area: Sequence[tuple[float, float, float]] = ()
+    """Of an interval: x, low and high at each place."""
     beyond: float | None = None
     """From which x on there are no measurements."""
 
@@ -232,8 +231,7 @@ def plot(
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
-    more = [] if scales.area is None else [*np.ravel(scales.area[1:])]
-    ys = np.concatenate([ys, [end for _, *ends in bands for end in ends], more])
+    ys = np.concatenate([ys, [end for _, *ends in (*bands, *scales.area) for end in ends]])
     low_x, high_x = _ends(xs, from_zero and lines)
     low_y, high_y = _ends(ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y)
     if diagonal:
@@ -265,9 +263,9 @@ def plot(
     parts.append(_label(right, bottom + 32, x_title, "quiet", "end"))
     if diagonal:
         parts.append(_line(x(low_x), y(low_y), x(high_x), y(high_y), "floor"))
-    if scales.area is not None:
-        at, low, high = (np.asarray(each, dtype=float) for each in scales.area)
-        around = [*zip(at, low, strict=True), *zip(at[::-1], high[::-1], strict=True)]
+    if scales.area:
+        around = [(at, low) for at, low, _ in scales.area]
+        around += [(at, high) for at, _, high in reversed(scales.area)]
         parts.append(f'<polygon points="{_path(around, x, y)}" class="best" opacity=".25"/>')
     for at, low, high in bands:
         parts.append(_line(x(at), y(low), x(at), y(high), "other", 2))
@@ -306,6 +304,8 @@ def _key(series: Sequence[Series], left: float, right: float, y: float) -> tuple
     """Return the names of several series, in lines from ``y`` on, and where a plot may begin."""
     parts, x = [], left
     for each in series if len(series) > 1 else ():
+        if not each.name:
+            continue
         name = shortened(shown_name(each.name), 24)
         wide = 28 + 7 * len(name)
         if x > left and x + wide > right:

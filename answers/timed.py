@@ -10,8 +10,7 @@ import pandas as pd
 
 from toruscast.features.reasons import Reasons
 from toruscast.mapping import TaskMapping, Torus
-from toruscast.units import number, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
+from toruscast.text import counted, number, percent, seconds, shown_name, time_unit
 
 from .blocks import Answer, Mark, Section, TableBlock
 from .rank import alike, default_order, headline, less, versus

@@ -20,7 +20,7 @@ import click
 
 from toruscast import __version__
 from toruscast.errors import InputError
-from toruscast.wording import closest, one_line, shortened
+from toruscast.text import closest, one_line, shortened
 
 from . import recording
 from .slow import registry, sources

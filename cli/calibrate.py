@@ -9,7 +9,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.units import percent, rounded
+from toruscast.text import percent, rounded
 
 from .options import TorusOptions, Traffic, argument, option, sub_command
 from .output import Output, check_writable, records

@@ -13,7 +13,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers, datasets
-from toruscast.units import rounded
+from toruscast.text import rounded
 
 from .app import SubCommands
 from .options import option, sub_command

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import rounded, seconds
+from toruscast.text import rounded, seconds
 
 from .mappings import load_mapping
 from .options import (

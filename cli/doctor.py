@@ -26,8 +26,7 @@ from toruscast.mapping.formats.mapping import mapping_files
 from toruscast.mapping.formats.registry import identify, recognised
 from toruscast.mapping.formats.source import Source
 from toruscast.scaling.formats import read_measurements
-from toruscast.units import nbytes
-from toruscast.wording import counted, one_line
+from toruscast.text import counted, nbytes, one_line
 
 from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command

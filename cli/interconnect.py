@@ -12,8 +12,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers, datasets
-from toruscast.units import percent
-from toruscast.wording import closest
+from toruscast.text import closest, percent
 
 from .app import SubCommands
 from .options import Level, argument, option, sub_command

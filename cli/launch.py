@@ -14,7 +14,7 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.units import percent
+from toruscast.text import percent
 
 from .options import Traffic, argument, option, sub_command
 from .output import check_writable

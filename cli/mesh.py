@@ -12,7 +12,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.atomic import atomic_path
-from toruscast.units import seconds
+from toruscast.text import seconds
 
 from .options import TorusOptions, Workers, option, sub_command
 from .output import PageOutput, check_writable, records, write_text

@@ -21,7 +21,7 @@ from toruscast._slow import parquet as pyarrow_parquet
 from toruscast._slow import pyarrow
 from toruscast.atomic import atomic_path, check_target
 from toruscast.errors import InputError
-from toruscast.wording import one_line, printable
+from toruscast.text import one_line, printable
 
 from . import recording
 from .options import option

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toruscast.units import nbytes, percent
-from toruscast.wording import counted, printable
+from toruscast.text import counted, nbytes, percent, printable
 
 from .slow import np
 

@@ -13,8 +13,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import percent
-from toruscast.wording import printable, shortened
+from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
 from .compose import by_name, compose

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.memory import available
-from toruscast.units import part_of
-from toruscast.wording import printable, shortened
+from toruscast.text import part_of, printable, shortened
 
 from .options import Traffic
 from .progress import working

@@ -13,7 +13,7 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.wording import closest
+from toruscast.text import closest
 
 from .options import Host, TorusOptions
 from .slow import sources, validation

@@ -21,12 +21,11 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.kernels.loop import run
+from toruscast.text import percent, shown_name
+from toruscast.text import seconds as in_seconds
 from toruscast.training.forecast.answer import Verdict
 from toruscast.typing import Routing
-from toruscast.units import percent
-from toruscast.units import seconds as in_seconds
 from toruscast.validation import job_count, real_number, whole_number
-from toruscast.wording import shown_name
 
 from ._anneal_kernels import anneal
 from .annealing_runs import AnnealingRuns

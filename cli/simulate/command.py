@@ -12,8 +12,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import part_of, seconds
-from toruscast.wording import printable
+from toruscast.text import part_of, printable, seconds
 
 from ..mappings import load_mapping, load_mappings
 from ..options import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.units import part_of, percent
+from toruscast.text import part_of, percent
 
 from ..output import Output, records
 from ..phrases import Setting

@@ -6,7 +6,7 @@ import re
 from typing import NoReturn
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from .records import PathLike, Point, Records, add, measured, place
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from toruscast.units import percent
-from toruscast.wording import counted
+from toruscast.text import counted, percent
 
 from .measurements import logarithms
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError, MissingFileError
-from .wording import counted
+from .text import counted
 
 logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"

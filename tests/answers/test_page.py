@@ -14,9 +14,9 @@ from toruscast.answers.html import json_block
 from toruscast.answers.traffic import binned, hop_shares
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
+from toruscast.text import shown_name
 from toruscast.training.evaluate.learning_curve import held_out, learning_curve
 from toruscast.training.mesh import link_seconds
-from toruscast.wording import shown_name
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, 
 from toruscast.mapping.formats import write_comm, write_mapping
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate_flows
-from toruscast.units import part_of
+from toruscast.text import part_of
 
 TORUS = Torus((4, 4))
 LONG = patterns.halo_2d((4, 4), 2**20)

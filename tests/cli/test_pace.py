@@ -4,7 +4,7 @@ import io
 
 from toruscast.cli.output import Output
 from toruscast.cli.progress import bar_on_stderr, time_on_stderr
-from toruscast.units import part_of
+from toruscast.text import part_of
 
 
 class Terminal(io.StringIO):

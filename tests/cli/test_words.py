@@ -6,8 +6,7 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.cli.phrases import occupancy
 from toruscast.mapping import CommGraph, TaskMapping
-from toruscast.units import large, part_of
-from toruscast.wording import counted
+from toruscast.text import counted, large, part_of
 
 EDGES = "0 1 100\n1 2 50\n2 3 60\n3 0 70\n0 2 7\n"
 

@@ -15,9 +15,8 @@ from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.notebook import html_card, html_rows
 from toruscast.routing import Routing
+from toruscast.text import counted, percent, seconds, shown_name
 from toruscast.training.predictor.fitted import FittedModel
-from toruscast.units import percent, seconds
-from toruscast.wording import counted, shown_name
 
 from .race import REGRET, SURE, Goal
 

@@ -21,7 +21,7 @@ from scipy import optimize, stats
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import write_torus
-from toruscast.units import percent
+from toruscast.text import percent
 from toruscast.validation import real_number
 
 from .microbenchmarks import MeasuredTransfer, read_microbenchmark

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
+from toruscast.text import factor
 from toruscast.training.forecast.answer import SHOWN_FEATURES, Cost, Forecast, Verdict, ranked
 from toruscast.training.forecast.race import REGRET
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, p_best
 from toruscast.training.predictor.unlearned import prior_of
-from toruscast.units import factor
 
 from .measured import Measured, learn
 from .references import SIMULATED, in_words, references_to_try, with_references

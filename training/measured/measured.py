@@ -15,11 +15,11 @@ from sklearn.model_selection import KFold
 
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
+from toruscast.text import percent
 from toruscast.training.evaluate.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor._relative import Line
 from toruscast.training.predictor.feature_sets import feature_set
 from toruscast.training.predictor.predictor import TimePredictor
-from toruscast.units import percent
 
 from .references import REFERENCES
 from .runs import CHANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share

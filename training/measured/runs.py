@@ -19,8 +19,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.times import MAPPING, Run, read_runs
 from toruscast.notebook import html_card
-from toruscast.units import factor, percent, seconds
-from toruscast.wording import counted
+from toruscast.text import counted, factor, percent, seconds
 
 LEAST_MAPPINGS = 6
 CHANCE = 0.01

@@ -15,8 +15,8 @@ from toruscast.features import FEATURES
 from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
+from toruscast.text import factor
 from toruscast.training.measured.references import SIMULATED
-from toruscast.units import factor
 from toruscast.validation import job_count, one_of, whole_number
 
 from .feature_sets import KNOWS_PLACE, Target

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from .. import source as files

@@ -16,8 +16,8 @@ from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_claim, check_regular, note_read
 from toruscast.memory import available
+from toruscast.text import counted
 from toruscast.validation import real_number, whole_array, whole_number
-from toruscast.wording import counted
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph, GraphStream
 from ..dialect import Dialect

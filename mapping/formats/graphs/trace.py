@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.units import percent
-from toruscast.wording import counted
+from toruscast.text import counted, percent
 
 from ...trace._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
 from ...trace.library_rules import family_of

@@ -1,12 +1,15 @@
-"""Numbers for people: times and bytes in a unit that fits."""
+"""Numbers, times, bytes and names as text for people."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+# Letters of a name in a sentence or a table.
+_LONGEST = 200
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
@@ -113,7 +116,7 @@ def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
     ('0.63 %', '5 %', '120 %')
     """
     least = 0.01 if digits else 10.0**-decimals
-    if 0 < 100 * share < least / 2:
+    if 0 < 100 * share <= least / 2:
         return f"< {least:g} %"
     if digits:
         return f"{float(f'{100 * share:.{digits}g}'):g} %"
@@ -151,3 +154,73 @@ def rounded(value: float, digits: int = 4) -> str:
     ('0.25', '1.235e+04', '-')
     """
     return "-" if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a number and what it counts, in the plural unless it is one.
+
+    Parameters
+    ----------
+    number : int or float
+        How many; whole numbers are shown without a point.
+    noun : str
+        The singular, of a word that forms its plural with an "s".
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(0, "edge"), counted(2.5, "message")
+    ('1 task', '0 edges', '2.5 messages')
+    """
+    return f"{number:.15g} {noun}" + ("" if number == 1 else "s")
+
+
+def printable(text: str) -> str:
+    r"""Return a name as a terminal can show it: no control characters.
+
+    Examples
+    --------
+    >>> printable("red\x1b[31m")
+    'red?[31m'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def shown_name(value: object) -> str:
+    """Return a name as it stands in a sentence or a table: printable, and cut if very long.
+
+    Examples
+    --------
+    >>> shown_name("identity"), len(shown_name("x" * 10_000))
+    ('identity', 200)
+    """
+    shown = printable(str(value))
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most ``limit`` characters; dots show that something is left out.
+
+    Examples
+    --------
+    >>> shortened("abcdefgh", 6)
+    'abc...'
+    """
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line that a terminal can show."""
+    return printable(" ".join(text.split()))
+
+
+def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return the names like ``name``, or where there are none, ``otherwise`` or all.
+
+    Examples
+    --------
+    >>> closest("identty", ["greedy", "identity", "random"])
+    'identity'
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=2, cutoff=0.6)
+    return " or ".join(close) or otherwise or " or ".join(names)
