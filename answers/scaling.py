@@ -50,11 +50,6 @@ class ModelCurve:
 
     ``fixed`` are parameters held, and where; one that was not varied is held by itself.
 
-    Raises
-    ------
-    InputError
-        If a parameter is unknown, not one is left, or nothing was measured at the fixed values.
-
     Examples
     --------
     >>> from toruscast.scaling import Measurements, fit_many
@@ -134,28 +129,11 @@ def save_model_figure(
     fixed: Mapping[str, float] | None = None,
     level: float = 0.9,
 ) -> None:
-    """Draw one call path's measurements, prediction and interval, as SVG, PNG or PDF.
+    """Draw one call path's measurements, prediction and interval, as SVG, PNG or PDF by the suffix.
 
-    Where the prediction is not that of the one formula, the formula's curve is dashed.
-
-    Parameters
-    ----------
-    models : Models
-    path : int
-        Number of the call path.
-    file : path-like
-        The suffix tells the format.
-    options : FitOptions, optional
-        Those of the fit.
-    fixed : mapping of str to float, optional
-        Parameters held at a measured value: all but one.
-    level : float
-        Probability of the interval.
-
-    Raises
-    ------
-    InputError
-        If more than one parameter is free, `fixed` is wrong, or the file cannot be written.
+    ``path`` is the number of the call path, ``options`` those of the fit; ``fixed`` holds all
+    parameters but one at a measured value; ``level`` is the probability of the interval. Where the
+    prediction is not that of the one formula, the formula's curve is dashed.
 
     Examples
     --------
@@ -205,14 +183,7 @@ def save_model_figure(
 
 
 def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> None:
-    """Draw the speed-up of each interconnect, and write it as SVG, PNG or PDF.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `toruscast.scaling.interconnect.what_if.speedups`.
-    file : path-like
-        The suffix tells the format.
+    """Draw the `speedups` of each interconnect, a plot for each base, as SVG, PNG or PDF.
 
     Examples
     --------

@@ -271,18 +271,9 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
-def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = False) -> None:
-    """Raise early what writing to ``path`` would raise after the work.
-
-    Raises
-    ------
-    InputError
-        As `check_target`, or if the suffix is not one of these.
-    """
-    target = check_target(path, text=text)
-    if suffixes and target.suffix.lower() not in suffixes:
-        found, expected = target.suffix or "none", " or ".join(suffixes)
-        raise InputError("unknown suffix", file=path, found=found, expected=expected)
+def check_writable(path: str, *, text: bool = False) -> None:
+    """Raise early what writing to ``path`` would raise after the work, as `check_target`."""
+    check_target(path, text=text)
 
 
 def check_folder(folder: str) -> None:

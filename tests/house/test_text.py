@@ -2,7 +2,16 @@
 
 import pytest
 
-from toruscast.text import factor, number, percent, probability, rounded, shortened
+from toruscast.text import (
+    factor,
+    large,
+    number,
+    part_of,
+    percent,
+    probability,
+    rounded,
+    shortened,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +58,26 @@ def test_numbers_keep_their_digits():
         "1/500 of",
     ]
     assert shortened("abcdefgh", 6) == "abc..."
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999_400, "999,400"),
+        (999_600, "1 million"),
+        (4e6, "4 million"),
+        (1.95e9, "1.95 billion"),
+        (999.4e9, "999 billion"),
+        (999.6e9, "1 trillion"),
+        (2.5e15, "2500 trillion"),
+    ],
+)
+def test_large_counts_have_no_exponent(count, words):
+    assert large(count) == words
+
+
+def test_a_part_of_nothing_is_none():
+    assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25 % of 1.95 billion packet-hops"
+    assert part_of("messages")(0, 0) == "0 % of 0 messages"
