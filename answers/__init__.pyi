@@ -1,6 +1,5 @@
 # The files of this package, each imported when first used. lazy_loader reads this file.
 from . import blocks as blocks
-from . import drawing as drawing
 from . import evaluation as evaluation
 from . import figures as figures
 from . import html as html

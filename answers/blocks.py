@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from . import svg
+from toruscast.text import rounded
+
 from .links import LinkMap
 
 Mark = Literal["best", "yours", ""]
@@ -98,7 +99,7 @@ def frame_block(
             return ""
         if name in formats:
             return formats[name](value)
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return rounded(value) if isinstance(value, float) else str(value)
 
     rows = [
         {str(name).replace("_", " "): shown(str(name), value) for name, value in row.items()}
@@ -116,8 +117,6 @@ class Chart:
     lead: str
     draw: Callable[[], str]
     """Returns the SVG."""
-    times: Sequence[svg.Row] = ()
-    """All times, of which the picture shows some; a figure can show others."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
-from toruscast.wording import shown_name
+from toruscast.text import shown_name
 
 from .blocks import Answer, Block, Chart, File, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places
@@ -79,9 +79,7 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     asked = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
     facts = TableBlock([{"what": name, "value": value} for name, value in rows])
-    every = [block for section in answer.sections for block in section.blocks]
-    times = {each.key: each.times for each in every if isinstance(each, Chart) and each.times}
-    blocks = {"ramp": list(RAMP), "times": times, **data}
+    blocks = {"ramp": list(RAMP), **data}
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,

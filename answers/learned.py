@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from toruscast._lazy import Slow
+from toruscast.text import counted, number, percent, shown_name, time_unit
 from toruscast.training.measured.references import in_words
-from toruscast.units import number, percent, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Block, Chart, Headline, Section, Sentence, TableBlock
@@ -28,7 +27,6 @@ else:
 
 # Outliers that are named.
 _NAMED = 3
-_SMALL = 1e-4
 # Samples that are needed on both sides of the smallest split.
 _FEWEST = 12
 # A gain in RCC from twice the samples that is worth them.
@@ -84,7 +82,7 @@ def _line(found: Measured) -> str:
 def _offer(found: Measured) -> str:
     """Which model is offered, and how much better it is on held-out times."""
     scores = found.scores
-    miss, plain = _percent(scores["miss"]), _percent(scores["miss_of_line"])
+    miss, plain = (percent(scores[key], digits=2) for key in ("miss", "miss_of_line"))
     if found.corrected:
         return (
             f"Features correct this line: its error on held-out times is {plain} in the mean, with "
@@ -106,10 +104,11 @@ def _noise(runs: Runs, scores: dict[str, float]) -> list[str]:
         ]
     if not runs.noise:
         return [f"{reached}. Runs of one mapping do not differ."]
+    noise, tied = percent(runs.noise, digits=2), percent(scores["tied"], digits=2)
     return [
         f"{reached}; at this noise no forecast can reach more than {scores['rcc_possible']:.3f}. "
-        f"Runs of one mapping vary by {_percent(runs.noise)}: {_percent(scores['tied'])} of the "
-        "pairs cannot be told apart at this noise."
+        f"Runs of one mapping vary by {noise}: {tied} of the pairs cannot be told apart at this "
+        "noise."
     ]
 
 
@@ -118,8 +117,9 @@ def _oddities(runs: Runs) -> list[str]:
     drift = []
     if runs.drift:
         way = "longer" if runs.drift > 0 else "shorter"
+        share = percent(abs(runs.drift), digits=2)
         drift = [
-            f"Runs took {_percent(abs(runs.drift))} {way} at the end of the table than at its "
+            f"Runs took {share} {way} at the end of the table than at its "
             "beginning: run the mappings in a random order, several times."
         ]
     rows = runs.outliers
@@ -133,10 +133,6 @@ def _oddities(runs: Runs) -> list[str]:
         told.append(f"{shown_name(runs.names[number])}{where}, {share:.2g} times its median")
     more = f" and {rows.size - _NAMED} more" if rows.size > _NAMED else ""
     return [*drift, f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= _SMALL else "less than 0.01 %"
 
 
 def answer(
@@ -225,7 +221,7 @@ def score(metric: str, value: float) -> str:
     """
     if math.isnan(value):
         return "-"
-    return f"{100 * value:.1f} %" if metric.startswith("regret") else f"{value:.3f}"
+    return percent(value, 1) if metric.startswith("regret") else f"{value:.3f}"
 
 
 def between(metric: str, low: float, high: float) -> str:
@@ -273,23 +269,34 @@ def observed_chart(found: Measured) -> Chart:
     return _observed(found.runs.names, found.runs.times, said, "measured")
 
 
-def _observed(
+def _observed(labels: Sequence[str], times: ArrayLike, said: ArrayLike, how: str) -> Chart:
+    lead = f"{counted(len(labels), 'mapping')}, each forecast by a model that had not seen it."
+    title = f"Forecast against {how} times"
+    return times_against("observed", title, lead, (how, times), ("forecast", said), labels)
+
+
+def times_against(
+    key: str,
+    title: str,
+    lead: str,
+    x: tuple[str, ArrayLike],
+    y: tuple[str, ArrayLike],
     labels: Sequence[str],
-    times: Sequence[float] | NDArray[np.float64],
-    said: NDArray[np.float64],
-    how: str,
+    *,
+    diagonal: bool = True,
 ) -> Chart:
-    scale, unit = time_unit(said)
-    told = f"{counted(len(said), 'mapping')}, each forecast by a model that had not seen it."
+    """Return times of mappings against others, each with its name."""
+    (x_name, x_times), (y_name, y_times) = x, y
+    scale, unit = time_unit(np.asarray(y_times))
     series = svg.Series(
-        "", "best", np.asarray(times) / scale, said / scale, list(map(shown_name, labels))
+        "",
+        "best",
+        np.asarray(x_times) / scale,
+        np.asarray(y_times) / scale,
+        list(map(shown_name, labels)),
     )
-    return Chart(
-        "observed",
-        f"Forecast against {how} times",
-        told,
-        lambda: svg.plot([series], f"{how}, {unit}", f"forecast, {unit}", diagonal=True),
-    )
+    heads = f"{x_name}, {unit}", f"{y_name}, {unit}"
+    return Chart(key, title, lead, lambda: svg.plot([series], *heads, diagonal=diagonal))
 
 
 def _tried(found: Measured) -> TableBlock:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import routes
+from toruscast.text import shown_name
 from toruscast.typing import Routing
-from toruscast.wording import shown_name
 
 # A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
 _MOST_SHARES, _FEWEST = 130_000, 3
@@ -141,9 +141,9 @@ def network_data(view: LinkMap) -> dict[str, Any]:
     """
     torus, uses = view.torus, view.load(most_candidates(view.torus))
     most = [float(use.seconds[torus.link_exists].max(initial=0.0)) for use in uses]
-    whole = [_in_steps(use.seconds, top, torus) for use, top in zip(uses, most, strict=True)]
+    whole = [in_steps(use.seconds, top, torus) for use, top in zip(uses, most, strict=True)]
     parts = [
-        _in_steps(row, top, torus)
+        in_steps(row, top, torus)
         for use, top in zip(uses, most, strict=True)
         for row in (np.atleast_2d(use.busy) if view.parts else ())
     ]
@@ -171,7 +171,8 @@ def dimension_names(torus: Torus) -> list[str]:
     return [letters[k] if k < len(letters) else str(k) for k in range(torus.ndim)]
 
 
-def _in_steps(busy: NDArray[np.float64], most: float, torus: Torus) -> NDArray[np.uint8]:
+def in_steps(busy: NDArray[np.float64], most: float, torus: Torus) -> NDArray[np.uint8]:
+    """Return busy seconds in steps of 1/250 of ``most``, `MISSING` where there is no link."""
     steps = np.clip(np.round(busy / (most or 1.0) * STEPS), 0, STEPS)
     # A link that works at all is no idle one.
     steps = np.where((busy > 0) & (steps == 0), 1, steps)

@@ -7,10 +7,9 @@ from functools import partial
 import numpy as np
 
 from toruscast.mapping.mesh.devices import counts_devices
+from toruscast.text import counted, nbytes, percent, rounded, seconds, shown_name, time_unit
 from toruscast.training.mesh import MeshForecast, link_seconds
 from toruscast.training.mesh.answer import RankedLayout
-from toruscast.units import nbytes, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, File, Headline, Mark, Section, Sentence, TableBlock
@@ -218,7 +217,7 @@ def _step(found: MeshForecast) -> TableBlock:
                 "bound": seconds(row["bound"]),
                 "size": nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else ""),
                 "devices": row["devices"],
-                "GB/s": f"{row['GBps']:.3g}" if row["time"] else "-",
+                "GB/s": rounded(row["GBps"], 3) if row["time"] else "-",
                 "source": f"{row['algorithm']}, {row['how']}",
             }
             for row in found.lines().to_dict("records")

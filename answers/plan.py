@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from toruscast.mapping import TaskMapping
+from toruscast.text import counted, number, percent, probability, seconds, shown_name, time_unit
 from toruscast.training import Plan, Runs
-from toruscast.units import number, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
+from .learned import times_against
 from .links import Candidate
-from .rank import DEFAULT_ORDER, certain, default_order, less, versus
+from .rank import DEFAULT_ORDER, default_order, less, versus
 from .traffic import View, setting_of
 
 # Mappings that are named in a sentence, rows of the picture of times, and next runs of a page.
@@ -40,7 +40,7 @@ def answer(
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
-    sure = f"{certain(verdict.certainty)} sure that none is faster"
+    sure = f"{probability(verdict.certainty)} sure that none is faster"
     badge = {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
     if len(made.names) == 1:
         badge = ""
@@ -131,15 +131,17 @@ def _headline(made: Plan) -> Headline:
 def _how_sure(made: Plan) -> str:
     """Return how sure the choice is, and what more runs would gain."""
     verdict = made.verdict
-    most = _share(made.gain)
-    gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
-    sure = f"{certain(verdict.certainty).capitalize()} sure that no other takes less by more than "
-    sure += f"{100 * verdict.goal:.3g} %"
+    most = percent(made.gain, 1)
+    gain = f"more runs would gain {most if made.gain < 0.0005 else f'at most {most}'}"
+    sure = (
+        f"{probability(verdict.certainty).capitalize()} sure that no other takes less by more than "
+    )
+    sure += percent(verdict.goal, digits=3)
     if verdict.kind == "tied":
         below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
         gain = f"it cannot be told apart {_from(verdict.rivals)}{below}"
     if verdict.kind == "priced":
-        gain = f"all further runs together would gain {_share(made.mean_gain)} in the mean"
+        gain = f"all further runs together would gain {percent(made.mean_gain, 1)} in the mean"
         if made.next_gain < (made.run_cost or 0):
             gain = f"another run is expected to gain {seconds(made.next_gain)}, less than its price"
     return f"{sure}; {gain}."
@@ -155,7 +157,7 @@ def runs_made(made: Plan, times: str | None = None) -> str:
 
 def besides(made: Plan) -> str:
     """Return the sentences about noise and computation."""
-    runs, noise = made.runs, _share(made.noise_share)
+    runs, noise = made.runs, percent(made.noise_share, 1)
     if runs is None:
         source = "simulated" if made.is_simulated else "the model forecasts them"
         return f"Times are those of the network alone, as {source}."
@@ -171,7 +173,7 @@ def besides(made: Plan) -> str:
         names = dict.fromkeys(shown_name(runs.names[i]) for i in runs.which[made.disturbed])
         text += f" Left out, as something likely slowed them down: {', '.join(names)}."
     if runs.drift:
-        text += f" Times drift by {_share(runs.drift)} from the first run to the last."
+        text += f" Times drift by {percent(runs.drift, 1)} from the first run to the last."
     return text
 
 
@@ -182,11 +184,6 @@ def _from(rivals: Sequence[str]) -> str:
     if more > 0:
         return f"from {', '.join(named)} and {counted(more, 'other')}"
     return f"from {' and '.join([', '.join(named[:-1]), named[-1]] if named[1:] else named)}"
-
-
-def _share(share: float) -> str:
-    """Return a small share in per cent, to a tenth."""
-    return "less than 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"
 
 
 def _yours(made: Plan) -> str | None:
@@ -314,31 +311,22 @@ def _runs(made: Plan) -> list[Section]:
             ),
         ),
     ]
-    charts += _measured_against_forecast(made, scale, unit)
-    return [Section("The runs", charts, only="page")]
-
-
-def _measured_against_forecast(made: Plan, scale: float, unit: str) -> list[Chart]:
-    """Return how far the forecast was from the runs, where several mappings ran."""
     said = dict(zip(made.names, made.forecast_times(), strict=True))
     measured = made.table.dropna(subset=["measured"])
-    if len(measured) < 2:
-        return []
-    points = svg.Series(
-        "",
-        "best",
-        np.array([said[name] for name in measured["mapping"]]) / scale,
-        measured["measured"].to_numpy() / scale,
-        [shown_name(name) for name in measured["mapping"]],
-    )
-    return [
-        Chart(
-            "observed",
-            "Measured against forecast times",
-            "The forecast is of the network alone; runs hold computation and software too.",
-            lambda: svg.plot([points], f"forecast, {unit}", f"measured, {unit}"),
+    if len(measured) > 1:
+        names = measured["mapping"].tolist()
+        charts.append(
+            times_against(
+                "observed",
+                "Measured against forecast times",
+                "The forecast is of the network alone; runs hold computation and software too.",
+                ("forecast", [said[name] for name in names]),
+                ("measured", measured["measured"]),
+                names,
+                diagonal=False,
+            )
         )
-    ]
+    return [Section("The runs", charts, only="page")]
 
 
 def runs_chart(runs: Runs) -> Chart:

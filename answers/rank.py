@@ -13,14 +13,23 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.allocation import Allocation
 from toruscast.search.lower_bounds import least_time
+from toruscast.text import (
+    byte_unit,
+    counted,
+    number,
+    percent,
+    probability,
+    seconds,
+    shortened,
+    shown_name,
+    time_unit,
+)
 from toruscast.training import Forecast
 from toruscast.training.forecast.answer import OF_SUMS, Networks
-from toruscast.units import byte_unit, number, percent, seconds, time_unit
-from toruscast.wording import counted, shortened, shown_name
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, Sentence, TableBlock
-from .learned import learned_content, learned_lines, observed_chart
+from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import Candidate, most_candidates
 from .traffic import View, setting_of
 
@@ -35,8 +44,8 @@ _FAR = 0.05
 _AT_FLOOR = 0.005
 # Rivals that are named, and rows of the picture of times.
 _NAMED, _FIRST = 4, 5
-# Candidates whose times a page keeps, for figures of more than it shows.
-_DRAWN, _LABEL = 200, 60
+# Letters of a name in the picture of times.
+_LABEL = 60
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
 
 
@@ -266,8 +275,7 @@ class _Ranking:
         chosen = sorted({*range(min(_FIRST, n)), yours, last})
         scale, unit = time_unit([self.known[0]])
         reference = None if self.yours is None else self.known[yours]
-        bars = [self._bar(i, reference) for i in range(min(n, _DRAWN))]
-        rows = [bars[i] if i < len(bars) else self._bar(i, reference) for i in chosen]
+        rows = [self._bar(i, reference) for i in chosen]
         gap = (chosen[-2] + 2, last) if len(chosen) > 1 else (1, 0)
         left_out = f"ranks {gap[0]} to {gap[1]} are not drawn" if gap[0] < gap[1] else ""
         marked = [(self.known[0], "best")]
@@ -282,7 +290,6 @@ class _Ranking:
             "",
             lead,
             lambda: svg.times(rows, scale, unit, self.floor, every, left_out, marked),
-            bars,
         )
 
     def _bar(self, i: int, reference: float | None) -> svg.Row:
@@ -360,27 +367,18 @@ class _Ranking:
         if found.scores and "observed_time" in self.table:
             rows = self.table[self.table["how"] == "forecast"]
             if len(rows) > 1:
-                scale, unit = time_unit(rows["time"])
+                lead = (
+                    f"{counted(len(rows), 'candidate')} that only the check simulated; RCC over "
+                    f"all {found.scores['rcc']:.3f}."
+                )
                 blocks.append(
-                    Chart(
+                    times_against(
                         "check",
                         "Forecast against simulated times",
-                        f"{counted(len(rows), 'candidate')} that only the check simulated; RCC "
-                        f"over all {found.scores['rcc']:.3f}.",
-                        lambda: svg.plot(
-                            [
-                                svg.Series(
-                                    "",
-                                    "best",
-                                    rows["observed_time"] / scale,
-                                    rows["time"] / scale,
-                                    [shown_name(name) for name in rows["mapping"]],
-                                )
-                            ],
-                            f"simulated, {unit}",
-                            f"forecast, {unit}",
-                            diagonal=True,
-                        ),
+                        lead,
+                        ("simulated", rows["observed_time"]),
+                        ("forecast", rows["time"]),
+                        rows["mapping"].tolist(),
                     )
                 )
         return Section("How sure, and what the model assumes", blocks, folded=True)
@@ -396,7 +394,7 @@ class _Ranking:
                 f"RCC {scores['rcc']:.3f}",
                 f"tau-b {scores['tau_b']:.3f}",
                 f"R^2 {scores['r2']:.3f}",
-                f"regret@1 {100 * scores['regret_1']:.1f} %",
+                f"regret@1 {percent(scores['regret_1'], 1)}",
             ]
         )
         text = (
@@ -474,7 +472,7 @@ def badge(found: Forecast) -> str:
     if verdict.kind == "proved":
         return "proved for this graph" if found.workload.summed else "proved"
     likely = max(verdict.certainty, float(found.table["p_best"].iloc[0]))
-    sure = f"{certain(likely)} sure"
+    sure = f"{probability(likely)} sure"
     return sure if verdict.kind == "sure" else f"open: {sure}"
 
 
@@ -602,15 +600,10 @@ def _trust_networks(found: Forecast, networks: Networks) -> str:
     return text if cost.measured else text + _of_a_sum(found)
 
 
-def certain(probability: float) -> str:
-    """Return a probability in words; none of a forecast is told as certainty."""
-    return "over 99 %" if probability > 0.99 else percent(probability)
-
-
 def _sure(found: Forecast) -> str:
     sure = "Sure" if found.verdict.kind == "sure" else "Not sure"
     return (
-        f"{sure}: with a probability of {certain(found.verdict.certainty)} no other candidate "
+        f"{sure}: with a probability of {probability(found.verdict.certainty)} no other candidate "
         "takes less by more than 1 %."
     )
 

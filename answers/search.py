@@ -9,13 +9,21 @@ from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
 from toruscast.simulation import simulate
-from toruscast.units import nbytes, number, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
+from toruscast.text import (
+    counted,
+    nbytes,
+    number,
+    percent,
+    probability,
+    seconds,
+    shown_name,
+    time_unit,
+)
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
-from .rank import DEFAULT_ORDER, certain, less, versus
+from .rank import DEFAULT_ORDER, less, versus
 from .traffic import BINDING, View, node_label, setting_of
 
 # A mapping so near to the bound that there is nothing left to gain.
@@ -70,7 +78,7 @@ def _headline(found: Found, against: str) -> Headline:
     if found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
         return Headline(f"Keep {against}, ", best, f": {what}; nothing better was found")
     low, high = found.gain_interval
-    between = f" ({low:.1%} to {high:.1%})" if high - low > 2e-3 else ""
+    between = f" ({percent(low, 1)} to {percent(high, 1)})" if high - low > 2e-3 else ""
     gain = less(found.value, found.given, against)
     return Headline("Best found: ", best, f", {what}, {gain}{between} ({given})")
 
@@ -84,7 +92,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
             left, badge = "the best is there, so nothing is left to gain", "proved"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not badge:
-        sure = certain(found.verdict.certainty)
+        sure = probability(found.verdict.certainty)
         badge = f"{sure} sure" if found.verdict.kind == "sure" else f"open: {sure} sure"
         notes.append(
             f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."

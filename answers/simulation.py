@@ -15,8 +15,7 @@ from toruscast.mapping import Torus
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.simulation.slowest import slowest_messages
-from toruscast.units import nbytes, number, percent, seconds, time_unit
-from toruscast.wording import shown_name
+from toruscast.text import nbytes, number, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section, TableBlock
@@ -166,11 +165,12 @@ class _Simulated:
     def _reached(self) -> str:
         """Return the sentence about the error that was asked for."""
         result = self.result
-        asked = f"the error of {100 * result.error:.3g} % asked for" if result.error else ""
+        asked = f"the error of {percent(result.error, digits=3)} asked for" if result.error else ""
         if result.coarsening == 1:
             return f"No packets are merged: coarser ones would miss {asked}, or save little."
+        changed = percent(result.change, digits=2)
         return (
-            f"When packets were halved last, the time changed by {100 * result.change:.2g} %: of "
+            f"When packets were halved last, the time changed by {changed}: of "
             f"{asked} a sixteenth may change."
         )
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast.units import number
-from toruscast.wording import printable, shortened, shown_name
+from toruscast.text import number, printable, shortened, shown_name
 
 # A chart is as wide as a telephone, and grows by a quarter on a screen; two narrow ones stand
 # beside each other.
@@ -42,6 +41,9 @@ STYLE = {
 }
 
 
+_DASHES = {"dashed": "7 4", "dotted": "2 4"}
+
+
 class Row(NamedTuple):
     """A time in a chart of times: ``kind`` is best, yours or other."""
 
@@ -54,13 +56,32 @@ class Row(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Values under a name."""
+    """Values under a name; ``style`` is points, line, dashed or dotted, if not that of the plot."""
 
     name: str
     kind: str
     x: ArrayLike
     y: ArrayLike
     labels: Sequence[str] = ()
+    style: str = ""
+
+
+class Scales(NamedTuple):
+    """What axes show besides the values of series."""
+
+    log_x: bool = False
+    log_y: bool = False
+    ticks: Sequence[float] = ()
+    """Where the horizontal axis has its ticks; at round values if there are none."""
+    head: Sequence[str] = ()
+    """Lines above the plot."""
+    area: Sequence[tuple[float, float, float]] = ()
+    """Of an interval: x, low and high at each place."""
+    beyond: float | None = None
+    """From which x on there are no measurements."""
+
+
+_PLAIN = Scales()
 
 
 def picture(height: float, parts: Sequence[str], described: str, width: float = WIDTH) -> str:
@@ -202,6 +223,7 @@ def plot(
     diagonal: bool = False,
     from_zero: bool = True,
     bands: Sequence[tuple[float, float, float]] = (),
+    scales: Scales = _PLAIN,
 ) -> str:
     """Return points, or lines through them, with a key above where there are several series.
 
@@ -209,50 +231,110 @@ def plot(
     """
     points = [np.array([each.x, each.y], dtype=float) for each in series]
     xs, ys = np.concatenate(points, axis=1)
-    ys = np.concatenate([ys, [end for _, *ends in bands for end in ends]])
+    ys = np.concatenate([ys, [end for _, *ends in (*bands, *scales.area) for end in ends]])
     low_x, high_x = _ends(xs, from_zero and lines)
-    low_y, high_y = _ends(ys, from_zero)
+    low_y, high_y = _ends(ys[ys > 0] if scales.log_y else ys, from_zero and not scales.log_y)
     if diagonal:
         low_x, high_x = low_y, high_y = min(low_x, low_y), max(high_x, high_y)
-    left, right, top, bottom = 52.0, WIDTH - 12.0, 34.0, 226.0
+    left, right, first = 52.0, WIDTH - 12.0, 12.0 + 14 * len(scales.head)
+    key, top = _key(series, left, right, first + 12)
+    bottom = top + 192
 
     def x(value: float) -> float:
-        return left + (right - left) * (value - low_x) / (high_x - low_x)
+        return left + (right - left) * _share(value, low_x, high_x, scales.log_x)
 
     def y(value: float) -> float:
-        return bottom - (bottom - top) * (value - low_y) / (high_y - low_y)
+        return bottom - (bottom - top) * _share(value, low_y, high_y, scales.log_y)
 
-    parts = [_label(2, 12, y_title, "quiet")]
-    for tick in _ticks(low_y, high_y, 4):
+    parts = [_label(2, 12 + 14 * i, line) for i, line in enumerate(scales.head)]
+    if scales.beyond is not None:
+        wide = right - x(scales.beyond)
+        parts.append(
+            f'<rect x="{x(scales.beyond):.1f}" y="{top:.0f}" width="{wide:.1f}" height="192" '
+            'fill="#f2f2f2"/>'
+        )
+        parts.append(_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
+    parts.append(_label(2, first, y_title, "quiet"))
+    for tick in _ticks(low_y, high_y, 4, scales.log_y):
         parts.append(_line(left, y(tick), right, y(tick), "axis"))
         parts.append(_label(left - 6, y(tick) + 4, _short(tick), "quiet", "end"))
-    parts += _axis_below(low_x, high_x, bottom, x, "")
+    ticks = scales.ticks or _ticks(low_x, high_x, 4, scales.log_x)
+    parts += _axis_below(low_x, high_x, bottom, x, "", ticks)
     parts.append(_label(right, bottom + 32, x_title, "quiet", "end"))
     if diagonal:
         parts.append(_line(x(low_x), y(low_y), x(high_x), y(high_y), "floor"))
+    if scales.area:
+        around = [(at, low) for at, low, _ in scales.area]
+        around += [(at, high) for at, _, high in reversed(scales.area)]
+        parts.append(f'<polygon points="{_path(around, x, y)}" class="best" opacity=".25"/>')
     for at, low, high in bands:
         parts.append(_line(x(at), y(low), x(at), y(high), "other", 2))
     for each, values in zip(series, points, strict=True):
-        if lines:
-            path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in values.T.tolist())
-            parts.append(f'<polyline points="{path}" class="{each.kind} line"/>')
-        for i, (a, b) in enumerate(values.T.tolist() if not lines else ()):
+        style = each.style or ("line" if lines else "points")
+        if style != "points":
+            dashes = f' stroke-dasharray="{_DASHES[style]}"' if style in _DASHES else ""
+            path = _path(values.T.tolist(), x, y)
+            parts.append(f'<polyline points="{path}" class="{each.kind} line"{dashes}/>')
+        for i, (a, b) in enumerate(values.T.tolist() if style == "points" else ()):
             label = f"{each.labels[i]}: " if each.labels else ""
             parts.append(
                 f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4" class="{each.kind}" '
                 f'opacity=".75"><title>{_text(label)}{_short(a)}, {_short(b)}</title></circle>'
             )
-    at = left
-    for each in series if len(series) > 1 else ():
-        parts.append(f'<circle cx="{at + 4:.0f}" cy="24" r="4" class="{each.kind}"/>')
-        name = shortened(shown_name(each.name), 24)
-        parts.append(_label(at + 12, 28, name, each.kind))
-        at += 28 + 7 * len(name)
     told = ", ".join(
         f"{each.name or 'points'} ({values.shape[1]})"
         for each, values in zip(series, points, strict=True)
     )
-    return picture(bottom + 38, parts, f"{y_title} over {x_title}: {told}")
+    return picture(bottom + 38, [*parts, *key], f"{y_title} over {x_title}: {told}")
+
+
+def stacked(charts: Sequence[str]) -> str:
+    """Return charts below each other as one."""
+    if len(charts) == 1:
+        return charts[0]
+    parts, y = [], 0.0
+    for chart in charts:
+        height = float(chart.split('"', 2)[1].split()[3])
+        parts.append(chart.replace("<svg ", f'<svg y="{y:.0f}" height="{height:.0f}" ', 1))
+        y += height + 12
+    return picture(y, parts, f"{len(charts)} charts")
+
+
+def _key(series: Sequence[Series], left: float, right: float, y: float) -> tuple[list[str], float]:
+    """Return the names of several series, in lines from ``y`` on, and where a plot may begin."""
+    parts, x = [], left
+    for each in series if len(series) > 1 else ():
+        if not each.name:
+            continue
+        name = shortened(shown_name(each.name), 24)
+        wide = 28 + 7 * len(name)
+        if x > left and x + wide > right:
+            x, y = left, y + 16
+        if each.style in ("", "points"):
+            parts.append(f'<circle cx="{x + 4:.0f}" cy="{y:.0f}" r="4" class="{each.kind}"/>')
+        else:
+            dashes = f' stroke-dasharray="{_DASHES[each.style]}"' if each.style in _DASHES else ""
+            parts.append(
+                f'<polyline points="{x - 6:.0f},{y:.0f} {x + 9:.0f},{y:.0f}" '
+                f'class="{each.kind} line"{dashes}/>'
+            )
+        kind = each.kind if each.kind in ("best", "yours") else "quiet"
+        parts.append(_label(x + 12, y + 4, name, kind))
+        x += wide
+    return parts, y + 10
+
+
+def _path(
+    points: Iterable[Sequence[float]], x: Callable[[float], float], y: Callable[[float], float]
+) -> str:
+    return " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
+
+
+def _share(value: float, low: float, high: float, log: bool) -> float:
+    """Return how far a value is along an axis; none of a logarithmic one is below its end."""
+    if log:
+        return math.log(max(value, low) / low) / math.log(high / low)
+    return (value - low) / (high - low)
 
 
 def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
@@ -287,10 +369,15 @@ def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
 
 
 def _axis_below(
-    low: float, high: float, y: float, x: Callable[[float], float], unit: str
+    low: float,
+    high: float,
+    y: float,
+    x: Callable[[float], float],
+    unit: str,
+    ticks: Sequence[float] = (),
 ) -> list[str]:
     parts = [_line(x(low), y, x(high), y, "axis")]
-    ticks = _ticks(low, high, 4)
+    ticks = ticks or _ticks(low, high, 4)
     for tick in ticks:
         last = tick == ticks[-1] and unit
         text = f"{_short(tick)} {unit}" if last else _short(tick)
@@ -304,17 +391,26 @@ def _ends(values: NDArray[np.float64], from_zero: bool) -> tuple[float, float]:
     if not values.size:
         return 0.0, 1.0
     low = min(low, 0.0) if from_zero else low
-    return (low, high) if high > low else (low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2)
+    # Values that differ by rounding alone are one.
+    if high - low > 1e-9 * max(abs(low), abs(high)):
+        return low, high
+    return low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
 
 
-def _ticks(low: float, high: float, about: int) -> list[float]:
-    """Return round values from low to high, about so many.
+def _ticks(low: float, high: float, about: int, log: bool = False) -> list[float]:
+    """Return round values from low to high, about so many; those of decades where ``log``.
 
     Examples
     --------
     >>> _ticks(0.0, 163.0, 4)
     [0.0, 50.0, 100.0, 150.0]
     """
+    if log:
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        steps = (1, 2, 5) if len(powers) <= 4 else (1,)
+        ticks = [step * 10.0**power for power in powers for step in steps]
+        ticks = [tick for tick in ticks if low <= tick * 1.001 and tick <= high * 1.001]
+        return ticks[:: -(-len(ticks) // (2 * about))]
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= raw * 0.99)

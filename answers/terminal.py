@@ -10,8 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from toruscast.units import seconds
-from toruscast.wording import printable, shown_name
+from toruscast.text import printable, seconds, shown_name
 
 from .blocks import Answer, Section, Sentence, TableBlock
 from .links import LinkMap, heat_lines

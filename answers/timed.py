@@ -10,8 +10,7 @@ import pandas as pd
 
 from toruscast.features.reasons import Reasons
 from toruscast.mapping import TaskMapping, Torus
-from toruscast.units import number, percent, seconds, time_unit
-from toruscast.wording import counted, shown_name
+from toruscast.text import counted, number, percent, seconds, shown_name, time_unit
 
 from .blocks import Answer, Mark, Section, TableBlock
 from .rank import alike, default_order, headline, less, versus
@@ -134,7 +133,7 @@ def _others(table: pd.DataFrame, error: float) -> str:
         return "There is no other candidate."
     near = int((times.iloc[1:] <= best * (1 + error)).sum())
     if error:
-        within = f"within {100 * error:.3g} % of it, the error accepted"
+        within = f"within {percent(error, digits=3)} of it, the error accepted"
         verb = f"{'lie' if near > 1 else 'lies'} {within}"
     else:
         verb = f"{'take' if near > 1 else 'takes'} as little"

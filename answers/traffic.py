@@ -15,9 +15,8 @@ from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import Torus, Workload
 from toruscast.mapping.formats.mappings.numbers import bluegene_text
 from toruscast.routing.routing import injection_fifos, ways_are_open
+from toruscast.text import counted, nbytes, number, seconds, shown_name, time_unit
 from toruscast.typing import Routing
-from toruscast.units import nbytes, number, seconds, time_unit
-from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Chart, File, Section, TableBlock

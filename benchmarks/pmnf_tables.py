@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pandas as pd
 
-from toruscast.answers import markdown
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies import markdown
 
 REAL = {
     "relearn_2p.txt": "RELeARN, 2 parameters",

@@ -14,7 +14,8 @@ import pandas as pd
 import pmnf_tables
 from targets import not_reached
 
-from toruscast.answers import markdown
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies import markdown
 
 
 def main(results: str, root: str) -> None:

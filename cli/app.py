@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from toruscast import __version__
-from toruscast.wording import closest, one_line, shortened
+from toruscast.text import closest, one_line, shortened
 
 from . import recording
 
@@ -89,7 +89,6 @@ COMMANDS = {
     "explain": "Explain why a mapping takes its time, and what to try.",
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping as packets, or rank many, as packets or flows.",
-    "plot": "Draw the views of a report as figures for a paper.",
     "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
     "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",
     "train": "Train a predictor and save it.",
@@ -110,7 +109,7 @@ COMMANDS = {
 # What commands are for, in the order of the help.
 _KINDS = {
     "Decide": ("rank", "plan", "search", "launch", "mesh", "collectives"),
-    "Understand": ("explain", "simulate", "features", "plot"),
+    "Understand": ("explain", "simulate", "features"),
     "Learn": ("train", "evaluate", "calibrate"),
     "Files": ("trace", "doctor", "convert", "formats", "machines"),
     "Scaling": ("pmnf", "interconnect", "codesign"),

@@ -9,6 +9,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.text import percent, rounded
 
 from .options import (
     TIMED,
@@ -84,9 +85,9 @@ def command(times: Times, output: Output) -> None:
     rows = [
         {
             "constant": row["constant"],
-            "value": f"{row['value']:.4g}",
-            "from": f"{row['low']:.4g}",
-            "to": f"{row['high']:.4g}",
+            "value": rounded(row["value"]),
+            "from": rounded(row["low"]),
+            "to": rounded(row["high"]),
             "unit": row["unit"],
             "source": row["how"],
         }
@@ -97,8 +98,8 @@ def command(times: Times, output: Output) -> None:
     if times.check and len(found.check):
         error = found.check.abs()
         notes.append(
-            f"Held out: {len(error)} times, off by {error.median():.1%} in the median and "
-            f"{error.max():.1%} at most."
+            f"Held out: {len(error)} times, off by {percent(error.median(), 1)} in the median and "
+            f"{percent(error.max(), 1)} at most."
         )
     if target is not None:
         notes.append(f"The machine file is {target}: --torus {target}")
@@ -130,6 +131,6 @@ def _weighed(found: Calibration, times: Times) -> tuple[Calibration, dict[str, f
 
 def _likely(weights: dict[str, float]) -> list[dict[str, object]]:
     return [
-        {"network": name, "probability": f"{weight:.0%}"}
+        {"network": name, "probability": percent(weight)}
         for name, weight in sorted(weights.items(), key=lambda item: -item[1])
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers, datasets
+from toruscast.text import rounded
 
 from .app import SubCommands
 from .options import named_numbers, option, read_numbers, read_pair, sub_command
@@ -179,7 +181,7 @@ def _upgrades(table: pd.DataFrame) -> list[answers.blocks.Block]:
             cells[f"growth\nof {name}"] = _ratio(row["growth_ratio"])
             if known:
                 far = abs(row["growth_ratio"] - row["published"]) > RATIO_ROUNDING
-                cells[f"publ.\nof {name}"] = _number(row["published"]) + ("*" if far else " ")
+                cells[f"publ.\nof {name}"] = rounded(row["published"], 3) + ("*" if far else " ")
         rows.append(cells)
     texts = ["growth: the ratio with logarithms held at their value before the upgrade"]
     texts += [_FAR] * known
@@ -231,16 +233,16 @@ def _fastest(table: pd.DataFrame) -> list[str]:
         if times.empty:
             lines.append(f"{app} fits on none.")
             continue
-        time = _number(float(times["wall_time"].iloc[0]))
+        time = rounded(float(times["wall_time"].iloc[0]), 3)
         names = [
             row["system"]
             for row in times.to_dict("records")
-            if _number(float(row["wall_time"])) == time
+            if rounded(float(row["wall_time"]), 3) == time
         ]
         alike = (
             " and ".join([", ".join(names[:-1]), names[-1]]) + " alike" if names[1:] else names[0]
         )
-        largest = _number(float(times["largest_problem"].min()))
+        largest = rounded(float(times["largest_problem"].min()), 3)
         lines.append(f"{app}: fastest on {alike}: {time} s for a problem of {largest}.")
     return lines
 
@@ -261,10 +263,10 @@ def _systems(table: pd.DataFrame) -> list[answers.blocks.Block]:
         cells = {"application": str(row["application"]), "system": str(row["system"])}
         for name, head in columns.items():
             if name not in known:
-                cells[head] = _number(float(row[name]))
+                cells[head] = rounded(float(row[name]), 3)
             elif has:
                 computed, value = float(row[name.removeprefix("published_")]), float(row[name])
-                cells[head] = _number(value) + (" " if agrees(computed, value) else "*")
+                cells[head] = rounded(value, 3) + (" " if agrees(computed, value) else "*")
         rows.append(cells | {"bound by": str(row["bound_by"]).replace("_", " ")})
     texts = [answers.blocks.Sentence(_FAR)] if has else []
     return [answers.blocks.TableBlock(rows), *texts]
@@ -305,7 +307,7 @@ def share(chosen: Applications, asked: Shared, output: Output) -> None:
     system = tc.scaling.System(name, *numbers)
     table = tc.scaling.share_system(chosen.read(), system, asked.shares, asked.of)
     shown = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
-    formats = dict.fromkeys(shown[2:], _number) | {"share": "{:g}".format}
+    formats = dict.fromkeys(shown[2:], partial(rounded, digits=3)) | {"share": "{:g}".format}
     block = answers.blocks.frame_block(table[shown], formats)
     _deliver(output, [block], table, {"shares": records(table)})
 
@@ -344,7 +346,3 @@ def _deliver(
 
 def _ratio(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}" if value < 1000 else f"{value:.3g}"
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3g}"

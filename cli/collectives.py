@@ -9,7 +9,8 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import read_bytes, seconds
+from toruscast.text import rounded, seconds
+from toruscast.units import read_bytes
 
 from .mappings import load_mapping
 from .options import (
@@ -74,7 +75,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
             "time": seconds(row["time"]),
             "lower bound": seconds(row["lower_bound"]),
             "rounds": row["rounds"],
-            "GB/s": f"{row['GBps']:.3g}",
+            "GB/s": rounded(row["GBps"], 3),
         }
         for number, row in enumerate(ran, 1)
     ]

@@ -11,8 +11,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import nbytes
-from toruscast.wording import counted
+from toruscast.text import counted, nbytes
 
 from .mapping_files import MappingFile, is_folder, write_to_folder
 from .options import (

@@ -25,9 +25,8 @@ from toruscast.mapping.formats.guess import formats_of
 from toruscast.mapping.formats.registry import dialect_of
 from toruscast.mapping.formats.source import Source
 from toruscast.scaling.formats import read_measurements
+from toruscast.text import counted, nbytes, one_line
 from toruscast.training import load_predictor, read_samples
-from toruscast.units import nbytes
-from toruscast.wording import counted, one_line
 
 from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command

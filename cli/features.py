@@ -9,8 +9,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.units import number
-from toruscast.wording import counted
+from toruscast.text import counted, number
 
 from .learning import check_use, load_plugin, names_of
 from .mappings import stream_mappings

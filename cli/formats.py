@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.wording import closest
+from toruscast.text import closest
 
 from .options import argument, sub_command
 from .output import Output

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import click
 
 import toruscast as tc
 from toruscast import answers, datasets
-from toruscast.wording import closest
+from toruscast.text import closest, percent
 
 from .app import SubCommands
 from .options import Level, argument, option, sub_command
@@ -91,7 +93,7 @@ def fit(runs: JobFile, sure: Level, output: Output) -> None:
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs, sure.level)
     table = tc.scaling.communication_times(jobs, model)
-    _deliver(output, model, table, "runs", {"share": "{:.1%}"})
+    _deliver(output, model, table, "runs", {"share": partial(percent, decimals=1)})
 
 
 @sub_command("what-if", command)
@@ -134,6 +136,8 @@ def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
     toruscast interconnect speed-up lsdyna-interconnect --figure speedup.svg
     """  # noqa: D301
     output.check({"--figure": drawn.figure})
+    if drawn.figure is not None:
+        answers.figures.check_figure(drawn.figure)
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs)
     table = tc.scaling.speedups(jobs, model)
@@ -143,8 +147,8 @@ def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
         table["published"] = table["job"].map(limit).where(table["interconnect"] == "HF2")
     if drawn.figure is not None:
         answers.scaling.save_speedup_figure(table, drawn.figure)
-    ratios = dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), "{:.2f}")
-    _deliver(output, model, table, "runs", {**ratios, "published": "{:.0f}"})
+    ratios = dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), "{:.2f}".format)
+    _deliver(output, model, table, "runs", {**ratios, "published": "{:.0f}".format})
 
 
 def _deliver(
@@ -152,14 +156,14 @@ def _deliver(
     model: tc.scaling.Interconnect,
     table: pd.DataFrame,
     key: str,
-    formats: dict[str, str],
+    formats: Mapping[str, Callable[[Any], str]],
 ) -> None:
     """Write the constants and a table of seconds; say which constants the jobs do not establish."""
     constants = asdict(model)
     constants["jobs"] = constants.pop("n_jobs")
     longest = table.select_dtypes("number").abs().max().max()
     digits = 0 if longest >= 1000 else 3
-    shown = {name: formats.get(str(name), f"{{:.{digits}f}}").format for name in table.columns}
+    shown = {name: formats.get(str(name), f"{{:.{digits}f}}".format) for name in table.columns}
     shown = {name: each for name, each in shown.items() if table[name].dtype.kind == "f"}
     block = answers.blocks.frame_block(
         table.drop(columns="base", errors="ignore"), shown, title="Times in seconds"
@@ -180,7 +184,9 @@ def _constants(model: tc.scaling.Interconnect) -> list[str]:
         ("alpha", model.alpha, model.alpha_interval, "latencies a message"),
         ("beta", model.beta, model.beta_interval, "transmission times a message"),
     ):
-        given = "" if math.isnan(low) else f", {model.level:.0%} interval {low:.3f} to {high:.3f}"
+        given = (
+            "" if math.isnan(low) else f", {percent(model.level)} interval {low:.3f} to {high:.3f}"
+        )
         lines.append(f"{name:5} {value:.3f} {what}{given}")
     if not math.isnan(model.residual):
         lines.append(

@@ -14,6 +14,7 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.text import percent
 
 from .options import Traffic, argument, option, sub_command
 from .output import check_writable
@@ -86,12 +87,14 @@ def command(traffic: Traffic, job_of: Launched) -> int:
     found = _search(application.workload, torus, ours, share, job_of.seconds)
     given, variables = list(words), dict[str, str]()
     if found is None or found.gain < LEAST_GAIN:
-        saved = "there is but one node" if found is None else f"the best saves {found.gain:.1%}"
+        saved = (
+            "there is but one node" if found is None else f"the best saves {percent(found.gain, 1)}"
+        )
         _say(f"ranks stay in the launcher's order: {saved}")
     else:
         tc.write_mapping(found.mapping, file, told.dialect, torus=torus, hosts=ours)
         given, variables = told.words(words, file)
-        saved = f"{found.mapping.name}: {found.gain:.1%} less time in simulation"
+        saved = f"{found.mapping.name}: {percent(found.gain, 1)} less time in simulation"
         _say(f"{saved}; it is in {file}, a {told.dialect}")
     if job_of.only_print:
         shown = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]

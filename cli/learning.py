@@ -12,7 +12,7 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError, MissingFileError
-from toruscast.wording import closest
+from toruscast.text import closest
 
 from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse

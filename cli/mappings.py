@@ -12,7 +12,7 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError, InputWarning
-from toruscast.wording import closest
+from toruscast.text import closest
 
 from .options import Candidates, Placing
 from .progress import working

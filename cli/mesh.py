@@ -12,7 +12,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.atomic import atomic_path
-from toruscast.units import seconds
+from toruscast.text import seconds
 
 from .options import TorusOptions, Workers, option, sub_command
 from .output import PageOutput, check_writable, records, write_text
@@ -257,6 +257,7 @@ def _rank_slices(
     given: dict[str, object] = {
         "--write": asked.files,
         "--report": output.report,
+        "--figures": output.figures,
         "--compare": step.compare,
         "--devices": step.devices,
         "--network": machine.changes,

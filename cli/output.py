@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
@@ -21,7 +21,7 @@ from toruscast._slow import parquet as pyarrow_parquet
 from toruscast._slow import pyarrow
 from toruscast.atomic import atomic_path, check_target
 from toruscast.errors import InputError
-from toruscast.wording import one_line, printable
+from toruscast.text import one_line, printable
 
 from . import recording
 from .options import option
@@ -91,6 +91,8 @@ class Output:
     )
     links_path: str | None = None
     report: str | None = None
+    figures: str | None = None
+    figure_format: Literal["svg", "png", "pdf"] = "svg"
 
     def __post_init__(self) -> None:
         to_stdout = [name for name, path in self._paths.items() if path == STDOUT]
@@ -122,7 +124,8 @@ class Output:
             If a file cannot be written.
         """
         files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
-        for name, path in {**files, **(also or {})}.items():
+        also = {**(also or {}), "--figures": self.figures}
+        for name, path in {**files, **also}.items():
             if path == STDOUT:
                 raise click.UsageError(f"{name} cannot go to stdout")
         ours = {
@@ -130,7 +133,7 @@ class Output:
             for name, path in (self._paths | files).items()
             if path is not None and path != STDOUT
         }
-        written = ours | {name: path for name, path in (also or {}).items() if path is not None}
+        written = ours | {name: path for name, path in also.items() if path is not None}
         places = {name: Path(os.path.realpath(path)) for name, path in written.items()}
         others = [(name, place) for name, place in _read() if name not in places]
         for pair in combinations([*places.items(), *others], 2):
@@ -145,6 +148,9 @@ class Output:
                 check_writable(path, text=name in _TEXTS)
         if self.report is not None:
             answers.html.check_page(self.report)
+        if self.figures is not None:
+            check_folder(self.figures)
+            answers.figures.check_form(self.figure_format)
         recording.begin(self.verbose, self.log_path)
 
     @property
@@ -184,7 +190,7 @@ class Output:
             click.echo(one_line(text))
 
     def deliver(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
-        """Write an answer to all places where it is wanted: page, JSON, CSV and terminal.
+        """Write an answer to all places where it is wanted: page, figures, JSON, CSV and terminal.
 
         ``more`` is what JSON says besides, before the answer.
         """
@@ -192,6 +198,9 @@ class Output:
             command = shlex.join(["toruscast", *sys.argv[1:]])
             with working("Writing the report"):
                 answers.html.write_page(answer, self.report, inputs=[("command", command)])
+        if self.figures is not None:
+            with working("Drawing the figures"):
+                answers.figures.write_figures(answer, self.figures, self.figure_format)
         self.save(answer, more)
         self.show(answer)
 
@@ -228,11 +237,15 @@ class Output:
 
 @dataclass(frozen=True)
 class PageOutput(Output):
-    """Output that may also be a page."""
+    """Output that may also be a page, and figures."""
 
     report: str | None = option(
         "Write the answer with its pictures as one file for a browser.", "FILE.html"
     )
+    figures: str | None = option(
+        "Draw the charts of the answer and its map of links into FOLDER, a file each.", "FOLDER"
+    )
+    figure_format: Literal["svg", "png", "pdf"] = option("Kind of these files.", default="svg")
 
 
 def _as_shown(content: Any) -> Any:
@@ -258,18 +271,9 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
-def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = False) -> None:
-    """Raise early what writing to ``path`` would raise after the work.
-
-    Raises
-    ------
-    InputError
-        As `check_target`, or if the suffix is not one of these.
-    """
-    target = check_target(path, text=text)
-    if suffixes and target.suffix.lower() not in suffixes:
-        found, expected = target.suffix or "none", " or ".join(suffixes)
-        raise InputError("unknown suffix", file=path, found=found, expected=expected)
+def check_writable(path: str, *, text: bool = False) -> None:
+    """Raise early what writing to ``path`` would raise after the work, as `check_target`."""
+    check_target(path, text=text)
 
 
 def check_folder(folder: str) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toruscast.units import nbytes
-from toruscast.wording import counted, printable
+from toruscast.text import counted, nbytes, percent, printable
 
 from .slow import np
 
@@ -43,7 +42,8 @@ def application_line(application: LoadedTraffic) -> str:
     left_out = left / max(float(comm.nbytes.sum()), 1e-300)
     if left_out >= _NOTABLE:
         line += (
-            f"; {100 * left_out:.2g} % of them in edges of less than half a message, not simulated"
+            f"; {percent(left_out, digits=2)} of them in edges of less than half a message, not "
+            "simulated"
         )
     return line
 

@@ -16,8 +16,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.atomic import folder_to_fill
 from toruscast.errors import InputError
-from toruscast.units import percent, seconds
-from toruscast.wording import counted
+from toruscast.text import counted, percent, seconds
 
 from .mapping_files import MappingFile, check_format
 from .mappings import load_mappings

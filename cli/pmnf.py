@@ -11,12 +11,12 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.wording import printable, shortened
+from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
 from .compose import by_name, compose
 from .options import LEVEL, argument, named_numbers, option, sub_command, top_option
-from .output import Output, check_writable, records, write_text
+from .output import Output, records, write_text
 from .progress import working
 from .slow import formula, intervals, model_notes, np, pd
 
@@ -310,15 +310,14 @@ class ModelFigure:
 def plot(measured: MeasuredFile, drawn: ModelFigure, search: ModelSearch) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
 
-    One parameter gives a curve through the measurements with its interval, two give contour lines,
-    three give stacked slices. With four or more, hold some at a value.
+    It is a curve along one parameter, with its interval. Hold the others at a value.
 
     \b
     toruscast pmnf plot times.txt model.svg --callpath main
     toruscast pmnf plot times.txt model.png --callpath main --at n=5000
     """  # noqa: D301
     Output().check({"FIGURE": drawn.figure})
-    check_writable(drawn.figure, answers.drawing.SUFFIXES)
+    answers.figures.check_figure(drawn.figure)
     matching = [
         (models, k)
         for models, keep in measured.fit(search)
@@ -374,7 +373,7 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
         names = [c for c in table.columns if c not in _OTHERS]
         where = ", ".join(f"{name}={worst[name]:g}" for name in names)
         output.message(
-            f"median variation {100 * some.median():.1f} %, largest {100 * some.max():.1f} % of "
+            f"median variation {percent(some.median(), 1)}, largest {percent(some.max(), 1)} of "
             f"{worst['callpath']} ({worst['metric']}) at {where}"
         )
 

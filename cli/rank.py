@@ -9,7 +9,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.wording import counted, printable
+from toruscast.text import counted, printable
 
 from .learning import COVERAGE, load_plugin
 from .mapping_files import MappingFile, is_folder, write_to_folder

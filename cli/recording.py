@@ -16,7 +16,7 @@ import click
 
 from toruscast import __version__
 from toruscast.errors import InputError
-from toruscast.wording import one_line
+from toruscast.text import one_line
 
 LOGGER = logging.getLogger("toruscast")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}

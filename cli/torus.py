@@ -12,8 +12,8 @@ import click
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.text import closest
 from toruscast.units import read_bytes, read_seconds
-from toruscast.wording import closest
 
 from .options import Host, TorusOptions, read_pair
 from .slow import sources, tables

@@ -13,8 +13,8 @@ import click
 import toruscast as tc
 from toruscast import datasets
 from toruscast.errors import InputError, MissingFileError
-from toruscast.units import part_of, read_bytes
-from toruscast.wording import closest, printable, shortened
+from toruscast.text import closest, part_of, printable, shortened
+from toruscast.units import read_bytes
 
 from .options import Include, Traffic
 from .progress import working

@@ -7,7 +7,7 @@ from typing import Literal
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.wording import counted, printable
+from toruscast.text import counted, printable
 
 from .learning import check_use, learn_from_runs, load_plugin, names_of, obtain_samples, on_splits
 from .options import (

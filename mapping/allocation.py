@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
+from toruscast.text import counted
 from toruscast.validation import repeated, whole_number
-from toruscast.wording import counted
 
 from .task_mapping import TaskMapping, check_torus, cumcount
 from .torus import Torus

@@ -15,8 +15,8 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import sparse
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.notebook import html_card
+from toruscast.text import counted, shown_name
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
-from toruscast.wording import counted, shown_name
 
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300

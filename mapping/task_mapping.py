@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
+from toruscast.text import counted, shown_name
 from toruscast.validation import whole_array, whole_number
-from toruscast.wording import counted, shown_name
 
 from .torus import MAX_NODES, Torus
 

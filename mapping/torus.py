@@ -16,6 +16,7 @@ from toruscast._lazy import PickledByFields, lazy
 from toruscast._slow import networkx as nx
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
+from toruscast.text import counted, shown_name
 from toruscast.validation import (
     as_array,
     one_of,
@@ -24,7 +25,6 @@ from toruscast.validation import (
     whole_number,
     whole_sizes,
 )
-from toruscast.wording import counted, shown_name
 
 from . import twist as twisted
 from .bluegene_routes import Groups, zone_numbers, zone_sets

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
-from toruscast.units import nbytes
-from toruscast.wording import counted, shown_name
+from toruscast.text import counted, nbytes, shown_name
 
 from .comm_graph import COLUMNS, CommGraph, sum_edges
 from .task_mapping import TaskMapping

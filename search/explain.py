@@ -18,11 +18,10 @@ from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.notebook import html_card
 from toruscast.simulation import simulate
+from toruscast.text import seconds, shown_name
 from toruscast.training.predictor.model_file import load_predictor
 from toruscast.typing import Routing
-from toruscast.units import seconds
 from toruscast.validation import whole_number
-from toruscast.wording import shown_name
 
 from .annealing import Annealer, Goal
 from .moving import usable

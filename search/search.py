@@ -21,11 +21,11 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.kernels.loop import run
+from toruscast.text import percent, shown_name
+from toruscast.text import seconds as in_seconds
 from toruscast.training.forecast.answer import Verdict
 from toruscast.typing import Routing
-from toruscast.units import seconds as in_seconds
 from toruscast.validation import job_count, real_number, whole_number
-from toruscast.wording import shown_name
 
 from ._anneal_kernels import anneal
 from .annealing_runs import AnnealingRuns
@@ -99,7 +99,7 @@ class Found:
         value = in_seconds(self.value) if self.objective == TIME else f"{self.value:.6g}"
         return (
             f"Found({shown_name(self.mapping.name)}: {self.objective} {value}, "
-            f"{100 * self.gain:.0f} % less than {shown_name(self.reference.name or 'given')})"
+            f"{percent(self.gain)} less than {shown_name(self.reference.name or 'given')})"
         )
 
     def _repr_html_(self) -> str:

@@ -15,8 +15,7 @@ from toruscast._slow import pandas as pd
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.notebook import html_card
 from toruscast.routing.messages import Messages
-from toruscast.units import seconds
-from toruscast.wording import shown_name
+from toruscast.text import seconds, shown_name
 
 logger = logging.getLogger(__name__)
 

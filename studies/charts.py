@@ -8,8 +8,7 @@ import os
 import numpy as np
 import pandas as pd
 
-from toruscast.answers.drawing import figure, save
-
+from .drawing import figure, save
 from .study import Chart
 
 _MARKERS = "osD^vPX*"
@@ -32,7 +31,7 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InputError
-        If matplotlib is missing or the file cannot be written.
+        If the file cannot be written.
 
     Examples
     --------

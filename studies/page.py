@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.answers.markdown import cell, number, table
-
+from .markdown import cell, number, table
 from .study import Findings, Study, Target
 
 _MOST_DIGITS = 17

@@ -16,7 +16,6 @@ import pandas as pd
 from format_examples import example_bytes
 
 import toruscast as tc
-from toruscast.answers.figures import Views
 from toruscast.cli.torus import change_links, only_nodes
 from toruscast.errors import InputError
 from toruscast.mapping import parse_torus
@@ -166,18 +165,6 @@ def _project():
     return stored.getvalue()
 
 
-def _page():
-    blocks = {
-        "charts": {"times": {"mark": "bar", "data": {"values": [{"a": 1}]}}},
-        "network": {"x": [0.5], "names": ["a"], "stubs": [[1, 0]], "shares": "eJwDAAAAAAE="},
-    }
-    parts = (
-        f'<script type="application/json" id="{key}">{json.dumps(value)}</script>\n'
-        for key, value in blocks.items()
-    )
-    return "".join(parts).encode()
-
-
 _TEXT = b"PARAMETER p\nPOINTS 2 4 8\nREGION main\nMETRIC time\nDATA 1 2\nDATA 3 4\nDATA 5 6\n"
 _RECORD = {"params": {"p": 2}, "metric": "time", "callpath": "main", "value": 1.5}
 _OBJECT = {
@@ -230,7 +217,6 @@ def _others():
         "jobs": Family(".csv", (_JOBS,), read_jobs),
         "application-toml": Family(".toml", (_TOML,), read_application),
         "application-json": Family(".json", (_JSON,), read_application),
-        "report": Family(".html", (_page(),), lambda path: Views(path).names),
     }
 
 

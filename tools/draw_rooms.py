@@ -54,7 +54,7 @@ LEFT, WIDE, HIGH, GAP = 330, 300, 46, 22
 
 def modules(room: str) -> list[Path]:
     """Return the modules of a room."""
-    return [path for path in (ROOT / room).rglob("*.py") if "capture" not in path.parts]
+    return [*(ROOT / room).rglob("*.py")]
 
 
 def imported(path: Path) -> set[str]:

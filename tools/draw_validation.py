@@ -6,10 +6,12 @@ python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/v
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pandas as pd
 
-from toruscast.answers.drawing import figure, save
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from studies.drawing import figure, save
 
 TITLES = {
     "flit-level": "flit-level engine",

@@ -31,7 +31,6 @@ READERS = [
     "toruscast.training.predictor.model_file",
     "toruscast.training.predictor._forest",
     "toruscast.training.samples.store",
-    "toruscast.answers.figures",
 ]
 AMPLIFIED = 300_000
 # A run that shows nothing for so many seconds is ended.

@@ -10,8 +10,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
-from toruscast.units import part_of, seconds
-from toruscast.wording import printable
+from toruscast.text import part_of, printable, seconds
 
 from ..mappings import load_mapping, load_mappings
 from ..options import (
@@ -66,7 +65,7 @@ class OneOrMany(Candidates):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
         if len(given) > 1:
             raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
-        details = ("interval", "out", "trace", "links_path", "report")
+        details = ("interval", "out", "trace", "links_path", "report", "figures")
         if packets.flows:
             refuse("without --flows", *details, "coarsening", "repeat", "routing")
         elif self.mapping is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.units import part_of
+from toruscast.text import part_of, percent
 
 from ..output import Output, records
 from ..phrases import Setting
@@ -189,7 +189,8 @@ def _merged(coarsening: Sequence[int], error: float | None) -> str:
         return f"{each_one.capitalize()}."
     if error is None:
         return ""
-    others = f"coarser ones would miss the error of {100 * error:.3g} % asked for, or save little."
+    asked = percent(error, digits=3)
+    others = f"coarser ones would miss the error of {asked} asked for, or save little."
     if not merged:
         return f"No packets are merged: {others}"
     return f"In {merged} of {len(coarsening)} simulations {each_one}; in the others {others}"

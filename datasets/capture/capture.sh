@@ -7,7 +7,7 @@
 # Writes into OUTPUT_FOLDER:
 #   NAME.prof.gz    the monitoring files of all ranks, verbatim, in rank order
 #   NAME.log        what the application printed
-#   NAME.run.json   the command, the versions, the date; read by provenance.py
+#   NAME.run.json   the command, the versions, the date; read by tools/provenance.py
 #
 # Debian packages needed (nothing is installed here): openmpi-bin, gcc, python3; lammps for lammps-*;
 # quantum-espresso and quantum-espresso-data for espresso-*.

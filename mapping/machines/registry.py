@@ -8,8 +8,8 @@ from pathlib import Path
 
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
+from toruscast.text import closest
 from toruscast.validation import read_sizes
-from toruscast.wording import closest
 
 from ..torus import Torus
 from ..twist import named_twist, split_twist

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
-from toruscast.wording import counted
 
 from ..machines import named, names
 from ..torus import Torus

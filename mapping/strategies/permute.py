@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ..task_mapping import TaskMapping
 from ..torus import Torus

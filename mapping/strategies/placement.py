@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
+from toruscast.text import counted
 from toruscast.validation import whole_number
-from toruscast.wording import counted
 
 from ..comm_graph import CommGraph
 from ..task_mapping import MAX_SLOTS, check_torus

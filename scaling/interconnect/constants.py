@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ..warning import ScalingWarning
 from .jobs import check_jobs

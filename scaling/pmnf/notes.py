@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from toruscast.text import counted, percent
+
 from .measurements import logarithms
 
 Array = NDArray[np.float64]
@@ -75,7 +77,7 @@ def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> lis
     """
     counts = [np.unique(column).size for column in points.T]
     result = [
-        Note(f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model")
+        Note(f"parameter {name} has {counted(n, 'value')}; five are needed for a reliable model")
         for name, n in zip(names, counts, strict=True)
         if n < _LEVELS
     ]
@@ -150,16 +152,16 @@ def of_path(
     return result
 
 
-def percent(relative: float) -> str:
+def _relative(relative: float) -> str:
     """Return a relative size in percent or, if that would be hard to read, as a factor.
 
     Examples
     --------
-    >>> percent(0.234), percent(8.639e15)
+    >>> _relative(0.234), _relative(8.639e15)
     ('23 %', '8.6e+15 times the value')
     """
     if relative < _MANY:
-        return f"{100 * relative:.0f} %"
+        return percent(relative)
     return f"{relative:.2g} times the value"
 
 
@@ -168,7 +170,7 @@ def _more_than(relative: float, limit: float) -> str:
     decimals = 0
     while decimals < _MOST_DECIMALS and round(100 * relative, decimals) <= 100 * limit:
         decimals += 1
-    return f"{100 * relative:.{decimals}f} %" if decimals else percent(relative)
+    return percent(relative, decimals) if decimals else _relative(relative)
 
 
 def of_left_out(

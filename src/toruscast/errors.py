@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import Any, Self
 
-from .wording import one_line, shortened
+from .text import one_line, shortened
 
 
 class InputError(ValueError):

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError, MissingFileError
+from .text import counted
 from .validation import repeated
-from .wording import counted
 
 logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"

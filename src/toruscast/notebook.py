@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import import_module
 
-from .wording import shown_name
+from .text import shown_name
 
 
 def html_card(thing: object, facts: Iterable[tuple[str, object]] = ()) -> str:

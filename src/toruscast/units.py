@@ -1,15 +1,12 @@
-"""Times and bytes with their units: read from text, and written in a unit that fits."""
+"""Times, sizes and bandwidths read from text with their units."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from .errors import InputError
-
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 """Seconds in a unit of time."""
@@ -64,109 +61,3 @@ def _read(text: str, units: Mapping[str, float], what: str, examples: str) -> fl
         raise InputError(f"bad {what}", found=text, expected=f"a {what} such as {examples}")
     # Without the error of the multiplication.
     return float(f"{value:.15g}")
-
-
-def time_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the seconds and the name of the unit in which these times read best.
-
-    Examples
-    --------
-    >>> time_unit([2e-6, 8e-4])
-    (1e-06, 'us')
-    """
-    return _unit(values, _TIMES)
-
-
-def byte_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the bytes and the name of the unit in which these amounts read best."""
-    return _unit(values, _BYTES)
-
-
-def _unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
-    """Return the largest unit of which the smallest value that is not 0 has one or more."""
-    least = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
-    return next((unit for unit in units if least >= unit[0]), units[-1])
-
-
-def seconds(value: float) -> str:
-    """Return a time with its unit.
-
-    Examples
-    --------
-    >>> seconds(1.25e-5), seconds(0.0)
-    ('12.5 us', '0 s')
-    """
-    if not value:
-        return "0 s"
-    scale, name = time_unit([value])
-    return f"{number(value / scale)} {name}"
-
-
-def nbytes(value: float) -> str:
-    """Return an amount of bytes with its unit.
-
-    Examples
-    --------
-    >>> nbytes(36_710_538)
-    '36.7 MB'
-    """
-    scale, name = byte_unit([value])
-    return f"{number(value / scale)} {name}"
-
-
-def number(value: float, digits: int = 3) -> str:
-    """Return a number to ``digits`` significant digits, all those before the point shown.
-
-    Those too long to read that way are given with an exponent.
-
-    Examples
-    --------
-    >>> number(1234.5), number(1.0), number(0.01234), number(99.96), number(1.06e-292)
-    ('1234', '1.00', '0.0123', '100', '1.06e-292')
-    """
-    if not value or not math.isfinite(value):
-        return f"{value:.{digits - 1}f}"
-    # Rounding first settles values such as 99.96.
-    size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if not -6 < size < 16:
-        return f"{value:.{digits - 1}e}"
-    return f"{value:.{max(digits - 1 - size, 0)}f}"
-
-
-def large(count: float) -> str:
-    """Return a count to three digits, in millions, billions or trillions where it is large.
-
-    Examples
-    --------
-    >>> large(0), large(12_500), large(1_953_125_000), large(999_999_999)
-    ('0', '12,500', '1.95 billion', '1 billion')
-    """
-    for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        # What rounds up to the next unit is given in that.
-        if count >= 0.9995 * scale:
-            return f"{float(f'{count / scale:.3g}'):g} {word}"
-    return f"{count:,.0f}"
-
-
-def part_of(what: str) -> Callable[[int, int], str]:
-    """Return what says, of (done, all), which part of so many is done.
-
-    Examples
-    --------
-    >>> part_of("messages")(487_500, 1_950_000)
-    '25% of 1.95 million messages'
-    """
-    return lambda done, total: f"{done / max(total, 1):.0%} of {large(total)} {what}"
-
-
-def percent(share: float) -> str:
-    """Return a share in per cent.
-
-    Examples
-    --------
-    >>> percent(0.634), percent(0.004), percent(0.0)
-    ('63 %', '< 1 %', '0 %')
-    """
-    if 0 < share < 0.005:
-        return "< 1 %"
-    return f"{100 * share:.0f} %"

@@ -2,19 +2,21 @@
 
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 from report_answers import HOSTILE, answers
 
 import toruscast as tc
+from toruscast.answers.figures import write_figures
 from toruscast.answers.html import json_block
 from toruscast.answers.traffic import binned, hop_shares
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
+from toruscast.text import shown_name
 from toruscast.training.evaluate.learning_curve import held_out, learning_curve
 from toruscast.training.mesh import link_seconds
-from toruscast.wording import shown_name
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,17 @@ def test_no_kind_of_page_is_built_from_a_name(every, tmp_path):
         assert "\u202e" not in content
         assert "x" * 1000 not in content
         assert "&lt;script&gt;alert" in content
+
+
+def test_every_chart_of_every_answer_is_a_picture(every, tmp_path):
+    for kind, found in every.items():
+        files = write_figures(answer_of(found), tmp_path / kind)
+        assert sorted(files) == sorted((tmp_path / kind).iterdir())
+        assert files, kind
+        for file in files:
+            root = ElementTree.parse(file).getroot()
+            assert root.get("width") == "600"
+            assert not [node for node in root.iter() if node.tag.endswith("script")]
 
 
 def test_what_a_step_sends_is_the_busy_share_of_its_links(every):

@@ -285,8 +285,8 @@ def test_failed_write_leaves_the_old_file(run, inputs, monkeypatch):
 def test_help_of_every_command(run, name):
     text = run(f"{name} --help").stdout
     assert text.startswith(f"Usage: toruscast {name}")
-    # Some write figures or start programs.
-    assert ("--json" in text and "--csv" in text) or name in ("plot", "trace", "launch")
+    # Some start programs.
+    assert ("--json" in text and "--csv" in text) or name in ("trace", "launch")
     assert "\b" not in text
     assert "\\b" not in text
 

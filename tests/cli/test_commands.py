@@ -14,7 +14,6 @@ import toruscast
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.options import Traffic, argument, sub_command
-from toruscast.cli.output import Output
 from toruscast.cli.traffic import load_application
 from toruscast.features import FEATURES, extract, unregister
 from toruscast.mapping import Torus, patterns, strategies
@@ -35,7 +34,6 @@ from toruscast.training import (
     repeated_splits,
     write_samples,
 )
-from toruscast.units import part_of
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
@@ -538,48 +536,6 @@ def test_simulate_with_longer_packets(run):
     assert content["time"] == simulate(HALO, TORUS, mapping, coarsening=4).time
     assert content["coarsening"] == 4
     assert json.loads(run(f"{line} --error 0.03").stdout)["coarsening"] >= 1
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def terminal(monkeypatch):
-    """Put a terminal in place of the standard error stream, and return it."""
-    screen = Terminal()
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    return screen
-
-
-def test_progress_shows_in_a_terminal(monkeypatch):
-    screen = terminal(monkeypatch)
-    with Output(quiet=True).progress("Working") as move:
-        move(1, 10)
-    assert screen.getvalue() == ""
-    with Output().progress("Working") as move:
-        move(1, 4)
-    assert "Working" in screen.getvalue()
-    assert "1/4" in screen.getvalue()
-    assert "Resting" not in screen.getvalue()
-    with Output().progress("Working") as move:
-        move(4, 4, "Resting")
-    assert "Resting" in screen.getvalue()
-
-
-def test_progress_of_a_simulation_counts_packet_hops(monkeypatch):
-    screen = terminal(monkeypatch)
-    with Output().progress("Simulating", count=part_of("packet-hops")) as move:
-        move(1_000_000, 4_000_000)
-    assert "25% of 4 million packet-hops" in screen.getvalue()
-    assert part_of("packet-hops")(0, 0) == "0% of 0 packet-hops"
-
-
-def test_no_progress_without_a_terminal(capsys):
-    with Output().progress("Working") as move:
-        move(1, 10)
-    assert capsys.readouterr().err == ""
 
 
 def test_simulate_without_network_traffic(run):

@@ -109,12 +109,11 @@ def test_models_with_absurd_numbers_are_refused(tmp_path, name, value):
 
 
 def test_devices_and_pipes_as_models_and_samples(tmp_path):
-    from toruscast.answers.figures import Views
     from toruscast.training import load_predictor, read_samples
 
     os.mkfifo(tmp_path / "pipe")
     for place in ("/dev/zero", tmp_path / "pipe"):
-        for read in (load_predictor, read_samples, Views):
+        for read in (load_predictor, read_samples):
             with pytest.raises(InputError, match="not a regular file"):
                 read(place)
 

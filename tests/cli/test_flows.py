@@ -16,7 +16,6 @@ from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, 
 from toruscast.mapping.formats import write_comm, write_mapping
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate_flows
-from toruscast.units import part_of
 
 TORUS = Torus((4, 4))
 LONG = patterns.halo_2d((4, 4), 2**20)
@@ -305,8 +304,6 @@ def test_progress_counts_the_messages_of_all_mappings(run, told):
     done = [done for done, _ in told]
     assert done == sorted(done)
     assert done[-1] == n
-    assert part_of("messages")(487_500, 1_950_000) == "25% of 1.95 million messages"
-    assert part_of("messages")(0, 0) == "0% of 0 messages"
 
 
 def test_simulate_points_to_flows(run):

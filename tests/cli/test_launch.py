@@ -141,7 +141,7 @@ def test_what_is_good_stays_as_it_is(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "srun")
     ran = launch(folder, monkeypatch, SLURM, "srun", "-n", "16", "./app", comm="good.edges")
     assert (folder / "told").read_text().strip() == "|-n 16 ./app"
-    assert "the best saves 0.0%" in ran.stderr
+    assert "the best saves 0.0 %" in ran.stderr
     assert not (folder / "toruscast.hosts").exists()
 
 

@@ -6,8 +6,6 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.cli.phrases import occupancy
 from toruscast.mapping import CommGraph, TaskMapping
-from toruscast.units import large, part_of
-from toruscast.wording import counted
 
 EDGES = "0 1 100\n1 2 50\n2 3 60\n3 0 70\n0 2 7\n"
 
@@ -80,34 +78,3 @@ def test_one_is_no_plural(run):
     assert "found 1 task, expected 4 tasks" in text
     assert repr(CommGraph(1, [0], [0], [1])) == "CommGraph(1 task, 1 edge, 1 byte, 1 message)"
     assert repr(TaskMapping([0], 1)) == "TaskMapping(1 task on 1 node, 1 a node)"
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [
-        (0, "0"),
-        (999, "999"),
-        (999_400, "999,400"),
-        (999_600, "1 million"),
-        (4e6, "4 million"),
-        (1.95e9, "1.95 billion"),
-        (999.4e9, "999 billion"),
-        (999.6e9, "1 trillion"),
-        (2.5e15, "2500 trillion"),
-    ],
-)
-def test_large_counts_have_no_exponent(count, words):
-    assert large(count) == words
-
-
-def test_packet_hops_of_a_long_simulation():
-    assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25% of 1.95 billion packet-hops"
-
-
-def test_counted():
-    assert [counted(n, "task") for n in (0, 1, 2, 1e6)] == [
-        "0 tasks",
-        "1 task",
-        "2 tasks",
-        "1000000 tasks",
-    ]

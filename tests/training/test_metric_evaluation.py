@@ -137,7 +137,7 @@ def test_bad_recipes_are_refused(recipe, message):
 def test_what_tells_the_rest_of_the_time_adds_and_noise_does_not():
     table = rng_table()
     found = evaluate_metrics(table, ["hidden"], n_splits=3)
-    assert found.in_words("prior").startswith("adds .")
+    assert found.in_words("prior").startswith("adds 0.")
     assert found.gains.loc["prior", "higher"] == 2
     noise = evaluate_metrics(table, ["noise"], n_splits=3)
     assert noise.gains.loc["prior", "low"] <= 0
@@ -169,4 +169,4 @@ def test_nothing_to_judge_by():
 def test_a_loss_is_called_one():
     row = {"rcc": 0.9, "gain": -0.02, "low": -0.03, "high": -0.01}
     found = MetricEvaluation(("m",), "H5", pd.DataFrame(), pd.DataFrame([row], index=["H5"]))
-    assert found.in_words("H5") == "takes .020 from the RCC of H5: [-.030, -.010]"
+    assert found.in_words("H5") == "takes 0.020 from the RCC of H5: [-0.030, -0.010]"

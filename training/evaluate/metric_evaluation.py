@@ -57,20 +57,20 @@ class MetricEvaluation:
         ... )
         >>> evaluation = MetricEvaluation(("mine",), "H5", pd.DataFrame(), table)
         >>> evaluation.in_words("prior")
-        'adds .012 [.004, .020] RCC to prior'
+        'adds 0.012 [0.004, 0.020] RCC to prior'
         >>> evaluation.in_words("H5")
-        'adds nothing to H5: +.001 [-.002, .004] RCC'
+        'adds nothing to H5: +0.001 [-0.002, 0.004] RCC'
         """
         row = self.gains.loc[[base]].astype(float).iloc[0].to_dict()
-        between = f"[{_short(row['low'])}, {_short(row['high'])}]"
+        between = f"[{row['low']:z.3f}, {row['high']:z.3f}]"
         if np.isnan(row["low"]):
             return f"changes the RCC of {base} by {row['gain']:+.3f}, nobody knows how surely"
         if row["low"] > 0:
-            return f"adds {_short(row['gain'])} {between} RCC to {base}"
+            return f"adds {row['gain']:.3f} {between} RCC to {base}"
         sign = "+" if row["gain"] >= 0 else ""
         if row["high"] < 0:
-            return f"takes {_short(-row['gain'])} from the RCC of {base}: {between}"
-        return f"adds nothing to {base}: {sign}{_short(row['gain'])} {between} RCC"
+            return f"takes {-row['gain']:.3f} from the RCC of {base}: {between}"
+        return f"adds nothing to {base}: {sign}{row['gain']:z.3f} {between} RCC"
 
 
 def evaluate_metrics(
@@ -204,9 +204,3 @@ def _over(group: pd.DataFrame) -> dict[str, float]:
         "blocks": n,
         "higher": int((gain > 0).sum()),
     }
-
-
-def _short(value: float) -> str:
-    """Three digits without a leading nought, as scores are written."""
-    text = f"{abs(value):.3f}".removeprefix("0")
-    return f"-{text}" if value < 0 and float(text) else text

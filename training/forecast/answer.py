@@ -15,9 +15,8 @@ from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.notebook import html_card, html_rows
 from toruscast.routing import Routing
+from toruscast.text import counted, percent, seconds, shown_name
 from toruscast.training.predictor.fitted import FittedModel
-from toruscast.units import seconds
-from toruscast.wording import counted, shown_name
 
 from .race import REGRET, SURE, Goal
 
@@ -216,14 +215,14 @@ class Forecast:
         first = self.table.iloc[0]
         facts = [
             ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
-            ("how sure", f"{self.verdict.kind}, {100 * self.verdict.certainty:.0f} %"),
+            ("how sure", f"{self.verdict.kind}, {percent(self.verdict.certainty)}"),
             ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
         ]
         rows = [
             (
                 row["mapping"],
                 *(seconds(row[key]) for key in ("time", "low", "high")),
-                f"{100 * row['p_best']:.0f} %",
+                percent(row["p_best"]),
                 row["how"],
             )
             for row in self.table.head(_SHOWN).to_dict("records")

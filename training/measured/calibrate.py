@@ -21,6 +21,7 @@ from scipy import optimize, stats
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import write_torus
+from toruscast.text import percent
 from toruscast.validation import real_number
 
 from .microbenchmarks import MeasuredTransfer, read_microbenchmark
@@ -312,8 +313,8 @@ class _Problem:
             )
         if middle > 0.1:
             notes.append(
-                f"the model misses half the times by {middle:.0%} or more: sizes may use several "
-                "protocols (give those of one), or several messages shared a link"
+                f"the model misses half the times by {percent(middle)} or more: sizes may use "
+                "several protocols (give those of one), or several messages shared a link"
             )
         network = replace(
             self.torus.network,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
+from toruscast.text import factor
 from toruscast.training.forecast.answer import SHOWN_FEATURES, Cost, Forecast, Verdict, ranked
 from toruscast.training.forecast.race import REGRET
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
@@ -91,11 +92,10 @@ def _ask_for_unit(found: Measured) -> None:
     slope = found.line.slope
     if not slope or 1 / _ODD_SLOPE < slope < _ODD_SLOPE:
         return
-    share = f"{slope:,.0f} times" if slope > 1 else f"1/{1 / slope:,.0f} of"
     warnings.warn(
         InputWarning(
-            f"measured times differ by {share} what {in_words(found.model.reference)} does: are "
-            "they in seconds, and is the bandwidth that of the machine?"
+            f"measured times differ by {factor(slope)} what {in_words(found.model.reference)} "
+            "does: are they in seconds, and is the bandwidth that of the machine?"
         ),
         stacklevel=3,
     )

@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
+from toruscast.text import percent
 from toruscast.training.evaluate.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor._relative import Line
 from toruscast.training.predictor.feature_sets import feature_set
@@ -255,7 +256,8 @@ def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
     along = "; they fall from row to row" if with_row < -0.8 else along
     return NothingToLearnError(
         "nothing to learn: times held out are forecast no better than by the median of the others"
-        f", or only by chance (off by {100 * best:.2g} % against {100 * flat:.2g} %){along}",
+        f", or only by chance (off by {percent(best, digits=2)} against "
+        f"{percent(flat, digits=2)}){along}",
         file=runs.file,
         expected="times that follow the simulated ones or a feature",
     )

@@ -19,8 +19,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.times import MAPPING, Run, read_runs
 from toruscast.notebook import html_card
-from toruscast.units import seconds
-from toruscast.wording import counted
+from toruscast.text import counted, factor, percent, seconds
 
 LEAST_MAPPINGS = 6
 CHANCE = 0.01
@@ -246,11 +245,10 @@ def _check_unit(runs: Sequence[Run], seconds: Floats, file: str | None) -> None:
     far = np.flatnonzero((ratio > _ANOTHER_UNIT) | (ratio < 1 / _ANOTHER_UNIT))
     if not far.size:
         return
-    run, factor = runs[far[0]], ratio[far[0]]
-    share = f"{factor:,.0f} times" if factor > 1 else f"1/{1 / factor:,.0f} of"
+    run = runs[far[0]]
     more = f", as do {far.size - 1} more" if far.size > 1 else ""
     raise InputError(
-        f"are all times in one unit? {run.mapping} takes {share} the median{more}",
+        f"are all times in one unit? {run.mapping} takes {factor(ratio[far[0]])} the median{more}",
         file=file,
         line=run.line or None,
         found=f"{run.time:g}",
@@ -301,7 +299,7 @@ def check_enough(runs: Runs) -> None:
     if scipy.stats.f.sf(between / runs.noise**2, n - 1, free) > CHANCE:
         raise NothingToLearnError(
             f"nothing to learn: the {n} mappings differ no more than the runs of one, which vary "
-            f"by {100 * runs.noise:.2g} %",
+            f"by {percent(runs.noise, digits=2)}",
             file=runs.file,
             expected="more runs of each, or mappings that differ more",
         )

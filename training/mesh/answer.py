@@ -15,8 +15,7 @@ from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices
 from toruscast.mapping.mesh.programs import jax_program
 from toruscast.notebook import html_card
-from toruscast.units import seconds
-from toruscast.wording import counted, shown_name
+from toruscast.text import counted, seconds, shown_name
 
 from .closed_form import Score, least_time
 

@@ -20,6 +20,7 @@ from toruscast.mapping.formats.times import holds_runs
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
+from toruscast.text import counted, shown_name
 from toruscast.training.forecast.answer import Kind, Verdict, names_of
 from toruscast.training.forecast.forecast import process_of
 from toruscast.training.forecast.networks import simulated_prior
@@ -33,7 +34,6 @@ from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, p_
 from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.validation import job_count, real_number, repeated, whole_number
-from toruscast.wording import counted, shown_name
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

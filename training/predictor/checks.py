@@ -15,6 +15,7 @@ from toruscast.features import FEATURES
 from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
+from toruscast.text import factor
 from toruscast.training.measured.references import SIMULATED
 from toruscast.validation import job_count, one_of, whole_number
 
@@ -111,8 +112,7 @@ def ask_for_seconds(times: Floats, reference: Floats, name: str) -> None:
     ratio = float(np.median(times[sent] / reference[sent])) if sent.any() else 1.0
     if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT:
         return
-    share = f"{ratio:,.0f} times" if ratio > 1 else f"1/{1 / ratio:,.0f} of"
-    text = f"the median time is {share} {name}: are the times in seconds?"
+    text = f"the median time is {factor(ratio)} {name}: are the times in seconds?"
     # At the caller of `fit` or `rank`.
     warnings.warn(text, stacklevel=3)
 

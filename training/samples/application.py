@@ -14,11 +14,11 @@ from toruscast.mapping.strategies.sampling import most_mappings, sample_inequiva
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
+from toruscast.text import counted
 from toruscast.training.evaluate.evaluate import repeated_splits, summarise
 from toruscast.training.predictor.checks import check_sends
 from toruscast.training.predictor.feature_sets import feature_set, needed_level
 from toruscast.training.predictor.predictor import TimePredictor
-from toruscast.wording import counted
 
 from .samples import build_samples
 

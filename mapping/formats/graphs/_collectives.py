@@ -10,7 +10,7 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.files import check_claim
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...collectives import names
 from ...collectives.schedule import check_size, edges_of

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import DuplicateEdgeError, InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...task_mapping import first_repeat

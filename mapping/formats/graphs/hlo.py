@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.files import check_claim, note_read
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...collectives.schedule import collective_total, edges_of
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
 from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
+from toruscast.text import counted
 from toruscast.validation import whole_number
-from toruscast.wording import counted
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from .. import source as files

@@ -13,8 +13,8 @@ from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_claim
+from toruscast.text import counted
 from toruscast.validation import whole_array
-from toruscast.wording import counted
 
 from ...comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from ..dialect import Dialect

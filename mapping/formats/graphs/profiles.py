@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..dialect import Dialect

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted, percent
 
 from ...trace._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
 from ...trace.library_rules import family_of
@@ -347,7 +347,7 @@ def described(folder: Path) -> list[str]:
         )
     lines = [f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}; {found}"]
     if trace.share_in_mpi == trace.share_in_mpi:
-        lines.append(f"{100 * trace.share_in_mpi:.0f} % of the time inside of MPI")
+        lines.append(f"{percent(trace.share_in_mpi)} of the time inside of MPI")
     if rounds.algorithms:
         calls = sorted(rounds.algorithms.items(), key=lambda item: -item[1])
         taken = ", ".join(f"{name} ({count})" for name, count in calls)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...allocation import Hosts
 from ...task_mapping import MAX_SLOTS, TaskMapping, cumcount, first_repeat

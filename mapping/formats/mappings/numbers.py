@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...task_mapping import TaskMapping
 from ...torus import Torus

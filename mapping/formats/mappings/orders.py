@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
+from toruscast.text import counted
 
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
 
 from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The same picture from the same numbers, byte for byte: no random ids, no date.
 _STYLE: Any = {
@@ -28,20 +28,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 @contextmanager
 def figure(width: float, height: float, **options: Any) -> Iterator[Figure]:
-    """Give an empty matplotlib figure of this size in inches, in the style of the project.
-
-    Raises
-    ------
-    InputError
-        If matplotlib is not installed.
-    """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise InputError(
-            "figures need matplotlib", expected="pip install 'toruscast[figures]'"
-        ) from None
+    """Give an empty matplotlib figure of this size in inches, in the style of the project."""
     with mpl.rc_context(_STYLE):
         yield Figure(figsize=(width, height), layout="constrained", **options)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Describe captures: from what `capture.sh` left behind to provenance.json and PROVENANCE.md.
+"""Describe captures of `datasets/capture/capture.sh` in provenance.json and PROVENANCE.md.
 
-    provenance.py CAPTURE_FOLDER [NAME ...]
+    tools/provenance.py CAPTURE_FOLDER [NAME ...]
 
 Copies the .prof.gz files of the names given (all, if none is) from CAPTURE_FOLDER into the datasets
 folder and computes every figure from the files. Entries of other datasets stay as they are.
@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-DATASETS = Path(__file__).resolve().parent.parent
+DATASETS = Path(__file__).resolve().parents[1] / "datasets"
 LICENCE = "BSD-3-Clause"
 KINDS = {"E": "point_to_point", "I": "inside_collectives"}
 EDGE = re.compile(r"([EI])\t(\d+)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent")
@@ -32,7 +32,7 @@ INTRODUCTION = """\
 Each `NAME.prof.gz` is the communication graph of one real run, measured with the monitoring that is
 built into Open MPI: the text files of all ranks, verbatim, in rank order. The application, its
 input and the command are given below. `capture/capture.sh NAME FOLDER` repeats a capture, and
-`capture/provenance.py FOLDER` writes this page and `provenance.json` from the result. No figure
+`tools/provenance.py FOLDER` writes this page and `provenance.json` from the result. No figure
 here was typed by hand.
 
 The captures are measurements made for this project and are released under the licence of the

@@ -1,0 +1,83 @@
+"""Numbers, shares and names as people read them."""
+
+import pytest
+
+from toruscast.text import (
+    factor,
+    large,
+    number,
+    part_of,
+    percent,
+    probability,
+    rounded,
+    shortened,
+)
+
+
+@pytest.mark.parametrize(
+    ("share", "how", "expected"),
+    [
+        (0.634, {}, "63 %"),
+        (0.0, {}, "0 %"),
+        (0.0049, {}, "< 1 %"),
+        (0.005, {}, "< 1 %"),
+        (0.0051, {}, "1 %"),
+        (0.00051, {"decimals": 1}, "0.1 %"),
+        (0.00049, {"decimals": 1}, "< 0.1 %"),
+        (0.0, {"decimals": 1}, "0.0 %"),
+        (-0.021, {"decimals": 1}, "-2.1 %"),
+        (0.00634, {"digits": 2}, "0.63 %"),
+        (0.997, {"digits": 2}, "100 %"),
+        (0.00004, {"digits": 2}, "< 0.01 %"),
+        (12.34, {"digits": 2}, "1200 %"),
+    ],
+)
+def test_shares(share, how, expected):
+    assert percent(share, **how) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.91, "91 %"), (0.95, "95 %"), (0.99, "99 %"), (0.9901, "over 99 %"), (1.0, "over 99 %")],
+)
+def test_no_probability_is_told_as_certainty(share, expected):
+    assert probability(share) == expected
+
+
+def test_numbers_keep_their_digits():
+    assert [number(value) for value in (99.96, 0.0, float("nan"), 1e-9)] == [
+        "100",
+        "0.00",
+        "nan",
+        "1.00e-09",
+    ]
+    assert [rounded(value, 3) for value in (2.0, 0.12345, float("nan"))] == ["2", "0.123", "-"]
+    assert [factor(ratio) for ratio in (1.0, 1500.0, 0.002)] == [
+        "1/1 of",
+        "1,500 times",
+        "1/500 of",
+    ]
+    assert shortened("abcdefgh", 6) == "abc..."
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999_400, "999,400"),
+        (999_600, "1 million"),
+        (4e6, "4 million"),
+        (1.95e9, "1.95 billion"),
+        (999.4e9, "999 billion"),
+        (999.6e9, "1 trillion"),
+        (2.5e15, "2500 trillion"),
+    ],
+)
+def test_large_counts_have_no_exponent(count, words):
+    assert large(count) == words
+
+
+def test_a_part_of_nothing_is_none():
+    assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25 % of 1.95 billion packet-hops"
+    assert part_of("messages")(0, 0) == "0 % of 0 messages"
