@@ -17,13 +17,6 @@ def run(*arguments):
     return CliRunner().invoke(main, ["pmnf", "compose", *map(str, arguments)])
 
 
-def test_models():
-    result = run("tpool_4(pipe(qsort, inc))", *QSORT, *INC)
-    assert result.exit_code == 0
-    assert "pipe(tpool_4(inc), tpool_4(qsort))" in result.stdout
-    assert "0.0097475 n log2(n)" in result.stdout
-
-
 def test_predictions(tmp_path):
     path = tmp_path / "out.json"
     result = run(
@@ -72,38 +65,3 @@ def test_pieces():
     assert table["from"].tolist() == pytest.approx([2, 16])
     assert table["to"].tolist() == pytest.approx([16, 1000])
     assert table["slowest"].tolist() == ["b", "tpool_4(a)"]
-
-
-def test_each_expression_takes_its_own_parameters():
-    tasks = ("--task", "a=2 n", "--task", "b=3 p")
-    result = run("a", "b", *tasks, "--at", "n=4,p=5", "--against", "m n", "--csv", "-")
-    assert "expected m" in result.stderr
-    result = run("a", "b", *tasks, "--at", "n=4,p=5", "--csv", "-")
-    assert pd.read_csv(io.StringIO(result.stdout)).prediction.tolist() == [8, 15]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "nothing to compose"),
-        (["inc"], "found inc"),
-        (["inc", "--task", "inc"], "bad --task"),
-        (["inc", *INC, *INC], "inc twice"),
-        (["inc", "--task", "inc=n^"], "bad formula, column 3"),
-        (["pipe(inc", *INC], "bad expression 'pipe(inc' at character 5"),
-        (["inc", *INC, "--at", "m=2"], "found m, expected n"),
-        (["inc", *INC, "--at", "n=2,m=2"], "found m, expected n"),
-        (["inc", *INC, "--at", "n=2,m=2", "--against", "p"], "found m, expected n or p"),
-        (["inc", *INC, "--range", "n=1..10", "--at", "n=5"], "n has a range already"),
-        (["inc", *INC, "--at", "n"], "bad --at"),
-        (["inc", *INC, "--range", "n=1-2"], "bad --range"),
-        (["inc", *INC, "--range", "n=2..1"], "bad range of n"),
-        (["inc", *INC, "--range", "n=1..2", "--at", "p=1", "--at", "p=2"], "takes one --at"),
-        (["inc", *INC, "--against", "n"], "needs --at"),
-    ],
-)
-def test_wrong_input(arguments, message):
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1

@@ -279,12 +279,6 @@ def test_network_with_units():
     assert torus.network.payload == 512
 
 
-def test_a_value_like_one_of_the_choices_is_named(here):
-    result = run("rank", "--comm", "ring.edges", "--torus", "2x2", "--routing", "determinstic")
-    assert result.exit_code == 2
-    assert "did you mean deterministic?" in result.stderr
-
-
 def test_doctor_knows_the_files_of_this_project(here):
     line = "rank --comm ring.edges --torus 2x2 --candidates 4 --no-simulation --out maps/"
     outputs = "--json a.json --csv a.csv --report a.html --log-file a.log"

@@ -117,31 +117,6 @@ def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
     assert named.replace("renamed", "runs") == at_once
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--app", "{table}", "--metric", "bytes_used=nothing"], "lacks a requirement"),
-        (["--app", "{table}", "--callpath", "other"], "found no other"),
-        (["--app", "{table}", "--metric", "flop"], "expected REQUIREMENT=NAME"),
-        (["--app", "{table}", "--by", "2,x"], "expected NAME= and 1 to 100 numbers"),
-        (["--app", "{table}", "--by", "2", "--upgrade", "a=1,2"], "exclude each other"),
-        (["--app", "{table}", "--by", "0"], "bad factor"),
-        (["--app", "missing.csv"], "missing.csv"),
-        (["--app", "{toml}", "--callpath", "main"], "are those of measurements"),
-    ],
-)
-def test_wrong_measurements_of_an_application(models, more, message):
-    toml = models.parent / "app.toml"
-    toml.write_text('[requirements]\nbytes_used = "n"\n')
-    table = models.parent / "few.csv"
-    table.write_text("metric,p,n,value\n" + "".join(f"flop,2,{n},{n}\n" for n in range(1, 6)))
-    given = [text.format(table=table, toml=toml) for text in more]
-    result = CliRunner().invoke(main, ["codesign", "upgrade", *given])
-    assert result.exit_code == 2, result.output
-    assert message in result.output
-    assert "Traceback" not in result.output
-
-
 def test_plan_lists_sets_of_runs_and_writes_the_richest(tmp_path):
     out = tmp_path / "points.csv"
     values = ["--values", "p=4,8,16,32,64", "--values", "n=1,2,3,4,5"]
@@ -166,29 +141,6 @@ def test_plan_names_the_next_points(tmp_path):
         io.StringIO(run("pmnf", "plan", table, *given, "--cost", "p", "--budget", "200"))
     )
     assert found["p"].tolist() == [64] * 3
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["plan"], "without FILE, plan needs --values"),
-        (["plan", "--values", "p"], "bad --values: found p, expected NAME=V,V,.."),
-        (["plan", "--values", "p=1,2", "--budget", "0"], "expected a cost above 0"),
-        (["plan", "--values", "p=1,2", "--budget", "1"], "no plan within --budget"),
-        (["plan", "{table}", "--together", "p"], "--together takes no FILE"),
-        (["plan", "{table}", "--values", "x=1"], "found x, expected p, n"),
-        (["plan", "{table}", "--at", "p=3"], "--at must name every parameter"),
-        (["plan", "{table}", "--cost", "q"], "the cost depends on no such parameter"),
-        (["variation", "{table}", "--callpath", "no"], "no call path contains no"),
-        (["variation", "{table}", "--reduce", "max"], "no values of single processes"),
-        (["errors", "missing.csv"], "missing.csv"),
-    ],
-)
-def test_wrong_runs(models, given, message):
-    words = [text.format(table=models.parent / "runs.csv") for text in given]
-    result = CliRunner().invoke(main, ["pmnf", *words])
-    assert result.exit_code == 2, result.output
-    assert message in result.output
 
 
 def test_variation_and_errors(models):

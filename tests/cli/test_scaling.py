@@ -106,17 +106,6 @@ def test_terms_to_search(tmp_path):
     assert found["eighths", "fine"] == "3 + p^(9/8)" != found["eighths", "default"]
 
 
-def test_predict(file):
-    result = run(
-        "predict", file, "--at", "p=128", "--at", "p=256", "--interval", "0.9", "--csv", "-"
-    )
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert lines[0] == "callpath,metric,at,prediction,predicts_by,low,high"
-    assert float(lines[1].split(",")[3]) == pytest.approx(259)
-    assert float(lines[2].split(",")[5]) == pytest.approx(515)
-
-
 def test_one_call_path_is_fitted_among_all(tmp_path):
     # From its repetitions alone a path cannot tell how values scatter, which all together do.
     random = np.random.default_rng(3)
@@ -140,91 +129,9 @@ def test_one_call_path_is_fitted_among_all(tmp_path):
     assert [model["callpath"] for model in models] == [f"path 0{k}" for k in range(10)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--at", "q=3"], "must name every parameter"),
-        (["--at", "p=x"], "bad --at"),
-        (["--at", "p=-3"], "bad --at: found p=-3, expected NAME=NUMBER, 0 or more"),
-        (["--at", "p=nan"], "bad --at: found p=nan"),
-        (["--at", "p=5,p=6"], "found p twice"),
-        (["--at", "p=1e300"], "parameter p is too large"),
-        (["--at", "p=3", "--callpath", "absent"], "no call path"),
-    ],
-)
-def test_wrong_input(file, arguments, message):
-    result = run("predict", file, *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_wrong_file(tmp_path):
-    result = run("fit", tmp_path / "absent.txt")
-    assert result.exit_code == 2
-    assert "absent.txt" in result.stderr
-
-
-HEAD = "PARAMETER p\nPOINTS 1 2 4 8 16\nREGION r\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (HEAD + "DATA 1\nDATA nan\n", "bad number: found nan"),
-        (HEAD + "DATA 1 inf\n", "bad number: found inf"),
-        (HEAD.replace(" 1 ", " -1 ") + "DATA 1\n" * 5, "Negative values in data for parameter p"),
-        (HEAD + "DATA 1\n" * 6, "more DATA lines than points"),
-        (HEAD + "DATA 1e308\n" * 5, "too large to fit"),
-    ],
-)
-def test_bad_measurements(tmp_path, text, message):
-    path = tmp_path / "bad.txt"
-    path.write_text(text)
-    result = run("fit", path)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "formula", "note"),
-    [
-        ("PARAMETER p\nPOINTS 4\nDATA 1 2 3\n", "2", "no parameter was varied"),
-        (
-            "PARAMETER p n\nPOINTS (4 1) (8 1) (16 1) (4 2)\nDATA 1\nDATA 2\nDATA 4\nDATA 1\n",
-            "0.25 p",
-            "parameter n has 2 values",
-        ),
-        # No logarithm and no falling power of 0 is taken.
-        ("PARAMETER p\nPOINTS 0 1 2 4 8\nDATA 1\nDATA 2\nDATA 3\nDATA 5\nDATA 9\n", "1 + p", ""),
-    ],
-)
-def test_poor_measurements_are_fitted_and_said_to_be_poor(tmp_path, text, formula, note):
-    path = tmp_path / "poor.txt"
-    path.write_text(text)
-    result = run("fit", path, "--json", "-")
-    assert result.exit_code == 0
-    (model,) = json.loads(result.stdout)["models"]
-    assert model["formula"] == formula
-    assert note in " ".join(model["notes"])
-
-
-def test_falling_values_need_no_option(tmp_path):
-    path = tmp_path / "falling.txt"
-    values = "".join(f"DATA {20 - 2 * k}\n" for k in range(1, 7))
-    path.write_text(f"PARAMETER p\nPOINTS 2 4 8 16 32 64\n{values}")
-    found = json.loads(run("fit", path, "--json", "-").stdout)
-    assert found["models"][0]["formula"] == "20 - 2 log2(p)"
-    assert "turns negative here" in run("predict", path, "--at", "p=1e9").stderr
-
-
 NOISY = "PARAMETER p\nPOINTS 4 8 16 32 64\n" + "".join(
     f"REGION {region}\n" + "".join(f"DATA {10 * k} {12 * k} {18 * k}\n" for k in (1, 2, 4, 8, 16))
     for region in ("main", "solve")
-)
-TOGETHER = "PARAMETER p n\nPOINTS (4 4)(8 8)(16 16)(32 32)(64 64)\n" + "".join(
-    f"DATA {p}\n" for p in (4, 8, 16, 32, 64)
 )
 
 
@@ -241,33 +148,6 @@ def test_each_kind_of_note_is_said_once(tmp_path):
     predicted = run("predict", path, "--at", "p=9", "--json", "-")
     assert "vary by more" in predicted.stderr
     assert "vary by more" in json.loads(predicted.stdout)["models"][1]["notes"][0]
-
-
-def test_parameters_varied_together_are_noted(tmp_path):
-    path = tmp_path / "together.txt"
-    path.write_text("\ufeff" + TOGETHER, encoding="utf-8")  # a byte order mark
-    result = run("predict", path, "--at", "p=256,n=4")
-    assert result.exit_code == 0
-    assert "parameters p, n were only varied together" in result.stderr
-    assert "warning" not in result.stderr
-    path.write_text(TOGETHER.replace(" 8)", " 4)").replace(" 16)", " 4)"))
-    assert "together" not in run("predict", path, "--at", "p=256,n=4").stderr
-
-
-def test_a_parameter_never_varied_is_noted_where_it_differs(tmp_path):
-    path = tmp_path / "fixed.txt"
-    path.write_text("PARAMETER p n\nPOINTS (4 4)(8 4)(16 4)(32 4)(64 4)\n" + "DATA 4\n" * 5)
-    assert "n was not varied" in run("predict", path, "--at", "p=256,n=8").stderr
-    assert "n was not varied" not in run("predict", path, "--at", "p=256,n=4").stderr
-
-
-def test_too_few_points_for_an_interval(tmp_path):
-    path = tmp_path / "two.txt"
-    path.write_text("PARAMETER p\nPOINTS 4 8\nDATA 4\nDATA 8\n")
-    result = run("predict", path, "--at", "p=64", "--interval", "0.9")
-    assert result.exit_code == 2
-    assert "too few points for an interval: found 2, expected at least 3" in result.stderr
-    assert run("plot", path, tmp_path / "model.svg").exit_code == 0
 
 
 MIXED = {
@@ -293,22 +173,6 @@ def test_call_paths_of_too_few_points_get_no_interval(tmp_path):
     assert {model["callpath"]: model["trusted"] for model in content["models"]}["main"] is True
     assert run(*at, "--csv", "-").stdout.splitlines()[2].endswith(",,")
     assert "nan" not in result.stdout
-
-
-def test_fit_and_predict_say_what_predictions_are_made_of(tmp_path):
-    path = tmp_path / "noisy.txt"
-    path.write_text(
-        "PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\n"
-        + "".join(f"DATA {v}\n" for v in (10, 23, 37, 88, 150))
-    )
-    by = "formula and nearest points"
-    assert by in run("fit", path).stdout
-    assert by in run("predict", path, "--at", "p=128").stdout
-    said = json.loads(run("predict", path, "--at", "p=128", "--json", "-").stdout)
-    assert said["models"][0]["trusted"] is False
-    assert said["models"][0]["predicts_by"] == by
-    path.write_text("PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\n" + "DATA 7\n" * 5)
-    assert "predicts" not in run("fit", path).stdout
 
 
 def test_long_tables_are_cut_short(tmp_path, monkeypatch):

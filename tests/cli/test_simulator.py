@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import threading
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from toruscast.cli.simulate import files as simulate_files
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
 from toruscast.mapping.formats import write_comm
 from toruscast.simulation import simulate
-from toruscast.simulation.trace import trace_events
 
 TORUS = Torus((4, 2))
 FIRST = patterns.halo_2d((4, 2), 20_000)
@@ -32,8 +30,6 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_comm(FIRST, tmp_path / "first.csv")
     write_comm(SECOND, tmp_path / "second.csv")
-    write_comm(patterns.halo_2d((4, 4), 10), tmp_path / "sixteen.csv")
-    (tmp_path / "slow.txt").write_text("0 1 2e12\n7 0 1\n")
 
     def call(line, code=0):
         result = CliRunner().invoke(main, line.split())
@@ -46,36 +42,17 @@ def run(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dependent", [False, True])
 def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     line = f"{LINE} --comm second.csv --comm first.csv{' --dependent' if dependent else ''}"
-    text = run(f"{line} --out run --watch 1:5:2").stdout
-    kind = "round" if dependent else "phase"
-    assert f" in 3 {kind}s; on torus 4x2" in text
-    assert f"The 3 {kind}s:" in text
-    assert "The message 5 to 2:\nHanded over" in text
+    run(f"{line} --out run")
     workload = Workload([FIRST, SECOND, FIRST], dependent=dependent)
-    expected = simulate(workload, TORUS, IDENTITY, watch=(1, 1))
+    expected = simulate(workload, TORUS, IDENTITY)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["time"] == expected.time
     assert summary["phase_times"] == pytest.approx(expected.phase_times)
     assert summary["application"]["phases"] == ["first.csv", "second.csv", "first.csv"]
     assert summary["application"]["dependent"] == dependent
     assert summary["application"]["edges"] == workload.total.n_edges
-    log = pd.read_csv(tmp_path / "run" / "log.csv")
-    assert log["time"].tolist() == pytest.approx(expected.log()["time"].tolist())
     phases = pd.read_csv(tmp_path / "run" / "phases.csv")
     assert phases["messages"].tolist() == [FIRST.n_edges, SECOND.n_messages.sum(), FIRST.n_edges]
-
-
-@pytest.mark.parametrize(
-    "command", ["simulate --mapping identity", "simulate --flows --candidates 2"]
-)
-def test_rounds_in_a_row_are_bound_by_their_chain(run, tmp_path, command):
-    for k in range(3):
-        write_comm(CommGraph(4, [k], [k + 1], [100_000]), tmp_path / f"{k}.csv")
-    comms = " ".join(f"--comm {k}.csv" for k in range(3))
-    text = run(f"{command} --torus 8 {comms} --dependent").stdout
-    assert "Limited by the longest chain of messages that wait for each other" in text
-    text = run(f"{command} --torus 8 {comms}").stdout
-    assert "Limited by software overhead, hops and the longest message" in text
 
 
 @pytest.mark.parametrize("dependent", ["", " --dependent"])
@@ -88,17 +65,6 @@ def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
     assert phases["messages"].tolist() == expected.phases()["messages"].tolist()
     assert phases["messages"][1] == 0
     assert phases["end"].tolist() == pytest.approx(expected.phases()["end"].tolist())
-    line = "simulate --torus 4x2 --mapping identity --comm silent.txt"
-    assert "silent.txt: communication graph without a message" in run(line, 2).stderr
-    assert "silent.txt: at most half a message" in run(f"{line} --comm silent.txt", 2).stderr
-
-
-def test_a_pair_without_a_phase_is_one_of_the_first(run, tmp_path):
-    for pair in ("0:1", "0:0:1", "0->1"):
-        run(f"{LINE} --comm second.csv --out run --watch {pair}")
-        log = pd.read_csv(tmp_path / "run" / "log.csv")
-        assert log["event"].iloc[0] == "handed over"
-        assert log["time"].iloc[0] == pytest.approx(500e-9, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -125,57 +91,6 @@ def test_what_belongs_to_the_torus_can_be_changed(run, changes, torus, routing):
     assert tuple(told["bandwidth"]) == host.bandwidth
     assert tuple(map(tuple, told["zones"])) == host.zones
     assert told["tie"] == host.tie
-
-
-BAD = {
-    f"{LINE} --dependent": "--dependent needs several --comm",
-    f"{LINE} --comm second.csv --comm sixteen.csv": "phases differ in their number of tasks: found "
-    "8 in first.csv and 16 in sixteen.csv, expected the same, which the first line of a file may",
-    f"{LINE} --watch 0:1 --watch 1:0": "--watch can be given once",
-    f"{LINE} --watch 1:0:1": "--watch: no such phase: found 1, expected 0 to 0",
-    f"{LINE} --comm second.csv --watch 1:5:6": "between these tasks: found 1:5:6, expected 1:5:2",
-    f"{LINE} --watch 0:0:0:1": "bad --watch: found 0:0:0:1, expected two tasks such as 3:7, or",
-    f"{LINE} --network order=BA": "--network: bad order: found 'BA', expected numbers of",
-    f"{LINE} --network order=0": "--network: bad routing order: found (0,)",
-    f"{LINE} --network zones=0": "--network: bad zones",
-    f"{LINE} --network zones=0/": "--network: bad zones: found '', expected numbers of dimensions",
-    f"{LINE} --network order=": "--network: bad order: found ''",
-    f"{LINE} --network payload=5s": "--network: bad payload: found '5s'",
-    f"{LINE} --network bandwidth=5s": "--network: bad bandwidth in bytes per second: found 5s,",
-    f"{LINE} --network buffer_packets=1": "--network: bad buffer_packets for the bubble rule",
-    f"{LINE} --network foo=1": "unknown --network key: found foo, expected payload",
-    f"{LINE} --network fifos=2 --network fifos=2": "--network key given twice: found fifos=2",
-    f"{LINE} --out=": "cannot be written: found an empty path, expected a folder",
-    f"{LINE} --network bandwidth=1,2,3": "--network: bad bandwidth",
-    f"{LINE} --network bandwidth=fast,2": "--network: bad bandwidth",
-    f"{LINE} --network overhead=1e12s": "--network: bad overhead: found 1000000000000.0",
-    f"{LINE} --network overhead=9e8s": "too long for the clock, mostly software overhead",
-    f"{LINE} --network hop_latency=1e30s": "--network: bad hop_latency",
-    f"{LINE} --network hop_latency=10s": "hop_latency too long beside",
-    f"{LINE} --network fifos=1e9": "--network: bad fifos: found 1000000000.0, expected 1 to 1024",
-    f"{LINE} --network memory_bandwidth=10": "memory_bandwidth too low beside",
-    f"{LINE} --seed 99999999999999999999999": "bad seed",
-    f"{LINE} --error 1": "bad --error: found 1, expected above 0 and below 1",
-    f"{LINE} --error -0.1": "bad --error: found -0.1",
-    f"{LINE} --error nan": "bad --error: found nan",
-    f"{LINE} --coarsening 1e20": "found 1e20, expected a whole number of 1 or more",
-    f"{LINE} --coarsening 100000000000000000000": "bad coarsening",
-    f"{LINE} --out first.csv/run": "cannot be written",
-    "simulate --torus 4x2 --mapping identity --comm slow.txt": "a larger coarsening (--coarsening)",
-}
-
-
-@pytest.mark.parametrize("line", BAD)
-def test_wrong_input_is_told_in_one_line(run, tmp_path, line):
-    before = sorted(tmp_path.rglob("*"))
-    error = run(line, code=2).stderr
-    assert error.startswith("toruscast: error: ")
-    assert BAD[line] in error
-    assert error.count("\n") == 1
-    assert sorted(tmp_path.rglob("*")) in (
-        before,
-        sorted([*tmp_path.glob("*.csv"), tmp_path / "slow.txt"]),
-    )
 
 
 @pytest.mark.parametrize(
@@ -205,10 +120,7 @@ def test_numbers_are_read_in_any_form(run, change):
     ],
 )
 def test_what_is_no_bound_is_not_called_one(run, options, estimated):
-    text = " ".join(run(f"{LINE} {options}").stdout.split())
-    assert ("an estimate of" in text) == estimated
-    assert ("at least (" in text) == (not estimated)
-    assert "times the lower bound of" in text
+    assert ("an estimate of" in run(f"{LINE} {options}").stdout) == estimated
     told = json.loads(run(f"{LINE} {options} --json -").stdout)
     assert 0 < told["lower_bound"] <= told["time"]
 
@@ -224,17 +136,6 @@ def test_no_printed_bound_lies_above_the_time(run, options):
         assert max(told["bounds"].values()) <= told["time"]
         why = json.loads(run(f"explain {line} --json -").stdout)
         assert max(why["bounds"].values()) <= why["time"]
-
-
-def test_a_watched_message_that_asks_first(run, tmp_path):
-    text = run(f"{LINE} --network eager_limit=100 --watch 0:1 --out run").stdout
-    result = simulate(FIRST, TORUS.with_network(eager_limit=100), IDENTITY, watch=(0, 0))
-    assert "The message 0 to 1:\nHanded over after 500 ns, answered after" in text
-    log, life = (pd.read_csv(tmp_path / "run" / f"{name}.csv") for name in ("log", "life"))
-    assert log["event"].iloc[0] == "released"
-    assert log["time"].iloc[0] > result.messages()["handed_over"][0]
-    # Places go by the same names in both.
-    assert set(life["place"].dropna()) == set(log["place"].dropna())
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
@@ -265,16 +166,6 @@ def test_the_error_reached_is_reported(run, monkeypatch):
     shown = run(line).stdout
     assert f"the time changed by {100 * result.change:.2g} %" in shown
     assert "the error of 50 % asked for" in shown
-
-
-def test_a_full_log_is_reported(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("toruscast.simulation.setup._LOG_ENTRIES", 50)
-    text = run(f"{LINE} --watch 0:1 --out run").stdout
-    # 40 packets, a hop: handed over once; injected, sent, arrived, taken in each.
-    assert "The log was full: the last 111 events are not in it." in text
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["not_logged"] == 111
-    about = json.loads((tmp_path / "run" / "trace.json").read_text())["otherData"]
-    assert about["events of the watched message left out"] == 111
 
 
 def test_numbers_beyond_reading_take_an_exponent(run):
@@ -333,26 +224,3 @@ def test_a_folder_is_written_from_another_thread_too(tmp_path):
     thread.start()
     thread.join()
     assert (tmp_path / "run" / "summary.json").exists()
-
-
-def test_slices_of_a_trace_end_at_most_where_the_next_begins():
-    # Exactly, in the numbers of the file: times that do not divide a picosecond.
-    network = {"hop_latency": 1e-8 / 3, "overhead": 1e-7 / 3}
-    torus = Torus((4, 2), bandwidth=7e9 / 3).with_network(**network)
-    traffic = Workload([patterns.all_to_all(8, 3333.0)] * 3)
-    events = trace_events(simulate(traffic, torus, IDENTITY, watch=(1, 2)))
-    slices = [event for event in events if event["ph"] == "X"]
-    threads = {(event["pid"], event["tid"]) for event in slices}
-    assert len(slices) > 50
-    for thread in threads:
-        mine = sorted(
-            (round(1e6 * e["ts"]), round(1e6 * e["dur"]), e["ts"], e["dur"])
-            for e in slices
-            if (e["pid"], e["tid"]) == thread
-        )
-        for begin, length, ts, dur in mine:
-            # Whole picoseconds, as written.
-            assert ts == begin / 1e6
-            assert dur == length / 1e6
-        for (begin, length, *_), (after, *_) in pairwise(mine):
-            assert begin + length <= after
