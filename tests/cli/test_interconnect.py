@@ -110,10 +110,3 @@ def test_systems(solver):
     content = json.loads(run("codesign", "systems", *given, "--json", "-").stdout)
     assert [row["n"] for row in content["systems"]] == pytest.approx([10, 10])
     assert content["systems"][1]["wall_time"] == pytest.approx(1e7 * 2.5 * 4 / 1e9)
-
-
-def test_models(solver):
-    shown = run("codesign", "models", "--app", solver, "--app", "milc")
-    assert "1e7 * n * log2(p)" in shown.stdout
-    assert "n p^1.5" in shown.stdout
-    assert len(table(run("codesign", "models", "--csv", "-"))) == 25

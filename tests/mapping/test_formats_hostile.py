@@ -3,13 +3,10 @@
 import gzip
 import io
 import os
-import re
 import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
@@ -17,7 +14,6 @@ from toruscast.mapping.formats import read_comm, read_mapping, read_mappings
 from toruscast.mapping.formats import source as opening
 
 pytestmark = pytest.mark.filterwarnings("ignore::toruscast.errors.InputWarning")
-MTX = "%%MatrixMarket matrix coordinate real general\n"
 
 
 def check_refused(reader, path, message, line=None):
@@ -30,22 +26,6 @@ def check_refused(reader, path, message, line=None):
     assert os.fspath(path) in text
     assert caught.value.line == line
     return text
-
-
-def npz(**arrays):
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
-
-
-def csr(indices, indptr, data, shape, kind=b"csr"):
-    return npz(
-        format=np.array(kind),
-        indices=np.array(indices),
-        indptr=np.array(indptr),
-        data=np.array(data),
-        shape=np.array(shape),
-    )
 
 
 def lying_npz():
@@ -123,47 +103,3 @@ def test_archives_that_fill_the_memory_or_run_code(tmp_path, content):
     path = tmp_path / "graph.npz"
     path.write_bytes(content())
     check_refused(read_comm, path, "damaged .npz file")
-
-
-VALID = [
-    b"4\n0 1 100 2\n1 2 50.5 1\n2 0 0 0\n",
-    b"# n_tasks 4\nsrc,dst,nbytes\n0,1,100\n1,2,50\n",
-    b"0,1,2,3,4\n" * 5,
-    (MTX + "3 3 2\n1 2 5\n3 3 1\n").encode(),
-    b"# POINT TO POINT\nE\t0\t1\t100 bytes\t4 msgs sent\t1,2,1\n# OSC\n# COLLECTIVES\n"
-    b"D\tW\tprocs: 0,1\nA2A\t0\t0 bytes\t0 msgs sent\n# POINT TO POINT\n# OSC\n# COLLECTIVES\n",
-    gzip.compress(b"0 1 5\n1 2 5\n", mtime=0),
-    csr([0, 1], [0, 1, 2], [1.0, 2], (2, 2)),
-    npz(n_tasks=4, src=[0, 1], dst=[1, 2], nbytes=[1, 2], n_messages=[1, 1]),
-    b"0 0 0\n0 1 0\n1 3 1\n",
-    b"task,node,slot\n0,1,0\n1,1,1\n",
-    b"scan\nx y n process_id(s)\n0 0 2 0 2\n1 3 1 1\n",
-    b"one,0,1\ntwo,1,7\n",
-]
-
-
-@st.composite
-def damaged(draw):
-    """A valid file with some bytes changed, cut or put in."""
-    data = bytearray(draw(st.sampled_from(VALID)))
-    pieces = st.one_of(
-        st.binary(max_size=3), st.sampled_from([b"-", b",", b" ", b"\n", b"9" * 400, b"nan", b"#"])
-    )
-    for _ in range(draw(st.integers(1, 4))):
-        start = draw(st.integers(0, len(data)))
-        data[start : start + draw(st.integers(0, 4))] = draw(pieces)
-    return bytes(data)
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.one_of(st.binary(max_size=50), damaged()))
-def test_damage_gives_one_clear_line(tmp_path_factory, data):
-    path = tmp_path_factory.getbasetemp() / "damaged.txt"
-    path.write_bytes(data)
-    for reader in READERS.values():
-        message = ""
-        try:
-            reader(path)
-        except InputError as error:
-            message = str(error)
-        assert re.fullmatch(f"({re.escape(str(path))}:[^\n\r]+)?", message)

@@ -84,16 +84,6 @@ def test_what_is_written_reads_back(tmp_path_factory, name, data):
         np.testing.assert_array_equal(back.slot, mapping.slot)
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_is_recognised(tmp_path, name):
-    torus = Torus((4, 4))
-    mapping = TaskMapping(np.random.default_rng(3).permutation(16), torus)
-    hosts = None if name == "device-ids" else Hosts([f"n{k}" for k in range(16)], range(16), torus)
-    write_mapping(mapping, tmp_path / "best", name, hosts=hosts)
-    back = read_mapping(tmp_path / "best", torus, hosts=hosts)
-    np.testing.assert_array_equal(back.node, mapping.node)
-
-
 @pytest.mark.parametrize("name", ["rank-order", "rankfile", "hostfile", "slurm", "table"])
 def test_two_hosts_of_a_router_share_its_tasks(tmp_path, name):
     torus = Torus((2,))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Workload, sum_edges
-from toruscast.mapping.formats import read_comm, write_comm
+from toruscast.mapping import Workload, sum_edges
+from toruscast.mapping.formats import read_comm
 from toruscast.mapping.formats.facts import graph_facts
 from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_groups
 from toruscast.mapping.formats.graphs.otf2 import buffer_size
@@ -188,13 +188,3 @@ def test_rows_with_two_readings_are_asked_about(tmp_path, text, other):
 
 def test_semicolons_separate_edges(tmp_path):
     assert edges(read_comm(write(tmp_path, "0;1;64\n1;2;8.5\n"))) == {(0, 1): 64.0, (1, 2): 8.5}
-
-
-@pytest.mark.parametrize("dialect", ["edges", "table", "npz", "matrix-market", "parquet"])
-@pytest.mark.parametrize("n_tasks", [1, 5])
-@pytest.mark.parametrize("ends", [[], [(0, 0)]])
-def test_small_graphs_come_back(tmp_path, dialect, n_tasks, ends):
-    graph = CommGraph(n_tasks, *np.array(ends, int).reshape(-1, 2).T, [3.0] * len(ends))
-    path = tmp_path / "app.bin"
-    write_comm(graph, path, dialect)
-    assert read_comm(path, format=dialect).equals(graph)
