@@ -256,28 +256,6 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     assert [budget.seconds for budget in budgets] == [None, 60, 9]
 
 
-def test_rank_tells_where_a_search_may_help(run, folder):
-    """Tasks of a ring in random order, and in order: the second is at the bound of all mappings."""
-    ring = "16\n" + "".join(f"{t} {(t + 1) % 16} 50000\n" for t in range(16))
-    (folder / "ring.edges").write_text(ring)
-    words = f"rank --comm {folder / 'ring.edges'} --torus 16 --mappings {folder / 'one.map'}"
-    mixed = np.random.default_rng(1).permutation(16)
-    (folder / "one.map").write_text("\n".join(map(str, mixed)) + "\n")
-    said = " ".join(run(words).stdout.split())
-    assert re.search(r"times as long: 'toruscast search' may", said)
-    swapped = [1, 0, *range(2, 16)]
-    (folder / "one.map").write_text("\n".join(map(str, swapped)) + "\n")
-    said = " ".join(run(words).stdout.split())
-    assert re.search(r"% longer: 'toruscast search' may", said)
-    (folder / "one.map").write_text("\n".join(map(str, range(16))) + "\n")
-    assert "toruscast search" not in run(words).stdout
-    # One long message, eight hops in place of one.
-    (folder / "long.csv").write_text("src,dst,bytes\n0,1,100000\n")
-    (folder / "one.map").write_text("0\n8\n")
-    said = " ".join(run(words.replace("ring.edges", "long.csv")).stdout.split())
-    assert re.search(r"takes 1 % longer: remapping can give no more", said)
-
-
 def test_rank_writes_all_candidates_to_a_folder(run, folder):
     run("rank --comm halo.csv --torus 4x4 --candidates 5 --model m.npz --out all/ --quiet")
     assert len(read_mappings(folder / "all", TORUS)) == 5
@@ -338,13 +316,6 @@ def test_kinds_of_traffic(run, traffic):
         assert read_comm("part.npz").equals(comm)
 
 
-def test_simulate_maps_as_told(run):
-    made = "simulate --comm halo.csv --torus 4x4 --mapping random --seed 5 --tasks-per-node 2"
-    content = json.loads(run(f"{made} --json -").stdout)
-    mapping = strategies.make("random", HALO, TORUS, tasks_per_node=2, seed=5)
-    assert content["time"] == simulate(HALO, TORUS, mapping).time
-
-
 def test_features_as_parquet_and_json(run, folder):
     run(
         "features --comm halo.csv --torus 4x4 --candidates 3 --level 2 --parquet f.parquet"
@@ -355,11 +326,6 @@ def test_features_as_parquet_and_json(run, folder):
     assert table["time"].min() > 0
     rows = json.loads((folder / "f.json").read_text())["features"]
     assert [row["mapping"] for row in rows] == table.index.tolist()
-
-
-def test_chosen_features_only(run):
-    text = run("features --comm halo.csv --torus 4x4 --candidates 2 --features H1 --csv -").stdout
-    assert text.splitlines()[0] == "mapping,avg_bytes,max_bytes,max_FIFO"
 
 
 def test_list_of_features(run):
@@ -434,15 +400,6 @@ def test_simulate_with_another_network(run):
     assert content["time"] == simulate(HALO, torus, mapping).time
     assert content["network"]["deadlock"] == "dateline"
     assert content["network"]["eager_limit"] is None
-
-
-def test_simulate_with_longer_packets(run):
-    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
-    content = json.loads(run(f"{line} --coarsening 4").stdout)
-    mapping = strategies.make("identity", HALO, TORUS)
-    assert content["time"] == simulate(HALO, TORUS, mapping, coarsening=4).time
-    assert content["coarsening"] == 4
-    assert json.loads(run(f"{line} --error 0.03").stdout)["coarsening"] >= 1
 
 
 def test_evaluate_compares_sets_on_the_same_splits(run):

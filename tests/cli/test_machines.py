@@ -14,12 +14,6 @@ def run(capsys, *words):
     return ended.value.code, *capsys.readouterr()
 
 
-def test_all_machines_are_listed(capsys):
-    code, out, _ = run(capsys, "machines")
-    assert code == 0
-    assert all(f"\n{name} " in out for name in machines.names())
-
-
 def test_machines_as_json(capsys):
     code, out, _ = run(capsys, "machines", "--json", "-")
     assert code == 0

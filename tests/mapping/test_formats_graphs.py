@@ -2,30 +2,17 @@
 
 import json
 import shutil
-import struct
 import subprocess
 
 import numpy as np
 import pytest
+from graph_files import edges, message, varint, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import CommGraph
 from toruscast.mapping.formats import read_comm, read_workload, write_comm
-
-
-def write(folder, text, name="app"):
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def edges(comm):
-    """Bytes by pair."""
-    columns = (comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist())
-    return {(s, d): b for s, d, b in zip(*columns, strict=True)}
-
 
 K4 = {(0, 1): 7, (0, 2): 5, (0, 3): 5, (1, 2): 9, (1, 3): 5, (2, 3): 2}
 BOTH = K4 | {(b, a): w for (a, b), w in K4.items()}
@@ -229,28 +216,6 @@ def test_goal_rounds(tmp_path):
     workload = read_workload(write(tmp_path, text))
     assert workload.dependent
     assert [edges(phase) for phase in workload] == [{(0, 1): 8}, {(1, 2): 4}, {(2, 0): 16}]
-
-
-def varint(value):
-    out = b""
-    while value > 127:
-        out += bytes([value & 127 | 128])
-        value >>= 7
-    return out + bytes([value])
-
-
-def message(*fields):
-    """Bytes of a protobuf message of numbers, texts and messages."""
-    out = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-        elif isinstance(value, float):
-            out += varint(number << 3 | 1) + struct.pack("<d", value)
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
 
 
 def et(*nodes):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from graph_files import write
 
 from toruscast.cli import main
 from toruscast.errors import InputError
@@ -16,17 +17,11 @@ RING = "0 1 4 1\n1 2 4 1\n2 3 4 1\n3 0 4 1\n"
 EITHER = [(THREE, 3), (f"# a note\n\n{THREE}", 3), ("0 1 9\n0 2 9\n1 2 9", 3), (FOUR, 4), (RING, 4)]
 
 
-def write(folder, text):
-    path = folder / "app.txt"
-    path.write_text(text)
-    return path
-
-
 @pytest.mark.parametrize(("text", "n"), EITHER)
 def test_what_could_be_edges_or_a_matrix_is_refused(tmp_path, text, n):
     path = write(tmp_path, text)
     with pytest.raises(
-        InputError, match=r"app\.txt: fits several formats: found edges .* and matrix"
+        InputError, match=r"app: fits several formats: found edges .* and matrix"
     ) as caught:
         read_comm(path)
     assert 'format="edges" or format="matrix"' in str(caught.value)
@@ -100,7 +95,7 @@ COMMANDS = {
 def test_every_command_that_reads_a_graph_asks_and_is_told(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, THREE)
-    line = f"{command} --comm app.txt {COMMANDS[command]}".split()
+    line = f"{command} --comm app {COMMANDS[command]}".split()
     result = CliRunner().invoke(main, line)
     assert result.exit_code == 2, result.stdout
     assert "found edges (lines of src dst bytes [messages]) and matrix" in result.stderr
@@ -116,10 +111,10 @@ def test_every_command_that_reads_a_graph_asks_and_is_told(tmp_path, monkeypatch
 def test_convert_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, THREE)
-    result = CliRunner().invoke(main, ["convert", "app.txt", "app.csv"])
+    result = CliRunner().invoke(main, ["convert", "app", "app.csv"])
     assert result.exit_code == 2
     assert "--format" in result.stderr
-    result = CliRunner().invoke(main, ["convert", "app.txt", "app.csv", "--format", "matrix"])
+    result = CliRunner().invoke(main, ["convert", "app", "app.csv", "--format", "matrix"])
     assert result.stdout.startswith("app.csv: 3 tasks, 6 edges")
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from graph_files import edges, message, varint, write
 
 from toruscast.errors import InputError
 from toruscast.mapping import Workload, sum_edges
@@ -11,17 +12,6 @@ from toruscast.mapping.formats import read_comm
 from toruscast.mapping.formats.facts import graph_facts
 from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_groups
 from toruscast.mapping.formats.graphs.otf2 import buffer_size
-
-
-def write(folder, content, name="app.txt"):
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def edges(comm):
-    columns = (comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist())
-    return {(s, d): b for s, d, b in zip(*columns, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -41,24 +31,6 @@ def test_sizes_of_chakra_are_what_a_rank_puts_in(tmp_path, kind, each, whole):
     path = write(tmp_path, json.dumps({"nodes": [node]}), "run.json")
     assert read_comm(path, n_tasks=4).nbytes.sum() == each
     assert read_comm(path, n_tasks=4, gathered="whole").nbytes.sum() == whole
-
-
-def varint(value):
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def message(*fields):
-    parts = []
-    for number, value in fields:
-        if isinstance(value, int):
-            parts.append(varint(number << 3) + varint(value))
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
-    return b"".join(parts)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def contents():
     return {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")}
 
 
-@pytest.mark.filterwarnings("always::toruscast.errors.InputWarning")
+@pytest.mark.filterwarnings("always")
 @pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file: file.stem)
 def test_commands_print_what_the_transcript_says(file, monkeypatch):
     monkeypatch.chdir(place())
