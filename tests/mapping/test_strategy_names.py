@@ -5,9 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.mapping import Torus, machines, parse_torus, patterns, strategies
 
@@ -69,17 +67,3 @@ def test_letters_are_the_machine_s_own():
 
 def test_parse_torus_names_the_usual_axes():
     assert parse_torus("2x2x2x2").axes == "ABCD"
-
-
-def test_an_unknown_strategy_is_answered_with_all(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "app.txt").write_text("0 1 8\n")
-    line = ["simulate", "--comm", "app.txt", "--torus", "2", "--mapping"]
-    result = CliRunner().invoke(main, [*line, "whirl"])
-    assert result.exit_code == 2
-    assert "expected a file or a name such as " + ", ".join(strategies.examples()) in result.stderr
-    with pytest.raises(InputError) as caught:
-        strategies.make("whirl", HALO, CUBE)
-    assert str(caught.value).endswith("a name such as " + ", ".join(strategies.examples()))
-    result = CliRunner().invoke(main, [*line, "permut-YX"])
-    assert "expected a file or a name such as permute-ZYX" in result.stderr
