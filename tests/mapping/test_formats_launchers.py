@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
@@ -58,6 +58,7 @@ def test_hosts_of_a_node_take_slots_by_rank_whatever_the_order_of_the_lines(tmp_
 
 
 @pytest.mark.parametrize("name", WRITTEN)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_what_is_written_reads_back(tmp_path_factory, name, data):
     most = 1 if name == "tt-rank-bindings" else 3
@@ -423,6 +424,7 @@ BY_SUFFIX = [
 
 
 @pytest.mark.parametrize(("name", "suffix"), BY_SUFFIX)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_suffix_is_read_without_a_word_or_asked_about(tmp_path_factory, name, suffix, data):
     torus, mapping, hosts = data.draw(placed(packed=name == "rank-order", most=1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from format_examples import example_bytes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
@@ -65,6 +65,7 @@ def tori(draw):
 
 
 @pytest.mark.parametrize(("name", "suffix"), BY_SUFFIX)
+@settings(max_examples=40)
 @given(torus=tori())
 def test_what_is_written_reads_back_or_is_refused(tmp_path_factory, name, suffix, torus):
     folder = tmp_path_factory.mktemp("round")
