@@ -93,19 +93,6 @@ def test_traceback_on_request(run, monkeypatch):
     assert isinstance(result.exception, RuntimeError)
 
 
-def test_failed_write_leaves_the_old_file(run, inputs, monkeypatch):
-    (inputs / "old.json").write_text("old")
-
-    def fail(self, *args, **options):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", fail)
-    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json old.json"
-    assert "No space left" in run(line, code=1).stderr
-    assert (inputs / "old.json").read_text() == "old"
-    (inputs / "old.json").unlink()
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_every_command(run, name):
     text = run(f"{name} --help").stdout

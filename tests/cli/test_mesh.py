@@ -92,25 +92,6 @@ def test_devices_of_a_chip(tmp_path, capsys):
     assert json.loads(said[said.index("{") :])["idle"] == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--axes", "data=3,tensor=4", "--traffic", SENT],
-        ["--axes", "data=2", "--traffic", SENT],
-        ["--axes", "data", "--traffic", SENT],
-        ["--axes", "data=2,tensor=4", "--traffic", "tensor:allsum:1MB"],
-        ["--axes", "data=2,tensor=4", "--traffic", "tensor:allreduce:1e99"],
-        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "x.unknown"],
-        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "no/such/folder.npy"],
-        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "-"],
-        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "a.npy", "--write", "a.npy"],
-    ],
-)
-def test_wrong_words_end_in_one_line(words, capsys):
-    assert run("--torus", "tpu_v5e:4x2", *words) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
 DEVICES = [(0, 0, 0, 0), (1, 1, 0, 0), (4, 0, 1, 0), (2, 2, 0, 1), (3, 3, 0, 1), (6, 2, 1, 1)]
 
 

@@ -196,16 +196,6 @@ def test_write_unknown_suffix(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    def fail(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pandas.DataFrame.to_csv", fail)
-    with pytest.raises(OSError, match="No space"):
-        write_comm(EDGES, tmp_path / "g.csv")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_comments_of_any_length_before_the_number_of_tasks(tmp_path):
     path = tmp_path / "graph.edges"
     path.write_text("# " + "x" * 5000 + "\n# n_tasks 1234\n0 1 100\n")

@@ -14,8 +14,8 @@ def contents():
 
 @pytest.mark.filterwarnings("always")
 @pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file: file.stem)
-def test_commands_print_what_the_transcript_says(file, monkeypatch):
-    monkeypatch.chdir(place())
+def test_commands_print_what_the_transcript_says(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(place(tmp_path))
     for step in parse(file.read_text()):
         before = contents()
         printed, code = run(step)

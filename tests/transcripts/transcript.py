@@ -91,17 +91,16 @@ def agrees(expected, found):
     )
 
 
-def place():
-    """Return a new folder with the files that transcripts read."""
-    folder = Path(tempfile.mkdtemp()) / "work"
-    return shutil.copytree(HERE / "files", folder)
+def place(folder):
+    """Return a folder inside another one, with the files that transcripts read."""
+    return shutil.copytree(HERE / "files", Path(folder) / "work")
 
 
 def update(file):
     """Write what the commands of a transcript print where it differs."""
     text = file.read_text()
     steps = parse(text)
-    with chdir(place()):
+    with tempfile.TemporaryDirectory() as folder, chdir(place(folder)):
         found = [run(step)[0] for step in steps]
     pairs = zip(steps, found, strict=True)
     outputs = [step.output if agrees(step.output, new) else new for step, new in pairs]
