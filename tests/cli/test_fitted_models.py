@@ -99,38 +99,3 @@ def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
     renamed.write_text(table.read_text().replace("bytes_used", "VmPeak").replace("main", "solve"))
     named = run(*given[:3], renamed, *given[4:], "--metric", "bytes_used=VmPeak", "--csv", "-")
     assert named.replace("renamed", "runs") == at_once
-
-
-def test_plan_lists_sets_of_runs_and_writes_the_richest(tmp_path):
-    out = tmp_path / "points.csv"
-    values = ["--values", "p=4,8,16,32,64", "--values", "n=1,2,3,4,5"]
-    shown = CliRunner().invoke(
-        main, ["pmnf", "plan", *values, "--cost", "p", "--budget", "200", "--points", str(out)]
-    )
-    assert "the richest plan within 200 is lines" in shown.output
-    points = pd.read_csv(out)
-    assert len(points) == 10
-    assert points["p"].sum() <= 200
-    assert "1 x 5^2" in shown.output
-
-
-def test_plan_names_the_next_points(tmp_path):
-    table = tmp_path / "runs.csv"
-    rows = [(p, t * f) for p, t in ((4, 9.0), (8, 9.5), (16, 10), (32, 10.4)) for f in (0.98, 1.02)]
-    pd.DataFrame(rows, columns=["p", "value"]).to_csv(table, index=False)
-    given = ["--at", "p=1024", "--values", "p=4,64,256", "--csv", "-"]
-    found = pd.read_csv(io.StringIO(run("pmnf", "plan", table, *given)))
-    assert found["p"].tolist() == [256]
-    found = pd.read_csv(
-        io.StringIO(run("pmnf", "plan", table, *given, "--cost", "p", "--budget", "200"))
-    )
-    assert found["p"].tolist() == [64] * 3
-
-
-def test_variation_and_errors(models):
-    table = models.parent / "runs.csv"
-    shown = CliRunner().invoke(main, ["pmnf", "variation", str(table)])
-    assert "every point was run once" in shown.output
-    found = pd.read_csv(io.StringIO(run("pmnf", "errors", table, "--csv", "-")))
-    assert found["fitted"].tolist() == [50, 0, 0, 0, 0]
-    assert found["left_out"].sum() == 50

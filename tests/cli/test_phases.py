@@ -165,6 +165,8 @@ def test_all_commands_and_the_library_agree(sent):
         assert row["release_bound"] == table["release_bound"][name]
 
 
+# What the phases were read from is the same in the other tests; training takes long.
+@pytest.mark.parametrize("sent", ["goal", "phases"], indirect=True)
 def test_samples_are_of_the_phases(sent):
     words, workload = sent
     where = f"{words} --torus 4x2 -n 12 --samples samples.parquet --seed 3"

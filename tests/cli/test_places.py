@@ -58,49 +58,10 @@ def test_rank_writes_mappings_on_our_nodes_with_bound_tasks_in_place(files):
         assert nodes[3] == 15
 
 
-def test_links_of_a_file_are_slow_or_missing(files):
-    slow = run("simulate", "--mapping", "identity", "--slow-links", "links.csv")
-    assert slow.exit_code == 2
-    assert "needs a link that is missing" in slow.stderr
-    assert "task 1 to task 2 goes over (0,1) +Y" in slow.stderr
-    assert len(slow.stderr.strip().splitlines()) == 1
+def test_links_of_a_file_are_slow(files):
     (files / "links.csv").write_text('"(0,0) +1",1e8\n')
     times = [
         json.loads(run("simulate", "--mapping", "identity", "--json", "-", *more).stdout)["time"]
         for more in ((), ("--slow-links", "links.csv"))
     ]
     assert times[1] > 2 * times[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("ours.csv", "", "empty file"),
-        ("ours.csv", "0\n99\n", "ours.csv:2"),
-        ("ours.csv", "0\n0\n", "twice"),
-        ("ours.csv", "0,0\n0,9\n", "ours.csv:2"),
-        ("ours.csv", "0\n1\n2\n", "fixed|too many tasks|not in the allocation|does not exist"),
-        ("links.csv", "3,fast\n", "links.csv:1"),
-        ("links.csv", "3\n", "links.csv:1"),
-        ("links.csv", "3,9e9\n", "links.csv:1"),
-        ("links.csv", "3,1e9\n3,1e9\n", "links.csv:2"),
-        ("links.csv", "(7,0) +1,1e9\n", "links.csv:1"),
-        ("links.csv", "", "empty file"),
-    ],
-)
-def test_bad_files_are_refused_on_one_line(files, name, text, words):
-    (files / name).write_text(text)
-    more = ("--slow-links", "links.csv") if name == "links.csv" else ("--fix", "0=15")
-    result = run("rank", "--tasks-per-node", "1", "--candidates", "6", *more)
-    assert result.exit_code == 2
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert any(word in result.stderr for word in words.split("|")), result.stderr
-
-
-@pytest.mark.parametrize("fix", [("0=5",), ("0=x",), ("0=1", "0=2"), ("0=1", "2=1"), ("99=1",)])
-def test_contradictory_bonds_are_refused_on_one_line(files, fix):
-    options = [word for each in fix for word in ("--fix", each)]
-    for command in (("rank", "--candidates", "6"), ("search", "--seconds", "0.1")):
-        result = run(*command, "--tasks-per-node", "1", *options)
-        assert result.exit_code == 2, result.output
-        assert len(result.stderr.strip().splitlines()) == 1

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -70,9 +69,6 @@ def test_times_are_those_of_the_library(run, dependent):
     assert content["application"]["dependent"] == dependent
     assert content["torus"]["name"] == "4x4"
     assert (content["routing"], content["error"], content["seed"]) == ("deterministic", None, 3)
-    kind = "rounds" if dependent else "phases"
-    said = f" in 2 {kind}; on torus 4x4; 6 candidate mappings, 1 task a node; deterministic routing"
-    assert said in in_a_line(run(line).stdout)
 
 
 def test_every_option_is_passed_on(run):
@@ -110,43 +106,7 @@ def test_rows_stand_in_the_order_of_their_times_whatever_the_threads(run, jobs):
         assert row.rank == 1 + (table["time"] < row.time).sum()
 
 
-def test_what_is_shown_to_people(run):
-    line = f"{LINE} --candidates 12"
-    text = run(f"{line} --top 4").stdout
-    table = pd.read_csv(io.StringIO(run(f"{line} --csv -").stdout))
-    names = table["mapping"].tolist()
-    rows = [row.split() for row in text.splitlines() if re.match(r" *\d+  \S", row)]
-    shown = {*names[:4], *names[-3:], "identity"}
-    assert [row[1] for row in rows] == [name for name in names if name in shown]
-    answer = in_a_line(text)
-    assert " Limited by " in answer
-    assert f"{table['busiest_link'][0]}: the link that leaves node" in answer
-    assert answer.startswith(("Use ", "Keep the default order of tasks, "))
-    assert names[0] in answer[:80]
-    assert "None of 11 others takes as little." in answer
-    # Buffers do fill up here.
-    assert "No buffer" not in text
-
-
-@pytest.mark.parametrize(
-    ("options", "estimated"),
-    [("", False), ("--routing adaptive", True), ("--network tie=random", True)],
-)
-def test_what_is_no_bound_is_not_called_one(run, options, estimated):
-    text = run(f"{FEW} {options}").stdout
-    assert ("an estimate of" in text) == estimated
-    assert (" at least (" in text) == (not estimated)
-    # The bound in the table is one, whichever way packets go.
-    assert "lower bound  link" in text
-
-
 def test_how_far_packets_are_merged_is_said(run, monkeypatch):
-    assert "real ones" not in run(FEW).stdout
-    said = "Each simulated packet represents up to 4 real ones."
-    assert said in run(f"{FEW} --coarsening 4").stdout
-    text = in_a_line(run(f"{FEW} --error 0.03").stdout)
-    assert "No packets are merged: coarser ones would miss the error of 3 % asked for, or" in text
-    assert "within 3 % of it, the error accepted." in text
     # As if these few packets were many.
     monkeypatch.setattr("toruscast.simulation.coarsening._CHEAP", 0)
     monkeypatch.setattr("toruscast.simulation.coarsening._FEWEST", 2)
@@ -166,36 +126,6 @@ def test_where_nothing_leaves_a_node(run):
     row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
     assert (row["busiest_link"], row["busy_share"]) == (None, 0)
     assert row["time"] > 0
-    assert "There is no other candidate." in in_a_line(run(line).stdout)
-
-
-BAD = {
-    LINE: "missing --mapping, or --mappings or --candidates for many",
-    f"{LINE} --mapping identity --mappings maps": "--mapping and --mappings exclude each other",
-    f"{LINE} --mapping identity --candidates 3": "--mapping and --candidates exclude each other",
-    f"{FEW} --mappings maps": "--mappings and --candidates exclude each other",
-    f"{LINE} --mapping identity --top 3": "--top goes with --mappings or --candidates",
-    f"{LINE} --mapping identity --jobs 3": "--jobs goes with --mappings or --candidates",
-    f"{FEW} --interval 1us": "--interval goes with --mapping, which simulates one",
-    f"{FEW} --out run": "--out goes with --mapping, which simulates one",
-    f"{FEW} --trace t.json": "--trace goes with --mapping, which simulates one",
-    f"{FEW} --links l.csv": "--links goes with --mapping, which simulates one",
-    f"{FEW} --error 0.1 --coarsening 2": "--coarsening and --error exclude each other",
-    f"{FEW} --csv first.csv": "--csv and --comm name the same file",
-    f"{LINE} --mappings maps --csv no/t.csv": "no/t.csv: cannot be written",
-    f"{LINE} --mappings absent": "absent: no such file or folder",
-}
-
-
-@pytest.mark.parametrize("line", BAD)
-def test_wrong_input_is_told_in_one_line(run, tmp_path, line):
-    before = sorted(tmp_path.rglob("*"))
-    result = run(line, code=2)
-    assert result.stderr.startswith("toruscast: error: ")
-    assert BAD[line] in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("options", ["", "--coarsening 4", "--error 0.1", "--jobs 1"])

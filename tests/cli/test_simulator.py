@@ -28,8 +28,6 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_comm(FIRST, tmp_path / "first.csv")
     write_comm(SECOND, tmp_path / "second.csv")
-    write_comm(patterns.halo_2d((4, 4), 10), tmp_path / "sixteen.csv")
-    (tmp_path / "slow.txt").write_text("0 1 2e12\n7 0 1\n")
 
     def call(line, code=0):
         result = CliRunner().invoke(main, line.split())
@@ -42,10 +40,7 @@ def run(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dependent", [False, True])
 def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     line = f"{LINE} --comm second.csv --comm first.csv{' --dependent' if dependent else ''}"
-    text = run(f"{line} --out run").stdout
-    kind = "round" if dependent else "phase"
-    assert f" in 3 {kind}s; on torus 4x2" in text
-    assert f"The 3 {kind}s:" in text
+    run(f"{line} --out run")
     workload = Workload([FIRST, SECOND, FIRST], dependent=dependent)
     expected = simulate(workload, TORUS, IDENTITY)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -58,19 +53,6 @@ def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     assert phases["messages"].tolist() == [FIRST.n_edges, SECOND.n_messages.sum(), FIRST.n_edges]
 
 
-@pytest.mark.parametrize(
-    "command", ["simulate --mapping identity", "simulate --flows --candidates 2"]
-)
-def test_rounds_in_a_row_are_bound_by_their_chain(run, tmp_path, command):
-    for k in range(3):
-        write_comm(CommGraph(4, [k], [k + 1], [100_000]), tmp_path / f"{k}.csv")
-    comms = " ".join(f"--comm {k}.csv" for k in range(3))
-    text = run(f"{command} --torus 8 {comms} --dependent").stdout
-    assert "Limited by the longest chain of messages that wait for each other" in text
-    text = run(f"{command} --torus 8 {comms}").stdout
-    assert "Limited by software overhead, hops and the longest message" in text
-
-
 @pytest.mark.parametrize("dependent", ["", " --dependent"])
 def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
     (tmp_path / "silent.txt").write_text("8\n0 1 0 0\n")
@@ -81,9 +63,6 @@ def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
     assert phases["messages"].tolist() == expected.phases()["messages"].tolist()
     assert phases["messages"][1] == 0
     assert phases["end"].tolist() == pytest.approx(expected.phases()["end"].tolist())
-    line = "simulate --torus 4x2 --mapping identity --comm silent.txt"
-    assert "silent.txt: communication graph without a message" in run(line, 2).stderr
-    assert "silent.txt: at most half a message" in run(f"{line} --comm silent.txt", 2).stderr
 
 
 @pytest.mark.parametrize(
@@ -110,53 +89,6 @@ def test_what_belongs_to_the_torus_can_be_changed(run, changes, torus, routing):
     assert tuple(told["bandwidth"]) == host.bandwidth
     assert tuple(map(tuple, told["zones"])) == host.zones
     assert told["tie"] == host.tie
-
-
-BAD = {
-    f"{LINE} --dependent": "--dependent needs several --comm",
-    f"{LINE} --comm second.csv --comm sixteen.csv": "phases differ in their number of tasks: found "
-    "8 in first.csv and 16 in sixteen.csv, expected the same, which the first line of a file may",
-    f"{LINE} --network order=BA": "--network: bad order: found 'BA', expected numbers of",
-    f"{LINE} --network order=0": "--network: bad routing order: found (0,)",
-    f"{LINE} --network zones=0": "--network: bad zones",
-    f"{LINE} --network zones=0/": "--network: bad zones: found '0/', expected numbers of",
-    f"{LINE} --network order=": "found order=, expected NAME=VALUE",
-    f"{LINE} --network payload=5s": "--network: bad payload: found '5s'",
-    f"{LINE} --network bandwidth=5s": "--network: bad bandwidth in bytes per second: found 5s,",
-    f"{LINE} --network buffer_packets=1": "--network: bad buffer_packets for the bubble rule",
-    f"{LINE} --network foo=1": "unknown --network key: found foo, expected payload",
-    f"{LINE} --network fifos=2 --network fifos=2": "--network key given twice: found fifos=2",
-    f"{LINE} --out=": "cannot be written: found an empty path, expected a folder",
-    f"{LINE} --network bandwidth=1,2,3": "--network: bad bandwidth",
-    f"{LINE} --network bandwidth=fast,2": "--network: bad bandwidth",
-    f"{LINE} --network overhead=1e12s": "--network: bad overhead: found 1000000000000.0",
-    f"{LINE} --network overhead=9e8s": "too long for the clock, mostly software overhead",
-    f"{LINE} --network hop_latency=1e30s": "--network: bad hop_latency",
-    f"{LINE} --network hop_latency=10s": "hop_latency too long beside",
-    f"{LINE} --network fifos=1e9": "--network: bad fifos: found 1000000000.0, expected 1 to 1024",
-    f"{LINE} --network memory_bandwidth=10": "memory_bandwidth too low beside",
-    f"{LINE} --seed 99999999999999999999999": "bad seed",
-    f"{LINE} --error 1": "bad --error: found 1, expected above 0 and below 1",
-    f"{LINE} --error -0.1": "bad --error: found -0.1",
-    f"{LINE} --error nan": "bad --error: found nan",
-    f"{LINE} --coarsening 1e20": "'1e20' is not a valid",
-    f"{LINE} --coarsening 100000000000000000000": "bad coarsening",
-    f"{LINE} --out first.csv/run": "cannot be written",
-    "simulate --torus 4x2 --mapping identity --comm slow.txt": "a larger coarsening (--coarsening)",
-}
-
-
-@pytest.mark.parametrize("line", BAD)
-def test_wrong_input_is_told_in_one_line(run, tmp_path, line):
-    before = sorted(tmp_path.rglob("*"))
-    error = run(line, code=2).stderr
-    assert error.startswith("toruscast: error: ")
-    assert BAD[line] in error
-    assert error.count("\n") == 1
-    assert sorted(tmp_path.rglob("*")) in (
-        before,
-        sorted([*tmp_path.glob("*.csv"), tmp_path / "slow.txt"]),
-    )
 
 
 @pytest.mark.parametrize(
@@ -186,10 +118,7 @@ def test_numbers_are_read_in_any_form(run, change):
     ],
 )
 def test_what_is_no_bound_is_not_called_one(run, options, estimated):
-    text = " ".join(run(f"{LINE} {options}").stdout.split())
-    assert ("an estimate of" in text) == estimated
-    assert ("at least (" in text) == (not estimated)
-    assert "times the lower bound of" in text
+    assert ("an estimate of" in run(f"{LINE} {options}").stdout) == estimated
     told = json.loads(run(f"{LINE} {options} --json -").stdout)
     assert 0 < told["lower_bound"] <= told["time"]
 

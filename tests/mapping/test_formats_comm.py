@@ -189,58 +189,6 @@ def test_open_mpi(rank_files):
     assert inside.equals(CommGraph(4, [0, 0], [1, 2], [6, 8], [2, 1]))
 
 
-def test_open_mpi_several_runs(rank_files):
-    write(rank_files, "fft.0.prof", RANKS[1])
-    with pytest.raises(InputError, match=r"several runs in folder: found fft and lj"):
-        read_comm(rank_files)
-    assert read_comm(rank_files / "lj").n_tasks == 4
-
-
-@pytest.mark.parametrize("rank", range(4))
-def test_open_mpi_rank_missing(rank_files, rank):
-    (rank_files / f"lj.{rank}.prof").unlink()
-    with pytest.raises(InputError, match=rf"rank missing: .* expected lj\.{rank}\.prof"):
-        read_comm(rank_files)
-    rest = "".join(text for r, text in enumerate(RANKS) if r != rank)
-    if rank:
-        # With rank 0 goes the only line that tells of four ranks.
-        with pytest.raises(InputError, match="ranks missing: found 3 of 4"):
-            read_comm(write(rank_files.parent, "a.prof", rest))
-
-
-def test_open_mpi_rank_twice(rank_files):
-    write(rank_files, "lj.1.prof.gz", gzip.compress(RANKS[1].encode()))
-    with pytest.raises(InputError, match="rank stands twice"):
-        read_comm(rank_files)
-
-
-@pytest.mark.parametrize(
-    ("content", "line", "message"),
-    [
-        ("# POINT TO POINT\nE\t1\t0\t5 bytes\t1 msgs sent\n# COLLECTIVES\n", 2, "not the rank"),
-        ("# POINT TO POINT\nE\t0\t1\t5 bytes\t1 msg", 2, "bad monitoring line"),
-        ("# POINT TO POINT\nE\t0\t1\t-5 bytes\t1 msgs sent\n", 2, "bad monitoring line"),
-        (
-            "# POINT TO POINT\nE\t0\t1\t" + "9" * 5000 + " bytes\t1 msgs sent\n",
-            2,
-            "monitoring line",
-        ),
-        ("# POINT TO POINT\nI\t0\t1\t5 bytes\t1 msgs sent\n", None, "truncated"),
-        ("hello\n", 1, "bad monitoring line"),
-        (b"# POINT TO POINT\n\xff\n", 2, "not UTF-8"),
-        ("", None, "empty file"),
-    ],
-)
-def test_open_mpi_bad_lines(tmp_path, content, line, message):
-    folder = tmp_path / "prof"
-    folder.mkdir()
-    write(folder, "lj.0.prof", content)
-    with pytest.raises(InputError, match=message) as caught:
-        read_comm(folder)
-    assert caught.value.line == line
-    assert caught.value.file == str(folder / "lj.0.prof")
-
-
 @pytest.mark.parametrize("name", ["g", "g.xyz", "g.gz", ".csv"])
 def test_write_unknown_suffix(tmp_path, name):
     with pytest.raises(InputError, match="unknown suffix"):
@@ -248,26 +196,10 @@ def test_write_unknown_suffix(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    def fail(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pandas.DataFrame.to_csv", fail)
-    with pytest.raises(OSError, match="No space"):
-        write_comm(EDGES, tmp_path / "g.csv")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_comments_of_any_length_before_the_number_of_tasks(tmp_path):
     path = tmp_path / "graph.edges"
     path.write_text("# " + "x" * 5000 + "\n# n_tasks 1234\n0 1 100\n")
     assert read_comm(path).n_tasks == 1234
-
-
-def test_a_name_that_no_file_can_have_is_refused():
-    for use in (read_comm, lambda path: write_comm(EDGES, path)):
-        with pytest.raises(InputError, match="bad file name"):
-            use("\ud800.csv")
 
 
 def test_a_parquet_table_has_the_tasks_that_it_says(tmp_path):

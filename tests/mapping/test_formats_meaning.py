@@ -4,24 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from graph_files import edges, message, varint, write
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Workload, sum_edges
-from toruscast.mapping.formats import read_comm, read_workload, write_comm
+from toruscast.mapping import Workload, sum_edges
+from toruscast.mapping.formats import read_comm
 from toruscast.mapping.formats.facts import graph_facts
 from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_groups
 from toruscast.mapping.formats.graphs.otf2 import buffer_size
-
-
-def write(folder, content, name="app.txt"):
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def edges(comm):
-    columns = (comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist())
-    return {(s, d): b for s, d, b in zip(*columns, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -41,24 +31,6 @@ def test_sizes_of_chakra_are_what_a_rank_puts_in(tmp_path, kind, each, whole):
     path = write(tmp_path, json.dumps({"nodes": [node]}), "run.json")
     assert read_comm(path, n_tasks=4).nbytes.sum() == each
     assert read_comm(path, n_tasks=4, gathered="whole").nbytes.sum() == whole
-
-
-def varint(value):
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def message(*fields):
-    parts = []
-    for number, value in fields:
-        if isinstance(value, int):
-            parts.append(varint(number << 3) + varint(value))
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
-    return b"".join(parts)
 
 
 @pytest.mark.parametrize(
@@ -118,18 +90,6 @@ def test_groups_of_named_meshes(text, groups):
     assert parse_hlo(line).collectives[0].groups.tolist() == groups
 
 
-def test_hlo_that_claims_too_much_is_refused(tmp_path):
-    head = "HloModule m, num_partitions=4\n"
-    line = "a = f32[{}] all-reduce(x), replica_groups={{}}\n"
-    with pytest.raises(InputError, match=r"app\.txt:2: type of a too large"):
-        read_comm(write(tmp_path, head + line.format("9" * 5000)))
-    many = "".join(
-        f"a{i} = f32[{i + 1}000] all-to-all(x), replica_groups=[1,4096]<=[4096]\n" for i in range(9)
-    )
-    with pytest.raises(InputError, match="file claims too much: found 9 collectives"):
-        read_workload(write(tmp_path, head + many))
-
-
 def test_facts_are_of_all_phases_together():
     rng, phases = np.random.default_rng(1), []
     for _ in range(3):
@@ -155,17 +115,12 @@ def test_labels_order_the_tasks(tmp_path):
     names = text.replace(",0,2,1\n", ",a,c,b\n").replace("\n0,", "\na,")
     names = names.replace("\n2,", "\nc,").replace("\n1,", "\nb,")
     assert edges(read_comm(write(tmp_path, names)))[0, 1] == 5.0
-    with pytest.raises(InputError, match="bad labels of a matrix"):
-        read_comm(write(tmp_path, ",3,7\n3,0,1\n7,1,0\n"))
 
 
 def test_arrays_of_numpy(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.array([[0, 64], [8, 0]]))
     assert edges(read_comm(path)) == {(0, 1): 64.0, (1, 0): 8.0}
-    np.save(path, np.zeros((2, 3)))
-    with pytest.raises(InputError, match="not square: found 2x3"):
-        read_comm(path)
     np.savez(tmp_path / "b.npz", i=[0, 0], j=[1, 1], v=[3, 4])
     names = {"src": "i", "dst": "j", "nbytes": "v"}
     with pytest.raises(InputError, match="edge stands twice"):
@@ -190,21 +145,3 @@ def test_decimal_commas_are_named_with_their_line(tmp_path, text):
 
 def test_semicolons_separate_edges(tmp_path):
     assert edges(read_comm(write(tmp_path, "0;1;64\n1;2;8.5\n"))) == {(0, 1): 64.0, (1, 2): 8.5}
-
-
-@pytest.mark.parametrize("dialect", ["edges", "table", "npz", "matrix-market", "parquet"])
-@pytest.mark.parametrize("n_tasks", [1, 5])
-@pytest.mark.parametrize("ends", [[], [(0, 0)]])
-def test_small_graphs_come_back(tmp_path, dialect, n_tasks, ends):
-    graph = CommGraph(n_tasks, *np.array(ends, int).reshape(-1, 2).T, [3.0] * len(ends))
-    path = tmp_path / "app.bin"
-    write_comm(graph, path, dialect)
-    assert read_comm(path, format=dialect).equals(graph)
-
-
-def test_options_that_a_format_does_not_use_are_refused(tmp_path):
-    path = write(tmp_path, "0 1 5\n")
-    with pytest.raises(InputError, match="no trace with collectives"):
-        read_comm(path, collectives={"allreduce": "ring"})
-    with pytest.raises(InputError, match="unknown collective: found all_reduce"):
-        read_comm(path, collectives={"all_reduce": "ring"})

@@ -1,6 +1,7 @@
 """OTF2 traces, written and read with the package of that name."""
 
 import pytest
+from graph_files import edges
 
 from toruscast.errors import InputError
 from toruscast.mapping.formats import read_comm, read_workload
@@ -35,11 +36,6 @@ def trace(tmp_path):
             writer.mpi_collective_begin(3)
             writer.mpi_collective_end(4, enums.CollectiveOp.ALLREDUCE, world, 0, 900, 900)
     return path
-
-
-def edges(comm):
-    columns = (comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist())
-    return {(s, d): b for s, d, b in zip(*columns, strict=True)}
 
 
 def test_sends_and_collectives(trace):

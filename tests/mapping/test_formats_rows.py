@@ -13,7 +13,7 @@ from toruscast.mapping.formats._rows import Column, read_rows, read_table
 from toruscast.mapping.formats.source import Streamed, Text
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     kinds=st.lists(st.booleans(), min_size=1, max_size=4),
     rows=st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=1, max_size=5),

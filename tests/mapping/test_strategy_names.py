@@ -5,9 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.mapping import Torus, machines, parse_torus, patterns, strategies
 
@@ -50,41 +48,6 @@ def test_the_example_of_a_message_suits(family, torus):
         strategies.make(found[2] or form, HALO, torus)
 
 
-LIMITS = [
-    ("tilt-XY-1", 8, "8", "tilt-LETTERS-K; .*; needs two dimensions longer than 1"),
-    ("tilt-XY-z", 8, "8x1", "tilt-LETTERS-K; .*; needs two dimensions longer than 1"),
-    ("permute-foo", 8, "8", "permute-LETTERS; .*; here no two are longer than 1, .* identity.*"),
-    ("zigzag-foo", 8, "8", "zigzag-LETTERS; .*; here no two are longer than 1, .* identity.*"),
-    ("permute-foo", 16, "8", "permute-LETTERS such as permute-TX; .*left out"),
-    ("nth-5", 2, "2", "nth-K; .*; here K is below 2"),
-    ("nth-24", 4, "2x2", "nth-K; .*; here K is below 24"),
-    ("nth-foo", 30, "4x8", "nth-K such as nth-5; .* few tasks"),
-    ("stride-foo", 2, "2", "stride-K; .* here 2; with so few places every K gives identity"),
-    ("stride-foo", 3, "3", "stride-K such as stride-2; .* here 3"),
-    ("swap-foo", 8, "8", "swap-K-NAME such as swap-10-identity; .*"),
-    ("tile-foo", 2, "2", "tile-SIZES; SIZES: .* here 2, .*"),
-    ("blocked-2x2x1-foo", 5, "2", "blocked-SIZES-CURVE; SIZES: .* here 5, .*"),
-]
-
-
-@pytest.mark.parametrize(("name", "n_tasks", "torus", "expected"), LIMITS)
-def test_no_example_is_given_where_there_is_none(name, n_tasks, torus, expected):
-    comm, torus = patterns.ring(n_tasks, 8), parse_torus(torus)
-    with pytest.raises(InputError) as caught:
-        strategies.make(name, comm, torus)
-    text = f"bad strategy parameters: found {name}, expected "
-    assert re.fullmatch(text + expected, str(caught.value))
-    if suggested := re.search(r"such as ([^;]+);", str(caught.value)):
-        strategies.make(suggested[1], comm, torus)
-
-
-@pytest.mark.parametrize("family", ["tile", "blocked"])
-def test_an_example_for_another_task_grid_is_not_given(family):
-    flat = patterns.halo_2d((1, 1), 8)
-    with pytest.raises(InputError, match=rf"expected {family}-[A-Z-]+; SIZES: .* here 1x1,"):
-        strategies.make(f"{family}-2x2x1-row", flat, Torus((2, 2)))
-
-
 def test_letters_are_the_machine_s_own():
     assert TOFU.axes == "XYZabc"
     assert machines.tofu_d((4, 4, 4)).axes == "XYZ"
@@ -102,42 +65,5 @@ def test_letters_are_the_machine_s_own():
     assert Torus((2, 3), axes="pq").with_network(fifos=2).axes == "pq"
 
 
-@pytest.mark.parametrize("axes", ["X", "XX", "XT", "X1", "XYZ", 7, ("X", "Y"), "Xé"])
-def test_bad_axes(axes):
-    with pytest.raises(InputError, match="bad axes"):
-        Torus((2, 2), axes=axes)
-
-
-@pytest.mark.parametrize("name", ["tile-٣x2x2", "tile-२x2x2", "blocked-٣x2x1-hilbert", "nth-٣"])
-def test_digits_are_those_of_numbers_in_files(name):
-    with pytest.raises(InputError, match=f"bad strategy parameters: found {name}"):
-        strategies.make(name, HALO, CUBE, tasks_per_node=4)
-
-
-def test_the_whole_name_is_what_was_found():
-    flat = patterns.halo_2d((4, 4), 8)
-    with pytest.raises(InputError, match=r"found blocked-2x2x1-hilbert, .* here 4x4,"):
-        strategies.make("blocked-2x2x1-hilbert", flat, Torus((2, 2)))
-
-
 def test_parse_torus_names_the_usual_axes():
     assert parse_torus("2x2x2x2").axes == "ABCD"
-
-
-def test_an_unknown_strategy_is_answered_with_all(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "app.txt").write_text("0 1 8\n")
-    line = ["simulate", "--comm", "app.txt", "--torus", "2", "--mapping"]
-    result = CliRunner().invoke(main, [*line, "whirl"])
-    assert result.exit_code == 2
-    assert "expected a file or a name such as " + ", ".join(strategies.examples()) in result.stderr
-    with pytest.raises(InputError) as caught:
-        strategies.make("whirl", HALO, CUBE)
-    assert str(caught.value).endswith("a name such as " + ", ".join(strategies.examples()))
-    result = CliRunner().invoke(main, [*line, "permut-YX"])
-    assert "expected a file or a name such as permute-ZYX" in result.stderr
-
-
-def test_what_is_expected_is_longer_than_what_is_found():
-    error = InputError("bad", found="x" * 200, expected="y" * 200)
-    assert str(error) == f"bad: found {'x' * 117}..., expected {'y' * 200}"

@@ -35,32 +35,13 @@ def test_the_callers_array_stays_writable():
 
 
 BAD = [
-    {"node": []},
-    {"node": [0, 4]},
-    {"node": [-1]},
-    {"node": [0.0, 1.5]},
-    {"node": [float("nan")]},
-    {"node": ["0"]},
-    {"node": [[0, 1]]},
-    {"node": 0},
-    {"node": None},
-    {"node": [2**40]},
-    {"node": [2**70]},
+    *({"node": node} for node in ([], [0, 4], [-1], [0.0, 1.5], [float("nan")], ["0"], [[0, 1]])),
+    *({"node": node} for node in (0, None, [2**40], [2**70])),
+    *({"node": [0], "tasks_per_node": most} for most in (0, 1.5, "two")),
+    *({"node": [0, 0], "slot": slot} for slot in ([1, 1], [-1, 0], [0], [0.5, 0], [0, 2**62])),
+    *({"node": [0], "torus": torus} for torus in (0, -3, "4x4", None, 1.5)),
     {"node": [0, 0, 0], "tasks_per_node": 2},
-    {"node": [0], "tasks_per_node": 0},
-    {"node": [0], "tasks_per_node": 1.5},
-    {"node": [0], "tasks_per_node": "two"},
-    {"node": [0, 0], "slot": [1, 1]},
-    {"node": [0, 1], "slot": [-1, 0]},
-    {"node": [0, 1], "slot": [0]},
-    {"node": [0, 1], "slot": [0.5, 0]},
     {"node": [0, 0], "slot": [0, 2], "tasks_per_node": 2},
-    {"node": [0], "slot": [2**62]},
-    {"node": [0], "torus": 0},
-    {"node": [0], "torus": -3},
-    {"node": [0], "torus": "4x4"},
-    {"node": [0], "torus": None},
-    {"node": [0], "torus": 1.5},
 ]
 
 

@@ -81,68 +81,63 @@ def test_numbers_of_a_network_are_of_their_kind():
     assert Network(deterministic_limit=float("inf")).deterministic_limit == float("inf")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"shape": ()},
-        {"shape": (0,)},
-        {"shape": (4, -1)},
-        {"shape": (2.5,)},
-        {"shape": "4x4"},
-        {"shape": None},
-        {"shape": ("a",)},
-        {"shape": (float("nan"),)},
-        {"shape": (float("inf"),)},
-        {"shape": 2.5},
-        {"shape": (2**13, 2**13)},
-        {"shape": (10**400,)},
-        {"shape": (2,) * 9},
-        {"shape": (4, 4), "wrap": (True, False, True)},
-        {"shape": (4,), "wrap": "no"},
-        {"shape": (4, 4), "wrap": ("False", "True")},
-        {"shape": (4,), "wrap": float("nan")},
-        {"shape": (4,), "wrap": 2},
-        {"shape": (4,), "wrap": None},
-        {"shape": (4, 4), "wrap": [[True], [True, False]]},
-        {"shape": (4, 4), "bandwidth": [[1e9], [1e9, 2e9]]},
-        {"shape": (4,), "bandwidth": 1e-320},
-        {"shape": (4,), "bandwidth": 1e300},
-        {"shape": (4,), "bandwidth": 10**400},
-        {"shape": (4, 4), "order": 5},
-        {"shape": (4, 4), "order": [[0], [1, 0]]},
-        {"shape": (4, 4), "axes": np.array(["A", "B"])},
-        {"shape": (4,), "axes": 5},
-        {"shape": (4,), "tie": np.array(["plus", "split"])},
-        {"shape": (4,), "bandwidth": 0},
-        {"shape": (4,), "bandwidth": -1.0},
-        {"shape": (4,), "bandwidth": float("nan")},
-        {"shape": (4,), "bandwidth": float("inf")},
-        {"shape": (4,), "bandwidth": "fast"},
-        {"shape": (4, 4), "bandwidth": (1, 2, 3)},
-        {"shape": (4, 4), "order": (0,)},
-        {"shape": (4, 4), "order": (0, 0)},
-        {"shape": (4, 4), "order": (1, 2)},
-        {"shape": (4, 4), "order": "BA"},
-        {"shape": (4,), "tie": "minus"},
-        {"shape": (4,), "tie": None},
-        {"shape": (4,), "tie": []},
-        {"shape": (4,), "network": None},
-        {"shape": (4, 4), "zones": [[0]]},
-        {"shape": (4, 4), "zones": [[0, 1], []]},
-        {"shape": (4, 4), "zones": [[0, 1], [1]]},
-        {"shape": (4, 4), "zones": [[0], [2]]},
-        {"shape": (4, 4), "zones": [0, 1]},
-        {"shape": (4, 4), "zones": [[0.5, 1]]},
-        {"shape": (4, 4), "zones": ["A", "B"]},
-        {"shape": (4, 4), "zones": None},
-        {"shape": (4, 4), "zones": 3},
+NAN, INF = float("nan"), float("inf")
+# fmt: off
+BAD_FIELDS = {
+    "shape": [
+        (), (0,), (4, -1), (2.5, 4), "4x4", None, ("a",), (NAN,), (INF,), 2.5, (2**13, 2**13),
+        (10**400,), (2,) * 9,
     ],
-    ids=str,
-)
-def test_bad_torus(arguments):
-    with pytest.raises(InputError) as caught:
-        Torus(**arguments)
-    assert "\n" not in str(caught.value)
+    "wrap": [
+        (True, False, True), "no", ("False", "True"), NAN, 2, None, [[True], [True, False]],
+    ],
+    "bandwidth": [
+        0, -1.0, NAN, INF, "fast", (1, 2, 3), 1e-320, 1e300, 10**400, [[1e9], [1e9, 2e9]],
+    ],
+    "order": [5, (0,), (0, 0), (1, 2), "BA", [[0], [1, 0]]],
+    "axes": [5, "X", "XX", "XT", "X1", "XYZ", ("X", "Y"), "Xé", np.array(["A", "B"])],
+    "tie": ["minus", None, [], np.array(["plus", "split"])],
+    "network": [None],
+    "zones": [
+        [[0]], [[0, 1], []], [[0, 1], [1]], [[0], [2]], [0, 1], [[0.5, 1]], ["A", "B"], None, 3,
+    ],
+}
+BAD_CONSTANTS = {
+    "payload": [0, 1.5, None, 10**400],
+    "header": [-1],
+    "hop_latency": [-1e-9, NAN],
+    "buffer_packets": [1],
+    "fifos": [0],
+    "fifo_rule": ["any", np.array(["bluegene_q", "first_free"])],
+    "overhead": [INF],
+    "memory_bandwidth": [0, "a lot"],
+    "deadlock": ["bubbles", None],
+    "feeding": [[]],
+    "reception_ports": [0, 1.5],
+    "short_limit": [-1, 10**400],
+    "short_overhead": [INF],
+    "eager_limit": [-1.0, NAN, -INF, None],
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("field", BAD_FIELDS)
+def test_bad_torus(field):
+    for value in BAD_FIELDS[field]:
+        with pytest.raises(InputError):
+            Torus(**{"shape": (4, 4), field: value})
+
+
+@pytest.mark.parametrize("field", BAD_CONSTANTS)
+def test_bad_network(field):
+    for value in BAD_CONSTANTS[field]:
+        with pytest.raises(InputError):
+            Network(**{field: value})
+    for rule in ("dateline", "none"):
+        with pytest.raises(InputError):
+            Network(deadlock=rule, buffer_packets=0)
+    with pytest.raises(InputError):
+        Torus((4,)).with_network(foo=1)
 
 
 def test_arrays_say_as_much_as_tuples():
@@ -156,56 +151,6 @@ def test_arrays_say_as_much_as_tuples():
     assert Torus((4, 2), wrap=np.True_) == Torus((4, 2), wrap=(np.bool_(1), 1)) == Torus((4, 2))
     assert Torus((4, 2), np.array(False)).wrap == (False, False)
     assert hash(torus) == hash(Torus((4, 2), (True, False), (1e9, 2e9), (1, 0)))
-
-
-def test_sizes_are_whole():
-    with pytest.raises(InputError, match=r"found 2\.5, expected a whole number, 1 or more"):
-        Torus((2.5, 4))
-
-
-def test_fields_of_a_network_that_are_none():
-    with pytest.raises(InputError, match="unknown field of Network: found foo, expected payload,"):
-        Torus((4,)).with_network(foo=1)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"payload": 0},
-        {"payload": 1.5},
-        {"header": -1},
-        {"hop_latency": -1e-9},
-        {"hop_latency": float("nan")},
-        {"buffer_packets": 1},
-        {"fifos": 0},
-        {"fifo_rule": "any"},
-        {"overhead": float("inf")},
-        {"memory_bandwidth": 0},
-        {"memory_bandwidth": "a lot"},
-        {"payload": None},
-        {"deadlock": "bubbles"},
-        {"deadlock": None},
-        {"deadlock": "dateline", "buffer_packets": 0},
-        {"arbitration": "youngest"},
-        {"feeding": []},
-        {"fifo_rule": np.array(["bluegene_q", "first_free"])},
-        {"reception_ports": 0},
-        {"reception_ports": 1.5},
-        {"short_limit": -1},
-        {"short_limit": 10**400},
-        {"payload": 10**400},
-        {"short_overhead": float("inf")},
-        {"eager_limit": -1.0},
-        {"eager_limit": float("nan")},
-        {"eager_limit": -float("inf")},
-        {"eager_limit": None},
-    ],
-    ids=str,
-)
-def test_bad_network(changes):
-    with pytest.raises(InputError) as caught:
-        Network(**changes)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -81,20 +81,6 @@ def test_every_preset_stands_in_the_law():
     assert set(machines.names()) == covered
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("tpu_v4:4x4x4m", "found tpu_v4:4x4x4m, expected tpu_v4:4x4x4"),
-        ("bluegene_p:4mx4x8", "expected bluegene_p:4mx4mx8"),
-        ("tofu_d:2x2x2x2x3mx2", "expected tofu_d:2x2x2x2mx3x2m"),
-    ],
-)
-def test_marks_that_the_machine_does_not_make(text, expected):
-    with pytest.raises(InputError, match="machine decides itself which dimensions wrap") as caught:
-        parse_torus(text)
-    assert expected in str(caught.value)
-
-
 @pytest.mark.parametrize("name", machines.names())
 @pytest.mark.parametrize("blank", ["", " "])
 def test_nothing_behind_the_colon(name, blank):
