@@ -131,8 +131,9 @@ def _headline(made: Plan) -> Headline:
 def _how_sure(made: Plan) -> str:
     """Return how sure the choice is, and what more runs would gain."""
     verdict = made.verdict
-    most = percent(made.gain, 1)
-    gain = f"more runs would gain {most if made.gain < 0.0005 else f'at most {most}'}"
+    # A gain in draws of the posterior is never known to be none.
+    most = f"at most {percent(made.gain, 1)}" if made.gain >= 0.0005 else "< 0.1 %"
+    gain = f"more runs would gain {most}"
     sure = (
         f"{probability(verdict.certainty).capitalize()} sure that no other takes less by more than "
     )
