@@ -369,7 +369,7 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
     if some.empty:
         output.message("every point was run once: repeat runs to see how much they differ")
     else:
-        worst = table.loc[table["variation"].idxmax()]
+        worst = table.iloc[int(table["variation"].argmax())]
         names = [c for c in table.columns if c not in _OTHERS]
         where = ", ".join(f"{name}={worst[name]:g}" for name in names)
         output.message(

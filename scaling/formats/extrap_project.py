@@ -117,9 +117,10 @@ class _Members:
             count = int(np.prod(shape, dtype=object))
             if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
                 raise ValueError(f"an array of {count} {dtype}")
-            return np.frombuffer(source.read(count * dtype.itemsize), dtype, count).tolist()
+            array = np.frombuffer(source.read(count * dtype.itemsize), dtype, count)
         except (struct.error, ValueError, OverflowError, SyntaxError, MemoryError) as error:
             found = f"array {index}: {error}"
             raise InputError(
                 f"holds damaged values/{chunk}.vals", file=self._file, found=found
             ) from None
+        return [float(value) for value in array]

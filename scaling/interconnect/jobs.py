@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,7 @@ UNITS = {
     },
 }
 # No interconnect of a parallel machine is slower; smaller numbers have another unit.
-_PLAUSIBLE = {
+_PLAUSIBLE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "latency": (lambda seconds: seconds < 1e-3, "less than 0.001"),
     "bandwidth": (lambda bytes_a_second: bytes_a_second >= 1e6, "1e6 or more"),
 }

@@ -48,7 +48,7 @@ class Scenario:
     def __post_init__(self) -> None:
         for name in ("latency", "latency_factor", "bandwidth", "bandwidth_factor"):
             value = getattr(self, name)
-            number = value if isinstance(value, numbers.Real) else math.nan
+            number = float(value) if isinstance(value, numbers.Real) else math.nan
             is_latency = name.startswith("latency")
             good = 0 <= number < math.inf if is_latency else number > 0
             if value is not None and not good:

@@ -142,18 +142,17 @@ def test_parameters_of_zero_and_places_far_off():
     assert np.isfinite(ends).all()
 
 
-@pytest.mark.parametrize("level", [1.5, 0, "a", None, np.nan])
-def test_wrong_levels(level):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("level", value) for value in (1.5, 0, "a", None, np.nan)),
+        *(("n_bootstrap", value) for value in (0, 2.5, "a", None, True, np.inf)),
+    ],
+)
+def test_wrong_levels_and_numbers_of_draws(name, value):
     model = PMNFRegressor(warn=False).fit(P[:, None], P)
-    with pytest.raises(InputError, match="level must lie"):
-        model.predict_interval([[1.0]], level=level)
-
-
-@pytest.mark.parametrize("n_bootstrap", [0, 2.5, "a", None, True, np.inf])
-def test_wrong_numbers_of_draws(n_bootstrap):
-    model = PMNFRegressor(warn=False).fit(P[:, None], P)
-    with pytest.raises(InputError, match="bad n_bootstrap"):
-        model.predict_interval([[1.0]], n_bootstrap=n_bootstrap)
+    with pytest.raises(InputError, match=name):
+        model.predict_interval([[1.0]], **{name: value})
 
 
 def test_a_whole_number_of_draws_may_be_a_float():
