@@ -130,6 +130,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         if error.errno in _FULL:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
         raise
+    note_written(path, size)
+
+
+def note_written(path: str | os.PathLike[str], size: int) -> None:
+    """Record that a file of so many bytes was written."""
     written = {"event": "wrote", "file": os.fspath(path), "size": size}
     logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
 

@@ -21,7 +21,13 @@ import pandas as pd
 import toruscast
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
-from toruscast.atomic import atomic_path, check_target, folder_to_fill, temporary_beside
+from toruscast.atomic import (
+    atomic_path,
+    check_target,
+    folder_to_fill,
+    note_written,
+    temporary_beside,
+)
 from toruscast.errors import InputError, MissingFileError
 from toruscast.features import FEATURES, Feature
 from toruscast.files import check_regular, note_read
@@ -179,7 +185,15 @@ class SampleFiles:
         self._folder = self._table.with_name(f"{self._table.name}.parts")
 
     def read(self) -> list[pd.DataFrame]:
-        """Return the parts, the newest first, and then the table, if there are any."""
+        """Return the parts, the newest first, and then the table, if there are any.
+
+        Raises
+        ------
+        InputError
+            If one cannot be read, or no table can be written there.
+        """
+        if self._table.parent.is_dir():
+            check_target(self._path)
         return list(self._read()[0].values())
 
     def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
@@ -194,6 +208,8 @@ class SampleFiles:
         for path in found:
             if path != self._table:
                 path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            note_written(self._path, self._table.stat().st_size)
         # It stays while others have parts there.
         with suppress(OSError):
             self._folder.rmdir()
@@ -217,15 +233,13 @@ class SampleFiles:
     def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> Path:
         """Keep samples as a part, which a run that is killed leaves; return its file."""
         content, part = _encoded(table, provenance), self._new()
-        with folder_to_fill(self._table.parent):
-            check_target(self._path)
-            with temporary_beside(self._table) as temporary:
-                parquet.write_table(content, temporary)
-                # Another run may remove the folder once it is empty.
-                while not part.exists():
-                    self._folder.mkdir(exist_ok=True)
-                    with suppress(FileNotFoundError):
-                        temporary.rename(part)
+        with folder_to_fill(self._table.parent), temporary_beside(self._table) as temporary:
+            parquet.write_table(content, temporary)
+            # Another run may remove the folder once it is empty.
+            while not part.exists():
+                self._folder.mkdir(exist_ok=True)
+                with suppress(FileNotFoundError):
+                    temporary.rename(part)
         return part
 
     def _replace(self, new: Path, stamp: tuple[int, ...]) -> bool:
