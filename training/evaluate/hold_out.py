@@ -97,7 +97,8 @@ def hold_out(
     splits = list(LeaveOneGroupOut().split(table, groups=numbers))
     if by == "size":
         sizes = sizes_of(table)
-        largest = (sizes["nodes"] * sizes["message_bytes"]).groupby(numbers).mean().idxmax()
+        means = (sizes["nodes"] * sizes["message_bytes"]).groupby(numbers).mean()
+        largest = int(means.to_numpy().argmax())
         names, splits = names[[largest]], [splits[largest]]
     features = features_only(table)
     found = forecast_splits(
@@ -133,7 +134,7 @@ def hold_out(
 def _blocks_of(blocks: pd.DataFrame) -> list[tuple[tuple[str, str], NDArray[np.int64]]]:
     """Return the rows of each workload and torus, in the order of the table."""
     by_block = blocks.reset_index(drop=True).groupby(["workload", "torus"], sort=False)
-    return [(key, part.index.to_numpy()) for key, part in by_block]
+    return [((str(name), str(torus)), part.index.to_numpy()) for (name, torus), part in by_block]
 
 
 def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
