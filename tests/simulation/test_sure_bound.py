@@ -19,7 +19,7 @@ SPEEDS = st.one_of(st.sampled_from([2e9, 6.8e9]), st.floats(1e8, 2e11))
 
 
 @st.composite
-def odd_networks(draw, routing):
+def odd_networks(draw):
     """Networks whose constants are no round numbers of ticks."""
     return replace(
         draw(simulated_networks()),
@@ -36,7 +36,7 @@ def odd_networks(draw, routing):
 def simulations(draw):
     """Any routing, phases or rounds, tasks on a node, iterations and merged packets."""
     routing = draw(st.sampled_from(["deterministic", "deterministic", "adaptive", "by_size"]))
-    network = draw(odd_networks(routing))
+    network = draw(odd_networks())
     torus = draw(st.one_of(tori(40, network=network), twisted(network)))
     if not torus.twist and draw(st.booleans()):
         speeds = [draw(SPEEDS) for _ in torus.shape]
