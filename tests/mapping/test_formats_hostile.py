@@ -80,7 +80,7 @@ def pickled_npz():
         ("0 1 5\n1 2 3 4\n", 2, "wrong number of columns: found 4"),
         ("0 1 5\n1,2,3\n", 2, "wrong number of columns"),
         ("0,1,5\n1,,3\n", 2, "bad dst: found , expected a whole number"),
-        ("0 1\n1 2\n0 2\n", 1, "wrong number of columns: found 2"),
+        ("0 1\n1 2\n0 2\n", 1, "in a format that is not clear: found 0 1"),
         ("0 1 5\n-1 2 5\n", 2, "bad src: found -1, expected a whole number, 0 or more"),
         ("0 1 5\n1 2.5 5\n", 2, "bad dst: found 2.5"),
         ("0 1 5\n1 2 -5\n", 2, "bad nbytes: found -5, expected a number, 0 or more"),
@@ -168,7 +168,7 @@ def test_bad_graph(tmp_path, content, line, message):
 BAD_MAPS = [
     ("", None, "empty file"),
     ("# nothing\n", None, "file without data"),
-    (b"\x89PNG\0", None, "a picture"),
+    (b"\x89PNG\0", None, "binary file"),
     (b"0 0 \xfe\n", 1, "not UTF-8"),
     ("0 0 0\n0 1\n", 2, "wrong number of columns"),
     ("0 0 0\n0 -1 0\n", 2, "bad coordinate 1: found -1"),
@@ -194,7 +194,7 @@ BAD_MAPS = [
     ("task,node\n1,1\n2,2\n", 2, "task 0 missing"),
     ("task,node,slot\n0,1,0\n1,1,0\n", 3, "place taken"),
     ("task,node\n", None, "mapping without a task"),
-    ("task,core\n0,1\n", 1, "mapping in an unknown format"),
+    ("task,core\n0,1\n", 1, "bad coordinate 0: found task"),
     ("scan\nx y n process_id(s)\n0 0 2 1\n", 3, "wrong number of tasks: found 1, expected 2"),
     ("scan\nx y n process_id(s)\n0 4 1 0\n", 3, "bad coordinate 1: found 4"),
     ("scan\nx y n process_id(s)\n0 3 1 0\n0 2 1 0\n", 4, "task stands twice"),
@@ -206,7 +206,7 @@ BAD_MAPS = [
     ("one,0,1\none,1,0\n", 2, "name of a mapping stands twice"),
     ("one,0,1\n,1,0\n", 2, "mapping without a name"),
     ("one,0,0,0\n", 1, "too many tasks on node 0"),
-    ("hello world\n", 1, "mapping in an unknown format"),
+    ("hello world\n", 1, "columns of a mapping without names|bad coordinate 0: found hello"),
     (gzip.compress(b"0 0 0\n0 1 0\n" * 99, mtime=0)[:-9], None, "truncated gzip"),
 ]
 
