@@ -146,8 +146,8 @@ def _readers(
         "samples": lambda: {"samples": len(read_samples(file)), "is": "samples for --samples"},
         "measurements": measurements,
     }
-    usual = "mapping" if Path(file).is_dir() else "graph"
-    kinds = dict.fromkeys([fit.holds for fit in fits] or [usual])
+    kinds: list[str] = list(dict.fromkeys(fit.holds for fit in fits))
+    kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
     others = [kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes)]
     yield from (known[kind] for kind in (*kinds, *others))
 

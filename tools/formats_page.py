@@ -18,9 +18,9 @@ Without it, the first rule that speaks for a format decides:
    suffix, such as `.map`, the numbers decide.
 4. Bare numbers. In a graph, 3 or 4 columns are edges, maybe below a line with the number of tasks,
    and n rows of n numbers are a matrix. In a mapping, one column or one row are the nodes of the
-   tasks, and as many columns as the torus has dimensions, maybe followed by a slot, are coordinates.
-   A first number that counts the rows below it may be the head of a file of METIS, Scotch or
-   SST-macro.
+   tasks, and as many columns as the torus has dimensions, maybe followed by a slot, are
+   coordinates. A first number that counts the rows below it may be the head of a file of METIS,
+   Scotch or SST-macro.
 
 Where no rule speaks, or a rule speaks for two formats, the message shows the first line and the two
 formats that are nearest. `toruscast formats` lists the formats, and `toruscast formats NAME` shows
