@@ -104,8 +104,8 @@ audit: .venv/installed-dev
 
 # Meshes inside the newest JAX, and the text of programs that it compiles: 100 MB more.
 jax: jax-installed
-	$(BIN)/python -m pytest -q tests/training/test_frameworks.py tests/training/test_mesh_jax.py \
-		tests/mapping/test_hlo.py tests/cli/test_mesh.py
+	$(BIN)/python -m pytest -q tests/mesh/test_frameworks.py tests/mesh/test_mesh_jax.py \
+		tests/mesh/test_hlo.py tests/cli/test_mesh.py
 
 jax-installed: .venv/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[jax]'
@@ -121,7 +121,7 @@ lower:
 	.venv/lower/bin/toruscast features --comm lammps-lj-64 --torus tpu_v4:4x4x8 --routing adaptive --candidates 2
 	.venv/lower/bin/toruscast search --comm lammps-lj-64 --torus 4x4x4 --seconds 2
 	.venv/lower/bin/python -m pytest -q -m "not slow" tests/mapping tests/routing tests/features tests/scaling \
-		tests/training/test_search.py tests/training/test_plan.py tests/training/test_model_file.py
+		tests/search/test_search.py tests/decision/test_plan.py tests/training/test_model_file.py
 
 # The newest numba, whatever constraints.txt names: `_llvm.py` and the private options of `_jit.py`
 # rest on what another version may change.

@@ -1,14 +1,13 @@
 # The files of this package, each imported when first used. lazy_loader reads this file.
+
 from . import blocks as blocks
 from . import evaluation as evaluation
 from . import figures as figures
 from . import html as html
 from . import learned as learned
-from . import mesh as mesh
 from . import plan as plan
 from . import rank as rank
 from . import scaling as scaling
 from . import search as search
 from . import simulation as simulation
 from . import terminal as terminal
-from . import timed as timed

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.training import Measured, single_features, summarise
-from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS, gains
-from toruscast.training.evaluate.hold_out import BOUNDS, SEVERAL, HoldOut
-from toruscast.training.evaluate.metric_evaluation import MetricEvaluation
+from toruscast.decision import Measured
+from toruscast.training import single_features, summarise
+from toruscast.training.evaluation import BOUNDS, INTERVAL_SPLITS, SEVERAL, HoldOut, gains
+from toruscast.training.metric_evaluation import MetricEvaluation
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section, TableBlock

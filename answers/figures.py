@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toruscast.atomic import atomic_path, check_target, folder_to_fill
 from toruscast.errors import InputError
+from toruscast.files import atomic_path, check_target, folder_to_fill
 
 from .blocks import Answer, Chart
 from .links import STEPS, LinkMap, dimension_names, in_steps, places

@@ -1,11 +1,13 @@
-"""The page of an answer: one file that opens from disk and asks nobody for anything."""
+"""The page of an answer: one file that opens from disk."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,50 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from toruscast.atomic import atomic_path
+import toruscast
 from toruscast.errors import InputError
+from toruscast.files import atomic_path
 from toruscast.text import shown_name
 
 from .blocks import Answer, Block, Chart, File, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places
-from .machine import describe_machine
 from .svg import RAMP
+
+_PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
+
+
+def describe_machine() -> dict[str, str]:
+    """Return processor, cores, system and the versions of what computes.
+
+    Examples
+    --------
+    >>> int(describe_machine()["cores"]) > 0
+    True
+    """
+    versions = {"toruscast": toruscast.__version__, "Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "cpu": _processor(),
+        "cores": str(os.cpu_count() or 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        **versions,
+    }
+
+
+def _processor() -> str:
+    """Return the name of the processor; Linux keeps it in a file."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return name
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or name
+
 
 # The page may run its own script and show its own pictures; it may ask nobody for anything.
 _POLICY = (
@@ -37,13 +75,7 @@ def write_page(
     path: str | os.PathLike[str],
     inputs: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Write an answer as a page; ``inputs`` are what it was made from, by name.
-
-    Raises
-    ------
-    InputError
-        If the suffix is not ``.html``, or the file cannot be written.
-    """
+    """Write an answer as a page; ``inputs`` are what it was made from, by name."""
     check_page(path)
     content = page(answer, inputs)
     with atomic_path(path) as temporary:

@@ -13,17 +13,18 @@ from numpy.typing import ArrayLike
 
 from toruscast._lazy import Slow
 from toruscast.text import counted, number, percent, shown_name, time_unit
-from toruscast.training.measured.references import in_words
+from toruscast.training.samples import in_words
 
 from . import svg
 from .blocks import Answer, Block, Chart, Headline, Section, Sentence, TableBlock
 
 if TYPE_CHECKING:
-    from toruscast.training import Measured, Runs, Training
-    from toruscast.training.evaluate import learning_curve as curves
+    from toruscast.decision import Measured, Runs
+    from toruscast.training import Training
+    from toruscast.training import evaluation as curves
 else:
     # It trains, with scikit-learn.
-    curves = Slow("toruscast.training.evaluate.learning_curve")
+    curves = Slow("toruscast.training.evaluation")
 
 # Outliers that are named.
 _NAMED = 3

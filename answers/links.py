@@ -16,7 +16,7 @@ from toruscast.features import RoutedTraffic
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import routes
 from toruscast.text import shown_name
-from toruscast.typing import Routing
+from toruscast.validation import Routing
 
 # A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
 _MOST_SHARES, _FEWEST = 130_000, 3
@@ -83,13 +83,7 @@ class LinkMap:
 def link_uses(
     workload: Workload, torus: Torus, candidates: Sequence[Candidate], routing: Routing
 ) -> list[LinkUse]:
-    """Return the use of links under candidates; the first two with their task pairs.
-
-    Raises
-    ------
-    InputError
-        If a mapping does not fit.
-    """
+    """Return the use of links under candidates; the first two with their task pairs."""
     uses = []
     for i, candidate in enumerate(candidates):
         traffic = RoutedTraffic(workload, torus, candidate.mapping, routing)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from toruscast.decision import Plan, Runs
 from toruscast.mapping import TaskMapping
 from toruscast.text import counted, number, percent, probability, seconds, shown_name, time_unit
-from toruscast.training import Plan, Runs
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock

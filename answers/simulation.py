@@ -14,7 +14,7 @@ from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import Torus
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
-from toruscast.simulation.slowest import slowest_messages
+from toruscast.simulation.trace import slowest_messages
 from toruscast.text import nbytes, number, percent, seconds, shown_name, time_unit
 
 from . import svg

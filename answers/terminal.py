@@ -88,11 +88,7 @@ def _print_links(view: LinkMap, console: Console) -> None:
 
 
 def _print_table(block: TableBlock, console: Console) -> None:
-    """Print a table; where it is too wide, closer, and then without some of its columns.
-
-    Cells are never cut short. The first columns stay, but for those of them that are spare and
-    whose cells are all alike: these go first. A line below the table names the columns left out.
-    """
+    """Print a table; where it is too wide, closer, and then without some of its columns."""
     table, hidden = _rows_shown(block)
     unlimited = console.options.update(max_width=100_000)
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.features.reasons import Reasons, explain
+from toruscast.formats.nodes import bluegene_text
 from toruscast.mapping import Torus, Workload
-from toruscast.mapping.formats.mappings.numbers import bluegene_text
 from toruscast.routing.routing import injection_fifos, ways_are_open
 from toruscast.text import counted, nbytes, number, seconds, shown_name, time_unit
-from toruscast.typing import Routing
+from toruscast.validation import Routing
 
 from . import svg
 from .blocks import Chart, File, Section, TableBlock

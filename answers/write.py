@@ -9,16 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from toruscast.decision import Forecast, Measured, Plan, Runs
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mesh import MeshForecast
+from toruscast.mesh import answer as mesh
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
-from toruscast.training import Forecast, Measured, Plan, Runs, Training
-from toruscast.training.mesh import MeshForecast
+from toruscast.training import Training
 
-from . import html, learned, mesh, plan, rank, search, simulation, svg
+from . import html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
 from .traffic import binned
 
@@ -47,13 +49,7 @@ Result = Forecast | Plan | MeshForecast | Training | Measured | Simulation | Fou
 
 
 def answer_of(result: Result | Answer) -> Answer:
-    """Return what a result answers, as blocks.
-
-    Raises
-    ------
-    InputError
-        If it is of another kind.
-    """
+    """Return what a result answers, as blocks."""
     if isinstance(result, Answer):
         return result
     for kind, answer in _ANSWERS:
@@ -104,11 +100,6 @@ def write_report(
         The file to write, ``.html``; it appears whole or not at all.
     inputs : sequence of (str, str)
         What the answer was made from, such as files or a command, to be shown on the page.
-
-    Raises
-    ------
-    InputError
-        If the suffix is another, or the file cannot be written.
 
     Examples
     --------

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.answers.machine import describe_machine
+from toruscast.answers.html import describe_machine
 from toruscast.features import RoutedTraffic
 from toruscast.workers import Task
 

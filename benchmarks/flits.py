@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, sum_edges
-from toruscast.routing.packets import hand_over_times
+from toruscast.routing.messages import hand_over_times
 from toruscast.routing.routing import routes
 from toruscast.simulation import simulate
 

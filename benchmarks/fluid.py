@@ -31,10 +31,9 @@ from numpy.typing import NDArray
 import toruscast as tc
 from studies.unseen.graphs import KINDS, draw
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import parse_torus
+from toruscast.formats import parse_torus
 from toruscast.routing import routes
-from toruscast.routing.messages import list_messages
-from toruscast.routing.packets import mean_message
+from toruscast.routing.messages import list_messages, mean_message
 from toruscast.simulation import simulate
 from toruscast.training import rcc, regret
 

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from toruscast.mapping.trace.rounds import Events, rounds_of
+from toruscast.formats.rounds import Events, rounds_of
 
 NEIGHBOURS = (1, -1, 2, -2)
 

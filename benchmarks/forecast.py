@@ -27,31 +27,16 @@ from numpy.typing import NDArray
 from run import machine
 
 from toruscast import datasets
+from toruscast.decision import Budget
+from toruscast.decision.forecasts import interval, process_of
+from toruscast.decision.race import REGRET, Race, affordable, run, sketched
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import (
-    CommGraph,
-    TaskMapping,
-    Torus,
-    Workload,
-    as_workload,
-    parse_torus,
-    strategies,
-)
-from toruscast.routing.packets import mean_message
+from toruscast.formats import parse_torus
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
+from toruscast.routing.messages import mean_message
 from toruscast.simulation import simulate
-from toruscast.training import (
-    Budget,
-    TimePredictor,
-    build_samples,
-    load_predictor,
-    rcc,
-    read_samples,
-)
-from toruscast.training.forecast.forecast import interval, process_of
-from toruscast.training.forecast.race import REGRET, Race, run
-from toruscast.training.forecast.simulate_rest import affordable, sketched
-from toruscast.training.predictor.fitted import PriorPrediction
-from toruscast.training.predictor.unlearned import ordered
+from toruscast.training import TimePredictor, build_samples, load_predictor, rcc, read_samples
+from toruscast.training.fitted import PriorPrediction, ordered
 
 Floats = NDArray[np.float64]
 HOSTS = (

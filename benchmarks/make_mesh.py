@@ -1,4 +1,4 @@
-"""`toruscast.jax.make_mesh` beside `jax.make_mesh`, both simulated; writes make_mesh.csv.
+"""`toruscast.mesh.jax.make_mesh` beside `jax.make_mesh`, both simulated; writes make_mesh.csv.
 
 python benchmarks/make_mesh.py --out FOLDER [--slices SLICE ...]
 
@@ -22,12 +22,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-import toruscast.jax
-from toruscast.mapping.mesh import MeshAxes, MeshTraffic, groups_along
-from toruscast.mapping.mesh.devices import usual_devices
-from toruscast.training.mesh import rounds
-from toruscast.training.mesh.closed_form import score
-from toruscast.training.mesh.rounds import simulated_time, workload
+import toruscast.mesh.jax
+from toruscast.mesh import rounds
+from toruscast.mesh.closed_form import score
+from toruscast.mesh.devices import usual_devices
+from toruscast.mesh.rounds import simulated_time, workload
+from toruscast.mesh.traffic import MeshAxes, MeshTraffic, groups_along
 
 MORE: dict[str, list[tuple[int, ...]]] = {
     "tpu_v4:2x4x4": [(32,), (8, 4), (2, 16), (4, 2, 4)],
@@ -97,7 +97,9 @@ def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Itera
         if step not in STEPS or (hybrid and said):
             continue
         begin = time.perf_counter()
-        ours = toruscast.jax.make_mesh(whole, axes.names, devices=devices, traffic=said).devices
+        ours = toruscast.mesh.jax.make_mesh(
+            whole, axes.names, devices=devices, traffic=said
+        ).devices
         row: dict[str, Any] = {
             "slice": text,
             "mesh": named(shape, hybrid=hybrid),

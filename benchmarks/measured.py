@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast.decision import NothingToLearnError
+from toruscast.decision.runs import possible_rcc
 from toruscast.mapping import patterns, strategies
-from toruscast.training import NothingToLearnError, r2, rcc, rcc_told_apart
-from toruscast.training.evaluate.evaluate import random_splits
-from toruscast.training.measured.runs import possible_rcc
+from toruscast.training import r2, rcc, rcc_told_apart
+from toruscast.training.evaluation import random_splits
 
 TORUS = tc.Torus((4, 4))
 OTHER = replace(

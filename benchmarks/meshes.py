@@ -24,8 +24,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-from toruscast.mapping.mesh import MeshAxes, MeshTraffic
-from toruscast.mapping.mesh.devices import usual_devices
+from toruscast.mesh.devices import usual_devices
+from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 
 KINDS = {
     "tpu_v4": "TPU v4",
@@ -140,7 +140,7 @@ def row(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[
     theirs = jax_mesh(torus, shape, hybrid=hybrid)
     for name, traffic in steps(axes.names):
         begin = time.perf_counter()
-        answer = tc.mesh(torus, axes, traffic, compare=theirs, simulate=0)
+        answer = tc.rank_layouts(torus, axes, traffic, compare=theirs, simulate=0)
         seconds = time.perf_counter() - begin
         best = math.nan
         if torus.n_nodes <= MOST_DEVICES:

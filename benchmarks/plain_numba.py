@@ -27,7 +27,7 @@ import pandas as pd
 
 import toruscast._jit as jit
 import toruscast._llvm as llvm
-from toruscast.answers.machine import describe_machine
+from toruscast.answers.html import describe_machine
 
 ROUNDS, REPEATS = 2, 3
 

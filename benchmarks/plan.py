@@ -35,9 +35,10 @@ from validation import emulated_cases
 
 from studies.unseen.graphs import draw
 from toruscast import datasets
-from toruscast.mapping import CommGraph, parse_torus, strategies
+from toruscast.decision import Plan, plan
+from toruscast.formats import parse_torus
+from toruscast.mapping import CommGraph, strategies
 from toruscast.simulation import simulate
-from toruscast.training import Plan, plan
 
 Floats = NDArray[np.float64]
 STARTS = 20

@@ -27,7 +27,7 @@ from pmnf_tables import ablation_table
 from report import fill
 from scipy.special import expit
 
-from toruscast.scaling.pmnf import growth, models, noise, search, select
+from toruscast.scaling import models, noise, search, select
 
 # What is replaced, as module and name, and by what.
 PARTS: dict[str, tuple[str, Any]] = {
@@ -60,10 +60,8 @@ MODULES = {"select": select, "search": search, "noise": noise, "models": models}
 
 def growth_alone(points: np.ndarray, centre: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Predict by the power law through the nearest points, without the formula."""
-    near = growth.off_zero(points, points), growth.off_zero(points, places)
-    return growth.local_growth(
-        near[0], np.where(centre > 0, centre, growth.lifted(centre)), near[1]
-    )
+    near = noise.off_zero(points, points), noise.off_zero(points, places)
+    return noise.local_growth(near[0], np.where(centre > 0, centre, noise.lifted(centre)), near[1])
 
 
 @contextmanager

@@ -23,12 +23,13 @@ from run import machine
 from scipy.stats import t as student
 
 from tools.train_default import TrainingCase, exchanges, held_out, samples_of
+from toruscast.decision import Budget
+from toruscast.decision.forecasts import process_of
+from toruscast.decision.posterior import Kernel, Posterior
+from toruscast.decision.race import Race, run
 from toruscast.simulation import simulate
-from toruscast.training import Budget, rcc
-from toruscast.training.forecast.forecast import process_of
-from toruscast.training.forecast.posterior import Kernel, Posterior
-from toruscast.training.forecast.race import Race, run
-from toruscast.training.predictor.unlearned import residuals, widened
+from toruscast.training import rcc
+from toruscast.training.fitted import residuals, widened
 
 Floats = NDArray[np.float64]
 # Where all take nearly the same time, there is nothing to learn.

@@ -25,7 +25,8 @@ from run import machine
 
 from toruscast import datasets
 from toruscast.features import extract
-from toruscast.mapping import parse_torus, strategies
+from toruscast.formats import parse_torus
+from toruscast.mapping import strategies
 from toruscast.simulation import simulate
 from toruscast.training import train_for
 

@@ -26,11 +26,11 @@ import pandas as pd
 
 from toruscast._jit import kernel
 from toruscast._llvm import prefetch
-from toruscast.answers.machine import describe_machine
+from toruscast.answers.html import describe_machine
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.routing import Routing, dilations, injection_fifos, link_loads
-from toruscast.routing._run_kernels import BLOCK_NODES, TASKS_AHEAD
+from toruscast.routing._load_kernels import BLOCK_NODES, TASKS_AHEAD
 from toruscast.routing.routing import grid_of
 from toruscast.simulation import simulate, simulate_flows
 

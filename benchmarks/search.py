@@ -36,13 +36,13 @@ import pandas as pd
 from scipy.spatial import Delaunay
 
 from toruscast import datasets
-from toruscast.answers.machine import describe_machine
+from toruscast.answers.html import describe_machine
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload, patterns, strategies
-from toruscast.mapping.allocation import Allocation
-from toruscast.search.partitioners import placed_by
-from toruscast.search.search import search
+from toruscast.mapping.task_mapping import Allocation
+from toruscast.search.search import search_mapping
+from toruscast.search.starts import placed_by
 from toruscast.simulation import simulate
 
 CAPTURED = {
@@ -234,7 +234,7 @@ def rows_of(
     for most, n_loops in [*((most, 0) for most in seconds), *again]:
         with busy(n_loops):
             began, clock = processor_seconds(), time.monotonic()
-            best = search(
+            best = search_mapping(
                 comm,
                 torus,
                 seconds=most,
@@ -267,7 +267,7 @@ def main() -> None:
     words.out.mkdir(parents=True, exist_ok=True)
     machine = describe_machine()
     # Compiled first.
-    search(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), turns=24)
+    search_mapping(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), turns=24)
     rows = []
     for name, comm, torus, objective, seconds in cases(words.spd):
         if words.only and not name.startswith(tuple(words.only)):

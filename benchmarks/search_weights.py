@@ -25,7 +25,7 @@ from scipy.stats import kendalltau
 from search import CAPTURED, renumbered
 from toruscast import datasets
 from toruscast.mapping import TaskMapping, Torus, as_workload, strategies
-from toruscast.mapping.allocation import Allocation
+from toruscast.mapping.task_mapping import Allocation
 from toruscast.search.annealing import Annealer, Goal
 from toruscast.search.moving import usable
 from toruscast.simulation import simulate

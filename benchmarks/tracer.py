@@ -24,7 +24,7 @@ import pandas as pd
 import toruscast as tc
 from studies.real_mpi import live
 from studies.real_mpi.network import MPICC, EmulatedTorus, compile_c, in_order
-from toruscast.answers.machine import describe_machine
+from toruscast.answers.html import describe_machine
 
 PROGRAMS = ("lj", "lu", "halo", "transpose", "wavefront", "graph", "allreduce")
 

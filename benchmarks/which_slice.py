@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from toruscast.mapping.mesh import MeshTraffic
-from toruscast.training.mesh import which_slice
+from toruscast.mesh import which_slice
+from toruscast.mesh.traffic import MeshTraffic
 
 # One sequence of so many tokens a chip.
 TOKENS = 8192

@@ -21,7 +21,7 @@ import joblib
 import pandas as pd
 
 import toruscast as tc
-from toruscast.answers.machine import describe_machine
+from toruscast.answers.html import describe_machine
 from toruscast.workers import Task
 
 N_SIMULATIONS = 84

@@ -19,7 +19,7 @@ import click
 from toruscast import __version__
 from toruscast.text import closest, one_line, shortened
 
-from . import recording
+from . import progress
 
 # New objects after which garbage is looked for; 700 is usual. Modules and machine code make many
 # objects that stay: to look at them took an eighth of the time of a short command.
@@ -49,7 +49,7 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
     ("toruscast.errors", "WorkersError", FAILED),
-    ("toruscast.training.plan.script", "RunError", FAILED),
+    ("toruscast.decision.run_loop", "RunError", FAILED),
 )
 
 
@@ -82,6 +82,8 @@ def described(error: Exception) -> tuple[str, int]:
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
+# Commands that are not in a module of their own name here.
+_MODULES = {"mesh": "toruscast.mesh.command"}
 COMMANDS = {
     "rank": "Rank candidate mappings by predicted time, with reasons.",
     "plan": "Say which mapping to run next on the machine, and when to stop.",
@@ -139,7 +141,7 @@ class Program(SubCommands):
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
         code = failure.get("code", code)
-        recording.end(code)
+        progress.end(code)
         sys.exit(code)
 
 
@@ -154,9 +156,7 @@ class Toruscast(Program):
         """Import the module of a sub-command and return what it defines."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"toruscast.cli.{cmd_name}")
-        if hasattr(module, "__path__"):
-            module = import_module(f"{module.__name__}.command")
+        module = import_module(_MODULES.get(cmd_name, f"toruscast.cli.{cmd_name}"))
         command: click.Command = module.command
         return command
 
@@ -208,7 +208,7 @@ def one_line_errors() -> Iterator[dict[str, int]]:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     text = one_line(str(message))
-    recording.note(text, "warning", level=logging.WARNING)
+    progress.note(text, "warning", level=logging.WARNING)
     click.echo(f"toruscast: warning: {text}", err=True)
 
 
@@ -229,7 +229,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _end(message: str, code: int) -> int:
     """Say why on stderr, on one line, and return the exit code."""
-    recording.note(message, "error", level=logging.ERROR)
+    progress.note(message, "error", level=logging.ERROR)
     with suppress(OSError):
         click.echo(f"toruscast: error: {one_line(message)}", err=True)
     return code

@@ -24,7 +24,7 @@ from .output import Output, check_writable, records
 from .traffic import load_application
 
 if TYPE_CHECKING:
-    from toruscast.training.measured.calibrate import Calibration
+    from toruscast.decision.calibration import Calibration
 
 
 @dataclass(frozen=True)

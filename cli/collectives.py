@@ -10,7 +10,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
 from toruscast.text import rounded, seconds
-from toruscast.units import read_bytes
+from toruscast.validation import read_bytes
 
 from .mappings import load_mapping
 from .options import (

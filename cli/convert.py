@@ -13,7 +13,7 @@ from toruscast import answers
 from toruscast.errors import InputError
 from toruscast.text import counted, nbytes
 
-from .mapping_files import MappingFile, is_folder, write_to_folder
+from .mappings import MappingFile, is_folder, write_to_folder
 from .options import (
     Placing,
     Reading,

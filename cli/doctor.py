@@ -11,20 +11,14 @@ from typing import Any
 
 from toruscast import answers
 from toruscast.errors import InputError
+from toruscast.formats import read_hosts, read_mappings, read_times, read_torus, read_workload
+from toruscast.formats.dialect import NOUNS, Dialect
+from toruscast.formats.guess import formats_of
+from toruscast.formats.readers import graph_facts
+from toruscast.formats.registry import dialect_of
+from toruscast.formats.source import Source
 from toruscast.mapping import Torus
-from toruscast.mapping.formats import (
-    read_hosts,
-    read_mappings,
-    read_times,
-    read_torus,
-    read_workload,
-)
-from toruscast.mapping.formats.dialect import NOUNS, Dialect
-from toruscast.mapping.formats.facts import graph_facts
-from toruscast.mapping.formats.guess import formats_of
-from toruscast.mapping.formats.registry import dialect_of
-from toruscast.mapping.formats.source import Source
-from toruscast.scaling.formats import read_measurements
+from toruscast.scaling.readers import read_measurements
 from toruscast.text import counted, nbytes, one_line
 from toruscast.training import load_predictor, read_samples
 

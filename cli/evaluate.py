@@ -40,8 +40,7 @@ from .torus import load_torus
 from .traffic import load_application
 
 if TYPE_CHECKING:
-    from toruscast.training.evaluate.hold_out import HoldOut
-    from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
+    from toruscast.training.evaluation import HoldOut, PMNFBaseline
 
 BASELINE = "analytic"
 # Of each workload and torus so many messages are routed at most, so that tables of millions of

@@ -24,7 +24,7 @@ from .torus import load_torus
 from .traffic import load_application
 
 if TYPE_CHECKING:
-    from toruscast.mapping.formats.jobs import BatchJob
+    from toruscast.formats.jobs import BatchJob
     from toruscast.search.search import Found
 
 # What a better placement saves at least; less is lost in the noise of machines.
@@ -165,7 +165,7 @@ def _search(
     if workload.n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
     with bar_on_stderr(f"Searching for {seconds:g} s", False):
-        return tc.search(
+        return tc.search_mapping(
             workload,
             torus,
             [first],

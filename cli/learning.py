@@ -22,7 +22,7 @@ from .torus import load_torus
 from .traffic import load_application
 
 if TYPE_CHECKING:
-    from toruscast.training import Measured
+    from toruscast.decision import Measured
 
 COVERAGE = 0.9
 """Share of the times that the intervals shall hold."""
@@ -32,20 +32,6 @@ def names_of(
     text: str, mine: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
     """Return the features of names joined by commas or plus signs, each once.
-
-    Parameters
-    ----------
-    text : str
-        Features and named sets; "mine" means the plugin's features.
-    mine : tuple of str
-        Those.
-    known : iterable of str, optional
-        Features that exist; the registered ones if not given.
-
-    Raises
-    ------
-    InputError
-        If one is neither a feature nor a set, naming similar ones.
 
     Examples
     --------
@@ -82,13 +68,7 @@ def check_use(mine: tuple[str, ...], wanted: Iterable[str] | None) -> None:
 
 
 def load_plugin(path: str | None) -> tuple[str, ...]:
-    """Run a Python file, if one is given, and return the features that it registers.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, fails, or registers none; with the file's own line where it failed.
-    """
+    """Run a Python file, if one is given, and return the features that it registers."""
     if path is None:
         return ()
     if not Path(path).is_file():
@@ -115,13 +95,7 @@ def obtain_samples(
     work: Work,
     output: Output,
 ) -> pd.DataFrame:
-    """Simulate samples where an application is given, else read them.
-
-    Raises
-    ------
-    InputError
-        If the file holds no samples, or the application does not fit the torus.
-    """
+    """Simulate samples where an application is given, else read them."""
     if source.mappings is not None:
         raise click.UsageError("--times and --mappings go together")
     if not traffic.is_given:
@@ -160,21 +134,7 @@ def learn_from_runs(
     work: Work,
     output: Output,
 ) -> Measured:
-    """Learn from the runs of mappings.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Features that may add to what simulated times tell; all of the usual ones if there are none.
-        Where none needs a simulation, nothing is simulated.
-    more : sequence of str
-        Further columns of the table of features.
-
-    Raises
-    ------
-    InputError
-        If the application, a mapping or a time is not valid, or there is nothing to learn.
-    """
+    """Learn from the runs of mappings."""
     if source.times is None or source.mappings is None:
         raise click.UsageError("--times and --mappings go together")
     if not traffic.is_given:

@@ -1,4 +1,4 @@
-"""From the words of the command line to mappings: from files, by strategies, with tasks bound."""
+"""From words to mappings, and mappings to files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ from .traffic import is_file
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus, Workload
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .options import option
+from .output import Output, check_folder, check_writable
+from .slow import registry
 
 DEFAULT_CANDIDATES = 84
 
@@ -88,13 +96,7 @@ def _checked(
 def load_mapping(
     workload: Workload, torus: Torus, mapping: str, placing: Placing, seed: int
 ) -> TaskMapping:
-    """Read one mapping from a file, or make one by a strategy's name or the machine's own word.
-
-    Raises
-    ------
-    InputError
-        If the text names neither, or the mapping does not fit the graph and the torus.
-    """
+    """Read one mapping from a file, or make one by a strategy's name or the machine's own word."""
     fixed = read_fixed(placing.fixed)
     is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
     if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
@@ -130,13 +132,7 @@ def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, tor
 
 
 def read_fixed(words: Sequence[str]) -> dict[int, int]:
-    """Return the node of each task in words such as ``0=17``.
-
-    Raises
-    ------
-    InputError
-        If a word is not such, or a task stands twice.
-    """
+    """Return the node of each task in words such as ``0=17``."""
     fixed: dict[int, int] = {}
     for word in words:
         match = re.fullmatch("([0-9]{1,9})=([0-9]{1,9})", word.strip())
@@ -178,3 +174,90 @@ def check_fixed(mappings: Sequence[TaskMapping], file: str, fixed: Mapping[int, 
                     found=f"task {task} {there}",
                     expected=f"on node {node}, as --fix has it",
                 )
+
+
+_NAMED = 3
+OUT_FORMAT = (
+    "Format of what is written, such as rank-order or rankfile; by its suffix if not given. "
+    "'toruscast formats' lists all."
+)
+
+
+@dataclass(frozen=True)
+class MappingFile:
+    """Where the best mapping goes, and in which format."""
+
+    GROUP: ClassVar = "Output"
+    out: str | None = option(
+        "Write the fastest mapping, with search from its start on, by its suffix or --out-format "
+        "for a launcher; with rank all candidates to a FOLDER/.",
+        "FILE",
+    )
+    out_format: str | None = option(OUT_FORMAT, "NAME")
+
+    def check(self, hosts: str | None = None, *, folder: bool = False) -> None:
+        """Raise early what writing would raise after the work."""
+        if self.out is None:
+            if self.out_format is not None:
+                raise click.UsageError("--out-format needs --out")
+            return
+        if folder and is_folder(self.out):
+            if self.out_format is not None:
+                raise click.UsageError("a folder takes .map files: --out-format needs a file")
+            check_folder(self.out)
+            return
+        check_format(self.out, self.out_format, hosts)
+        check_writable(self.out)
+
+    def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
+        """Write a mapping where it is wanted; return a line that says where, and how to use it."""
+        if self.out is None:
+            return ""
+        advice = tc.write_mapping(mapping, self.out, self.out_format, torus=torus, hosts=hosts)
+        return f"{mapping.name} is in {self.out}" + (f"; to use it: {advice}" if advice else "")
+
+    @contextmanager
+    def only_if_done(self) -> Iterator[None]:
+        """Put back what was in the file before, if the block that writes it fails."""
+        path = None if self.out is None else Path(self.out)
+        before = path.read_bytes() if path is not None and path.is_file() else None
+        try:
+            yield
+        except BaseException:
+            if path is not None and before is not None:
+                path.write_bytes(before)
+            elif path is not None:
+                path.unlink(missing_ok=True)
+            raise
+
+
+def check_format(path: str, name: str | None, hosts: str | None) -> None:
+    """Raise where no format to write is named, or it names hosts and no table of them is given."""
+    chosen = registry.dialect_to_write("mapping", path, name)
+    if chosen.on_hosts and hosts is None:
+        expected = "add --hosts FILE, a CSV such as host,x,y,z"
+        raise InputError(f"{chosen.name} needs host names", expected=expected)
+
+
+def is_folder(path: str) -> bool:
+    """Whether mappings that go to ``path`` go into a folder: one that stands, or ends in "/"."""
+    # Unlike that of Path, this says no of what can be no name.
+    return path.endswith("/") or os.path.isdir(path)  # noqa: PTH112
+
+
+def write_to_folder(
+    mappings: Sequence[tc.TaskMapping], torus: tc.Torus, folder: str, output: Output
+) -> None:
+    """Write mappings into a folder, and say which others stay in it.
+
+    Of an earlier run or the user's own: nobody can tell, but both are read along with these.
+    """
+    tc.write_mappings(mappings, folder, torus=torus)
+    written = {f"{mapping.name}.map" for mapping in mappings}
+    others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        output.message(
+            f"{folder} also holds mappings that this run has not written: "
+            f"{', '.join(others[:_NAMED])}{more}"
+        )

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.typing import Routing
+from toruscast.validation import Routing
 
 from .slow import registry
 from .workers import on_workers
@@ -47,20 +47,7 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def option(help: str, metavar: str = "", *names: str, default: Any = None, **how: Any) -> Any:
-    """Declare a field of a record that is an option.
-
-    Parameters
-    ----------
-    help, metavar : str
-    *names : str
-        Those of the option, such as ``--comm``; made from the name of the field if not given.
-    default : object
-        Shown in the help where it is something.
-    **how
-        ``group``, if another than that of the record; ``type``, if the type of the field does not
-        tell it: a flag for bool, choices for a literal, repeated for a tuple of str, pairs for a
-        mapping, 1 or more for int; and what else click knows of an option.
-    """
+    """Declare a field of a record that is an option."""
     declared = {"names": names, "help": help, "metavar": metavar or None, **how}
     if default is dict:
         return field(default_factory=dict, metadata=declared)
@@ -271,13 +258,7 @@ class Formats:
     )
 
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
-        """Return the format of graphs or mappings; "auto" where it is not given.
-
-        Raises
-        ------
-        InputError
-            If there is no such format.
-        """
+        """Return the format of graphs or mappings; "auto" where it is not given."""
         for text in self.form:
             kind, equals, name = text.rpartition("=")
             if equals and kind not in ("graph", "mapping"):

@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.strategies.permute import is_order_word, ordered
-from toruscast.simulation.rank_orders import job_mappings
+from toruscast.mapping.strategies.rank_orders import job_mappings
 
 _MOST_BYTES = 2**28
 _FUGAKU = "tofu_d"
@@ -21,13 +21,7 @@ _FUGAKU = "tofu_d"
 def order_mappings(
     traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int | None = None
 ) -> list[TaskMapping]:
-    """Return the orders of ranks that the launcher of a machine offers.
-
-    Raises
-    ------
-    InputError
-        If the machine has no words for orders.
-    """
+    """Return the orders of ranks that the launcher of a machine offers."""
     if torus.name == _FUGAKU and torus.ndim <= 3:
         # The nodes of a job are those of the torus that it asks for.
         found = job_mappings(traffic, torus.shape)[1].values()
@@ -42,13 +36,7 @@ def order_mappings(
 def scattered_job(
     traffic: Workload | CommGraph, torus: Torus, path: str
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the orders of a job whose nodes are those of a file, as `job_mappings` does.
-
-    Raises
-    ------
-    InputError
-        If the machine is not Fugaku, or the file does not hold the nodes of the job.
-    """
+    """Return the orders of a job whose nodes are those of a file, as `job_mappings` does."""
     if torus.name != _FUGAKU:
         expected = "a job on Fugaku, such as --torus fugaku:4x6x8"
         raise InputError("--coords of another machine", found=str(torus), expected=expected)
@@ -56,13 +44,7 @@ def scattered_job(
 
 
 def read_coords(path: str) -> NDArray[np.int64]:
-    """Return lines of six whole numbers, with or without brackets and commas.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line holds something else.
-    """
+    """Return lines of six whole numbers, with or without brackets and commas."""
     text = as_string(read_limited(path, _MOST_BYTES), path)
     rows = []
     for number, line in enumerate(text.splitlines(), 1):

@@ -19,14 +19,13 @@ import click
 from toruscast import answers
 from toruscast._slow import parquet as pyarrow_parquet
 from toruscast._slow import pyarrow
-from toruscast.atomic import atomic_path, check_target
 from toruscast.errors import InputError
+from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line, printable
 
-from . import recording
+from . import progress as recording
 from .options import option
-from .progress import bar_on_stderr, working
-from .recording import json_text
+from .progress import bar_on_stderr, json_text, working
 from .slow import mapping_formats, pd, rich_console
 
 if TYPE_CHECKING:
@@ -72,11 +71,6 @@ class Output:
     """Where the user wants results, and how much is said besides.
 
     A file "-" is stdout, and then nothing else goes there.
-
-    Raises
-    ------
-    UsageError
-        If two of them go to stdout, or nothing and everything is to be said.
     """
 
     GROUP: ClassVar = "Output"
@@ -106,23 +100,7 @@ class Output:
         files: Mapping[str, str | None] | None = None,
         also: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Raise early what writing would raise after the work; then begin the log.
-
-        Parameters
-        ----------
-        files : mapping, optional
-            More files to write, by the names of their options.
-        also : mapping, optional
-            What is written besides and looked at elsewhere, such as folders.
-
-        Raises
-        ------
-        UsageError
-            If one would replace another, or something that the command reads, lie among the files
-            of a folder that it reads, or go to stdout where only JSON and tables can.
-        InputError
-            If a file cannot be written.
-        """
+        """Raise early what writing would raise after the work; then begin the log."""
         files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
         also = {**(also or {}), "--figures": self.figures}
         for name, path in {**files, **also}.items():
@@ -277,13 +255,7 @@ def check_writable(path: str, *, text: bool = False) -> None:
 
 
 def check_folder(folder: str) -> None:
-    """Raise early what writing into ``folder``, which may be new, would raise after the work.
-
-    Raises
-    ------
-    InputError
-        If it is empty, something else than a folder, or cannot be made.
-    """
+    """Raise early what writing into ``folder``, which may be new, would raise after the work."""
     if not folder:
         raise InputError("cannot be written", found="an empty path", expected="a folder")
     try:

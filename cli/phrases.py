@@ -86,11 +86,6 @@ class Setting:
 def occupancy(mappings: Sequence[TaskMapping]) -> str:
     """Return the tasks on a node that has any, and how many nodes have, where not all do.
 
-    Parameters
-    ----------
-    mappings : sequence of TaskMapping
-        At least one, all on the same torus.
-
     Examples
     --------
     >>> from toruscast.mapping import TaskMapping

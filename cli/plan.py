@@ -14,12 +14,11 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.atomic import folder_to_fill
 from toruscast.errors import InputError
+from toruscast.files import folder_to_fill
 from toruscast.text import counted, percent, seconds
 
-from .mapping_files import MappingFile, check_format
-from .mappings import load_mappings
+from .mappings import MappingFile, check_format, load_mappings
 from .options import (
     ABOVE_0,
     Candidates,
@@ -64,15 +63,7 @@ class Launch(MappingFile):
     )
 
     def check_run(self, times: str | None, hosts: str | None) -> None:
-        """Raise early what would be raised after the work.
-
-        Raises
-        ------
-        UsageError
-            If options do not go together.
-        InputError
-            If the folder cannot be written, or there is no such format.
-        """
+        """Raise early what would be raised after the work."""
         if self.script is not None:
             if times is None:
                 raise click.UsageError("--run needs --times, the file that takes the runs")
@@ -85,13 +76,7 @@ class Launch(MappingFile):
             check_folder(self.out)
 
     def check_names(self, mappings: Sequence[tc.TaskMapping], times: str | None) -> None:
-        """Raise early where files of these names cannot be written, or one is the file of runs.
-
-        Raises
-        ------
-        InputError
-            If it is so.
-        """
+        """Raise early where files of these names cannot be written, or one is the file of runs."""
         names = forecast_answer.names_of(mappings)
         if self.script is not None and times is not None:
             formats_of_times.check_appendable(times, names)
@@ -108,13 +93,7 @@ class Launch(MappingFile):
     def write_into(
         self, mapping: tc.TaskMapping, name: str, folder: Path, hosts: str | None
     ) -> tuple[Path, str]:
-        """Write a mapping under its name into a folder.
-
-        Returns
-        -------
-        tuple of Path and str
-            The file, and how it is used; empty where that needs no word.
-        """
+        """Write a mapping under its name into a folder."""
         with folder_to_fill(folder):
             file = folder / f"{name}{self._suffix}"
             return file, tc.write_mapping(mapping, file, self.out_format, hosts=hosts)
@@ -128,7 +107,7 @@ class Launch(MappingFile):
 
     def drive(
         self,
-        made: tc.training.Plan,
+        made: tc.decision.Plan,
         times: str,
         hosts: str | None,
         pace: RunLimits,
@@ -267,7 +246,7 @@ def command(
     )
 
 
-def _next(made: tc.training.Plan, pace: RunLimits) -> list[tc.TaskMapping]:
+def _next(made: tc.decision.Plan, pace: RunLimits) -> list[tc.TaskMapping]:
     """Return the mappings to run next: none if the runs are enough, or all that may be."""
     left = pace.batch if pace.runs is None else min(pace.batch, pace.runs - made.n_runs)
     return [] if made.is_enough or left < 1 else made.ask(left)

@@ -12,8 +12,7 @@ from toruscast import answers
 from toruscast.text import counted, printable
 
 from .learning import COVERAGE, load_plugin
-from .mapping_files import MappingFile, is_folder, write_to_folder
-from .mappings import load_mappings
+from .mappings import MappingFile, is_folder, load_mappings, write_to_folder
 from .options import (
     Basis,
     Candidates,
@@ -83,7 +82,7 @@ def command(
     load_plugin(basis.plugin)
     application = load_application(traffic)
     torus = load_torus(traffic)
-    compiling = None if limits.no_simulation else Compiling(torus, work.routing, output)
+    compiling = None if limits.no_simulation else Compiling(torus, work.routing, output.message)
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
         mappings = load_mappings(application.workload, torus, candidates, work.seed)
@@ -152,7 +151,7 @@ def _budget(
     if math.isfinite(seconds) and not every:
         return budget
     most = len(mappings) if every else most
-    minutes = tc.training.simulation_minutes(application.workload, torus, mappings, most)
+    minutes = tc.decision.simulation_minutes(application.workload, torus, mappings, most)
     minutes = math.ceil(minutes / work.jobs)
     if minutes <= _LONG:
         return budget

@@ -10,8 +10,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .mapping_files import MappingFile
-from .mappings import check_mappings, read_fixed
+from .mappings import MappingFile, check_mappings, read_fixed
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
 from .phrases import application_line
@@ -67,7 +66,7 @@ def command(
     application = load_application(traffic)
     workload = application.workload
     torus = load_torus(traffic)
-    compiling = Compiling(torus, work.routing, output) if how.objective == "time" else None
+    compiling = Compiling(torus, work.routing, output.message) if how.objective == "time" else None
     given: list[tc.TaskMapping] = []
     if how.mappings is not None:
         with output.progress("Reading mappings"):
@@ -80,7 +79,7 @@ def command(
     if compiling is not None:
         compiling.wait()
     with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
-        found = tc.search(
+        found = tc.search_mapping(
             workload,
             torus,
             given,

@@ -13,7 +13,7 @@ import click
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.text import closest
-from toruscast.units import read_bytes, read_seconds
+from toruscast.validation import read_bytes, read_seconds
 
 from .options import Host, TorusOptions, read_pair
 from .slow import sources, tables
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 def read_time(text: str, name: str) -> float:
     """Return the time that is given as ``name``, in seconds.
-
-    Raises
-    ------
-    InputError
-        If it is no time, or a number so large that it lacks its unit.
 
     Examples
     --------
@@ -54,11 +49,6 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     ``bluegene_q``), ``tie=random``, ``bandwidth=1e9`` or one for each dimension,
     ``bandwidth=1e9,2e9``. What is ``unused`` is of packets only: where there are none, it would
     change nothing. ``unknown`` alone is short for ``rules=unknown``.
-
-    Raises
-    ------
-    InputError
-        If a key is not known, unused or given twice, or its value not valid.
 
     Examples
     --------
@@ -135,11 +125,6 @@ def only_nodes(torus: Torus, path: str) -> Torus:
 
     A node is a number, or its coordinates; one a line, or in a CSV the column ``node``. A table of
     hosts, as of ``--hosts``, lists theirs.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line holds no node of the torus.
     """
     text = sources.read_text(path)
     lines = list(text.lines())
@@ -178,13 +163,7 @@ def _node(torus: Torus, words: Sequence[str]) -> int | None:
 
 
 def change_links(torus: Torus, path: str) -> Torus:
-    """Return the torus with links as slow as a CSV has them, and without those of bandwidth 0.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line names no link, or no bandwidth that it can have.
-    """
+    """Return the torus with links as slow as a CSV has them, and without those of bandwidth 0."""
     slow: dict[int, float] = {}
     missing: list[int] = []
     text = sources.read_text(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from toruscast.errors import InputError
-from toruscast.mapping.formats.graphs.trace import described, region_of
+from toruscast.formats.tracer import described, region_of
 
 from .app import FAILED
 from .options import argument, option, sub_command

@@ -14,7 +14,7 @@ import toruscast as tc
 from toruscast import datasets
 from toruscast.errors import InputError, MissingFileError
 from toruscast.text import closest, part_of, printable, shortened
-from toruscast.units import read_bytes
+from toruscast.validation import read_bytes
 
 from .options import Include, Traffic
 from .progress import working
@@ -29,11 +29,6 @@ def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, flo
     """Return the traffic of a file or dataset, and the dataset's iterations.
 
     ``how`` goes to `read_workload`.
-
-    Raises
-    ------
-    InputError
-        If the text names neither, or the file is not valid.
     """
     known = datasets.names()
     # A folder of results may be called as what was simulated.
@@ -80,11 +75,6 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     """Return the rounds of a collective; on all nodes if the number of tasks is not given.
 
     The algorithm sees the dimensions of the torus where there is a task a node.
-
-    Raises
-    ------
-    InputError
-        If the text is of another form, or the algorithm does not run so.
     """
     name, *rest = (traffic.collective or "").split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
@@ -140,16 +130,6 @@ def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraff
     """Read what is sent: of one file, of several as phases after each other, or of a collective.
 
     Of several files, some may have nothing to send.
-
-    Parameters
-    ----------
-    simulated : bool
-        Whether there must be whole messages to simulate.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be read, there is nothing to send, or they do not fit each other.
     """
     if traffic.collective is not None:
         return _load_collective(traffic)
@@ -220,25 +200,13 @@ def _read_application(comm: str, traffic: Traffic) -> LoadedTraffic:
 
 
 def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
-    """Divide a graph by the iterations that it was captured over.
-
-    Raises
-    ------
-    InputError
-        If that is no finite number.
-    """
+    """Divide a graph by the iterations that it was captured over."""
     factor = of_an_iteration(iterations)
     return graph if factor == 1 else graph.scaled(factor)
 
 
 def of_an_iteration(iterations: float | None) -> float:
-    """Return the part of a capture that is one iteration.
-
-    Raises
-    ------
-    InputError
-        If the iterations are no finite number.
-    """
+    """Return the part of a capture that is one iteration."""
     if iterations is None:
         return 1.0
     if not math.isfinite(iterations):

@@ -6,12 +6,12 @@ import gc
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -22,15 +22,12 @@ from toruscast._slow import joblib
 from toruscast.errors import InputError, WorkersError
 
 if TYPE_CHECKING:
-    from toruscast.typing import Routing
+    from toruscast.validation import Routing
 
-    from .options import Workers
-    from .output import Output
 
 from .slow import jit, loop, setup
 
 files = Slow("toruscast.files")
-W = TypeVar("W", bound="Workers")
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
 _SYSTEMS = {
@@ -48,7 +45,7 @@ _PATIENCE = 6
 
 
 @contextmanager
-def on_workers(work: W) -> Iterator[W]:
+def on_workers(work: Any) -> Iterator[Any]:
     """Start or find the workers, and give the work with as many jobs as they can do at once."""
     if work.workers is not None and work.cluster is not None:
         raise click.UsageError("--workers or --cluster, not both")
@@ -162,7 +159,7 @@ _LONGEST = 300.0
 class Compiling:
     """Kernels that another process may be compiling, until the command ends."""
 
-    def __init__(self, torus: tc.Torus, routing: Routing, output: Output) -> None:
+    def __init__(self, torus: tc.Torus, routing: Routing, say: Callable[[str], None]) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         stats = getattr(loop.run, "stats", None)
         # Without a folder to keep them in, every process compiles for itself.
@@ -173,7 +170,7 @@ class Compiling:
             return
         if jit.is_compiled(loop.run):
             return
-        output.message("kernels are being compiled, once on this machine: up to half a minute")
+        say("kernels are being compiled, once on this machine: up to half a minute")
         # Without it this process compiles what it needs when it needs it. `-P` keeps modules of the
         # working directory out.
         with suppress(OSError):

@@ -16,9 +16,10 @@ from toruscast._lazy import Slow
 from toruscast.errors import InputError
 
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, formats
+    from toruscast import formats
+    from toruscast.mapping import CommGraph
 else:
-    formats = Slow("toruscast.mapping.formats")
+    formats = Slow("toruscast.formats")
 
 __all__ = ["load", "names", "path", "provenance", "table_names", "table_path"]
 
@@ -48,11 +49,6 @@ def path(name: str) -> Path:
     pathlib.Path
         Monitoring output of Open MPI, all ranks in one gzip file.
 
-    Raises
-    ------
-    InputError
-        If there is no such dataset.
-
     Examples
     --------
     >>> from toruscast import datasets
@@ -75,11 +71,6 @@ def provenance(name: str) -> dict[str, Any]:
     dict
         Among others application, command, date, licence, ranks, iterations, process_grid, sha256,
         and in "traffic" the edges, bytes and messages sent point to point and inside collectives.
-
-    Raises
-    ------
-    InputError
-        If there is no such dataset.
 
     Examples
     --------
@@ -109,11 +100,6 @@ def load(
     CommGraph
         Divide by the iterations in `provenance` for the traffic of one. It carries the process grid
         where the application arranged its ranks in one.
-
-    Raises
-    ------
-    InputError
-        If there is no such dataset.
 
     Examples
     --------
@@ -152,11 +138,6 @@ def table_path(name: str) -> Path:
     -------
     pathlib.Path
         A CSV file; lines that start with ``#`` tell what it holds and its source.
-
-    Raises
-    ------
-    InputError
-        If there is no such table.
 
     Examples
     --------

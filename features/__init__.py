@@ -2,8 +2,15 @@
 
 from toruscast import plugins
 
-from .outliers import average_outliers, top_outliers
-from .registry import FEATURES, Feature, feature_names, register, unregister
+from .registry import (
+    FEATURES,
+    Feature,
+    average_outliers,
+    feature_names,
+    register,
+    top_outliers,
+    unregister,
+)
 from .table import extract, extract_blocks
 from .traffic import RoutedTraffic
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 
-from .outliers import above_mean, average_outliers, near_top, top_outliers
-from .registry import FEATURES, register
+from .registry import FEATURES, above_mean, average_outliers, near_top, register, top_outliers
 from .traffic import RoutedTraffic
 
 

@@ -61,11 +61,6 @@ def explain(
     simulation : Simulation, optional
         That of this traffic, if there is one: the bound is that of its packets and iterations.
 
-    Raises
-    ------
-    InputError
-        If the mapping does not fit.
-
     Examples
     --------
     >>> comm = CommGraph(3, [0, 0], [1, 2], [200_000, 100_000])

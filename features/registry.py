@@ -1,10 +1,14 @@
-"""The named features, open to a user's own."""
+"""The named features, open to a user's own, and the entities that stand out."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 
@@ -50,11 +54,6 @@ def register(
 ) -> Callable[[FeatureFunction], FeatureFunction]:
     """Register a function of routed traffic as a named feature; use it as a decorator.
 
-    Raises
-    ------
-    InputError
-        If the name is taken, not an identifier, or the level neither 1 nor 2.
-
     Examples
     --------
     >>> @register("busiest_share", description="busiest link's share of all link bytes")
@@ -98,13 +97,7 @@ def feature_names(level: int = 2) -> tuple[str, ...]:
 
 
 def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
-    """Return the named features, or all up to a level.
-
-    Raises
-    ------
-    InputError
-        If they are no list of names, or a name is not registered.
-    """
+    """Return the named features, or all up to a level."""
     if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
         expected = "a list of names, such as ['max_bytes']"
         raise InputError("bad features", found=repr(names), expected=expected)
@@ -121,3 +114,55 @@ def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
 def _similar(name: str) -> str:
     close = difflib.get_close_matches(name, FEATURES, n=3, cutoff=0.6)
     return " or ".join(close) if close else "a name listed by 'toruscast features --list'"
+
+
+TOP = 0.95
+_ROUNDING = 1e-9
+
+
+def above_mean(values: NDArray[Any], mean: float) -> NDArray[np.bool_]:
+    """Return which values are greater than the mean.
+
+    Examples
+    --------
+    >>> above_mean(np.array([1, 2, 9]), 4.0)
+    array([False, False,  True])
+    """
+    # The floating-point mean of equal values may fall a little below them.
+    return np.asarray(values > mean * (1 + _ROUNDING))
+
+
+def near_top(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are within 5 % of the maximum; where all are 0, none is.
+
+    Examples
+    --------
+    >>> near_top(np.array([10.0, 9.6, 9.4]))
+    array([ True,  True, False])
+    """
+    most = values.max(initial=0)
+    return np.asarray((values >= TOP * most) & (most > 0))
+
+
+def average_outliers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values greater than the mean of all [Jain13, AO].
+
+    Examples
+    --------
+    >>> average_outliers(np.array([1, 2, 9]))
+    array([9])
+    """
+    return values[above_mean(values, values.mean())] if values.size else values
+
+
+def top_outliers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values within 5 % of the maximum [Jain13, TO].
+
+    Where all are 0, none stands out.
+
+    Examples
+    --------
+    >>> top_outliers(np.array([10.0, 9.6, 9.4]))
+    array([10. ,  9.6])
+    """
+    return values[near_top(values)]

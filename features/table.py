@@ -14,8 +14,7 @@ import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping, as_mappings
-from toruscast.typing import Routing
-from toruscast.validation import job_count
+from toruscast.validation import Routing, job_count
 from toruscast.workers import Task
 
 from . import definitions  # noqa: F401  (registers the features)
@@ -66,11 +65,6 @@ def extract(
     -------
     DataFrame
         Indexed by the mappings' names (by number where they have none).
-
-    Raises
-    ------
-    InputError
-        If a mapping does not fit, a feature is not known, or one of your own fails.
 
     Examples
     --------

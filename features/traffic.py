@@ -15,11 +15,9 @@ from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
-from toruscast.routing.cuts import cut_bound
+from toruscast.routing.bounds import Bounds, bounds_of, cut_bound, release_bound, time_bounds
 from toruscast.routing.loads import Along, check_ways, link_loads, loads_along_routes
-from toruscast.routing.packets import common_message, longest_message, mean_message, packet_counts
-from toruscast.routing.release import release_bound
+from toruscast.routing.messages import common_message, longest_message, mean_message, packet_counts
 from toruscast.routing.route_kernels import Ways
 from toruscast.routing.routing import (
     check_routing,
@@ -28,12 +26,10 @@ from toruscast.routing.routing import (
     phase_routings,
 )
 from toruscast.routing.tally import Tally, tally
-from toruscast.simulation.clock_rounding import clock_loss
-from toruscast.simulation.coarsening import LARGEST_PACKET, attempts
-from toruscast.simulation.iterations import between_barriers, repeated
-from toruscast.simulation.simulation import Simulation
-from toruscast.simulation.simulator import simulate
-from toruscast.typing import Routing
+from toruscast.simulation.run import Simulation
+from toruscast.simulation.simulator import attempts, between_barriers, repeated, simulate
+from toruscast.simulation.state import LARGEST_PACKET, clock_loss
+from toruscast.validation import Routing
 
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.

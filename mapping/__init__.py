@@ -3,15 +3,19 @@
 from toruscast.errors import InputError
 
 from . import collectives, patterns, strategies
-from .allocation import Hosts
-from .comm_graph import CommGraph, from_networkx, from_pandas, from_scipy, sum_edges
+from .comm_graph import (
+    CommGraph,
+    Workload,
+    as_workload,
+    from_networkx,
+    from_pandas,
+    from_scipy,
+    sum_edges,
+)
 from .machines import get as machine
-from .machines.registry import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
-from .task_mapping import TaskMapping
-from .ties import TieRule
-from .torus import Torus
-from .workload import Workload, as_workload
+from .task_mapping import Hosts, TaskMapping
+from .torus import TieRule, Torus
 
 __all__ = [
     "Arbitration",
@@ -32,7 +36,6 @@ __all__ = [
     "from_pandas",
     "from_scipy",
     "machine",
-    "parse_torus",
     "patterns",
     "strategies",
     "sum_edges",

@@ -1,10 +1,12 @@
-"""The guest graph: who sends how many bytes to whom; made of arrays, NetworkX, SciPy or pandas."""
+"""The guest graph and the workload: who sends how much to whom, in which phases."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +17,10 @@ from toruscast._slow import pandas as pd
 from toruscast._slow import sparse
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.notebook import html_card
-from toruscast.text import counted, shown_name
+from toruscast.text import counted, nbytes, shown_name
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
+
+from .task_mapping import TaskMapping
 
 MAX_TASKS = 2**31 - 1
 MAX_AMOUNT = 1e300
@@ -42,11 +46,6 @@ class CommGraph(PickledByFields):
         use it.
     name : str
         A label for reports.
-
-    Raises
-    ------
-    InputError
-        If a task is out of range, a count negative or not finite, or an edge stands twice.
 
     Examples
     --------
@@ -144,11 +143,6 @@ class CommGraph(PickledByFields):
         """Return the graph with bytes and messages multiplied by ``factor``.
 
         A capture over 100 time steps, scaled by 1/100, is the traffic of one step.
-
-        Raises
-        ------
-        InputError
-            If the factor is negative or not finite, or makes too much of an edge.
         """
         factor = real_number(factor, "factor", 0)
         # What overflows is refused as too much.
@@ -261,10 +255,7 @@ def sum_edges(
 def _added(
     group: NDArray[np.intp], amounts: NDArray[np.float64], n_groups: int
 ) -> NDArray[np.float64]:
-    """Return the sum of each group, whatever the order of its amounts.
-
-    Sums of fractions and of very large numbers are rounded: these are added in order of size.
-    """
+    """Return the sum of each group, whatever the order of its amounts."""
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
@@ -324,11 +315,6 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     **options
         ``grid`` and ``name`` of `CommGraph`.
 
-    Raises
-    ------
-    InputError
-        If it is no such graph, the nodes are not numbered 0 to n - 1, or an edge lacks the weight.
-
     Examples
     --------
     >>> import networkx as nx
@@ -359,11 +345,6 @@ def from_scipy(
 
     Duplicate entries of a COO matrix are added up, as SciPy does. An edge is every stored entry of
     either matrix.
-
-    Raises
-    ------
-    InputError
-        If a matrix is not square or the two differ in shape.
 
     Examples
     --------
@@ -403,11 +384,6 @@ def _coo(matrix: Any) -> Any:
 def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:
     """Return the communication graph of a table with columns src, dst, nbytes and maybe n_messages.
 
-    Raises
-    ------
-    InputError
-        If it is no table, a column is missing, or a value not valid.
-
     Examples
     --------
     >>> import pandas as pd
@@ -424,3 +400,144 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
     messages = table["n_messages"] if "n_messages" in table.columns else None
     return CommGraph(n_tasks, src, dst, table["nbytes"], messages, **options)
+
+
+class Unrolled(NamedTuple):
+    """All phases side by side in one graph, so that a pass over its edges sees all of them."""
+
+    comm: CommGraph
+    """A task of it is a task in one phase; its edges are those of the phases, one after another."""
+    task: NDArray[np.int32]
+    """Task of the workload of each task of the graph."""
+    begin: NDArray[np.int64]
+    """Edges of phase p are ``begin[p]`` to ``begin[p + 1]``."""
+
+    @property
+    def phase(self) -> NDArray[np.int64]:
+        """Phase of every edge."""
+        return np.repeat(np.arange(self.begin.size - 1), np.diff(self.begin))
+
+    def placed(self, mapping: TaskMapping) -> TaskMapping:
+        """Return the mapping of the graph's tasks."""
+        if self.begin.size == 2:
+            return mapping
+        return TaskMapping(mapping.node[self.task], mapping.n_nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Workload(PickledByFields):
+    """Phases of communication, each a `CommGraph` over the same tasks, one after the other.
+
+    Parameters
+    ----------
+    phases : sequence of CommGraph
+        At least one; a barrier stands between them.
+    name : str
+        A label for reports; that of the first phase if not given.
+    dependent : bool, default False
+        Whether the phases are rounds without a barrier, such as the steps of a collective: a task
+        goes on to round r + 1 when every message sent to it in round r has arrived, it has handed
+        over its own of round r and those that it had to ask for are taken, whatever the other tasks
+        do.
+    summed : bool, default False
+        Whether it is the sum of a whole run, as profiles give it: who waited for whom is lost.
+
+    Examples
+    --------
+    >>> step = Workload([CommGraph(2, [0], [1], [10]), CommGraph(2, [1], [0], [30])], name="swap")
+    >>> step.total
+    CommGraph(swap: 2 tasks, 2 edges, 40 bytes, 2 messages)
+    """
+
+    phases: Sequence[CommGraph]
+    name: str = ""
+    dependent: bool = False
+    summed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.phases, Iterable):
+            raise InputError("bad phases", found=self.phases, expected="a sequence of CommGraph")
+        phases = tuple(self.phases)
+        if not phases:
+            raise InputError("workload without a phase")
+        wrong = [type(phase).__name__ for phase in phases if not isinstance(phase, CommGraph)]
+        if wrong:
+            raise InputError("bad phase", found=wrong[0], expected="CommGraph")
+        sizes = {phase.n_tasks for phase in phases}
+        if len(sizes) > 1:
+            raise InputError("phases differ in their number of tasks", found=sorted(sizes))
+        if not isinstance(self.dependent, bool | np.bool_):
+            raise InputError("bad dependent", found=self.dependent, expected="True or False")
+        object.__setattr__(self, "phases", phases)
+        object.__setattr__(self, "dependent", bool(self.dependent))
+        object.__setattr__(self, "name", self.name or phases[0].name)
+
+    def __repr__(self) -> str:
+        label = f"{shown_name(self.name)}: " if self.name else ""
+        kind = "round" if self.dependent else "phase"
+        sent = sum(float(phase.nbytes.sum()) for phase in self.phases)
+        return (
+            f"Workload({label}{counted(self.n_tasks, 'task')}, "
+            f"{counted(len(self.phases), kind)}, {nbytes(sent)})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return self.phases[0].n_tasks
+
+    @property
+    def grid(self) -> tuple[int, ...] | None:
+        """The logical task grid of the first phase that has one."""
+        return next((phase.grid for phase in self.phases if phase.grid), None)
+
+    @lazy
+    def total(self) -> CommGraph:
+        """The traffic of all phases in one graph."""
+        if len(self.phases) == 1:
+            return self.phases[0].renamed(self.name)
+        # Rounds of an algorithm are often the same object many times.
+        times = Counter(map(id, self.phases))
+        phases = {id(phase): phase for phase in self.phases}
+        ends = (np.concatenate([getattr(p, f) for p in phases.values()]) for f in ("src", "dst"))
+        amounts = (
+            np.concatenate([getattr(p, f) * times[key] for key, p in phases.items()])
+            for f in ("nbytes", "n_messages")
+        )
+        return sum_edges(self.n_tasks, *ends, *amounts, grid=self.grid, name=self.name)
+
+    @lazy
+    def unrolled(self) -> Unrolled:
+        """All phases side by side in one graph."""
+        sizes = [phase.n_edges for phase in self.phases]
+        begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        if len(self.phases) == 1:
+            return Unrolled(self.phases[0], np.arange(self.n_tasks, dtype=np.int32), begin)
+        src, dst, nbytes, n_messages = (
+            np.concatenate([getattr(phase, f) for phase in self.phases]) for f in COLUMNS
+        )
+        # Only tasks that send or receive in a phase have a place, in the order of their numbers.
+        ahead = np.repeat(np.arange(len(sizes)), sizes) * np.int64(self.n_tasks)
+        used, place = np.unique(np.concatenate([ahead + src, ahead + dst]), return_inverse=True)
+        task = (used % self.n_tasks).astype(np.int32)
+        ends = place[: src.size], place[src.size :]
+        graph = CommGraph(max(1, used.size), *ends, nbytes, n_messages, name=self.name)
+        return Unrolled(graph, task if used.size else np.zeros(1, dtype=np.int32), begin)
+
+    def __iter__(self) -> Iterator[CommGraph]:
+        return iter(self.phases)
+
+    def __len__(self) -> int:
+        return len(self.phases)
+
+
+def as_workload(traffic: Workload | CommGraph) -> Workload:
+    """Return ``traffic`` as a workload; a single graph becomes its only phase."""
+    if not isinstance(traffic, Workload | CommGraph):
+        raise InputError(
+            "bad traffic", found=type(traffic).__name__, expected="a Workload or CommGraph"
+        )
+    return traffic if isinstance(traffic, Workload) else Workload([traffic])

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import whole_number, whole_sizes
 
-from .comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .workload import Workload, as_workload
+from .comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
 
 __all__ = [
     "all_to_all",
@@ -41,23 +40,6 @@ def halo_2d(
     grid: Sequence[int], nbytes: float, *, periodic: bool = False, n_messages: float = 1
 ) -> CommGraph:
     """Return the 5-point halo exchange: each task sends to its four neighbours on a 2-D grid.
-
-    Parameters
-    ----------
-    grid : sequence of int
-        Tasks along each dimension; tasks are numbered in C order.
-    nbytes : float
-        Bytes to each neighbour.
-    periodic : bool
-        Whether the grid closes at its edges. Neighbours that coincide (2 tasks around) add up, and
-        nobody sends to itself (1 task around).
-    n_messages : float
-        Messages that carry these bytes.
-
-    Raises
-    ------
-    InputError
-        If the grid is not two positive sizes.
 
     Examples
     --------
@@ -78,22 +60,6 @@ def halo_3d(
 ) -> CommGraph:
     """Return the 15-point halo exchange: six faces and eight corners on a 3-D grid.
 
-    Parameters
-    ----------
-    grid : sequence of int
-        Tasks along each dimension; tasks are numbered in C order.
-    nbytes : float
-        Bytes to each face neighbour.
-    corner_nbytes : float, optional
-        Bytes to each corner neighbour; ``nbytes`` if not given.
-    periodic, n_messages
-        As in `halo_2d`.
-
-    Raises
-    ------
-    InputError
-        If the grid is not three positive sizes.
-
     Examples
     --------
     >>> halo_3d((4, 4, 4), 8, periodic=True).n_edges == 64 * 14
@@ -110,22 +76,6 @@ def ring(
 ) -> CommGraph:
     """Return the ring in which each task sends to the next one, the last to the first.
 
-    Parameters
-    ----------
-    n_tasks : int
-        Tasks around the ring.
-    nbytes : float
-        Bytes that each task sends, each way.
-    both_ways : bool
-        Whether each also sends to the previous one.
-    n_messages : float
-        Messages that carry these bytes.
-
-    Raises
-    ------
-    InputError
-        If the number of tasks is not positive.
-
     Examples
     --------
     >>> ring(5, 10)
@@ -138,11 +88,6 @@ def ring(
 
 def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
     """Return the exchange in which every task sends ``nbytes`` to every other.
-
-    Raises
-    ------
-    InputError
-        If the number of tasks is not positive.
 
     Examples
     --------
@@ -159,11 +104,6 @@ def sub_all_to_all(
     """Return all-to-alls over sub-communicators of ``group`` consecutive tasks.
 
     The logical grid is (groups, tasks of a group).
-
-    Raises
-    ------
-    InputError
-        If the groups do not divide the tasks.
 
     Examples
     --------
@@ -186,28 +126,6 @@ def pairwise_exchange(
     In round r = 1, 2, ... task a of a group sends to task a + r, modulo the group, and receives
     from task a - r.
 
-    Parameters
-    ----------
-    n_tasks : int
-        Number of tasks.
-    nbytes : float
-        Bytes from each task to each other of its group.
-    group : int, optional
-        Consecutive tasks that exchange among themselves; all if not given.
-    n_messages : float
-        Messages that carry these bytes.
-
-    Returns
-    -------
-    Workload
-        ``group - 1`` dependent phases of ``n_tasks`` edges; the logical grid is (groups, tasks of a
-        group).
-
-    Raises
-    ------
-    InputError
-        If the groups do not divide the tasks or have only one.
-
     Examples
     --------
     >>> rounds = pairwise_exchange(6, 100, group=3)
@@ -226,21 +144,6 @@ def xor_exchange(
     """Return the all-to-all in rounds that depend on each other, by exclusive or.
 
     In round r = 1, 2, ... tasks a and a XOR r of a group send to each other.
-
-    Parameters
-    ----------
-    n_tasks, nbytes, group, n_messages
-        As in `pairwise_exchange`; the group is a power of two.
-
-    Returns
-    -------
-    Workload
-        As of `pairwise_exchange`.
-
-    Raises
-    ------
-    InputError
-        If the groups do not divide the tasks, have only one, or are no power of two.
 
     Examples
     --------
@@ -296,24 +199,6 @@ def pf3d(
     transforms of a plane); the exchange of planes with the neighbours in Z (advection); and the
     exchange with the six nearest neighbours. No dimension is periodic.
 
-    Parameters
-    ----------
-    grid : sequence of int
-        Tasks along X, Y and Z; tasks are numbered in C order.
-    fft_nbytes : float
-        Bytes between each pair of a transform's all-to-all.
-    plane_nbytes : float
-        Bytes of the plane to each neighbour in Z.
-    halo_nbytes : float
-        Bytes to each of the six nearest neighbours.
-    n_messages : float
-        Messages that carry each of these. The default sizes are round figures, not measurements.
-
-    Raises
-    ------
-    InputError
-        If the grid is not three positive sizes.
-
     Examples
     --------
     >>> step = pf3d((4, 2, 3))
@@ -337,11 +222,6 @@ def random_pairs(
     """Return a graph in which each task sends to ``degree`` different others, drawn at random.
 
     The graph has no logical grid.
-
-    Raises
-    ------
-    InputError
-        If there are not ``degree`` others.
 
     Examples
     --------
@@ -374,18 +254,6 @@ PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
     """Return the workload of a pattern and its arguments.
-
-    Parameters
-    ----------
-    recipe : mapping
-        ``pattern``, the name of a function of `toruscast.patterns`, and its arguments.
-    name : str
-        Name of the workload; the pattern's own if not given.
-
-    Raises
-    ------
-    InputError
-        If there is no such pattern, or it does not take these arguments.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,10 +27,44 @@ from toruscast.validation import (
 )
 
 from . import twist as twisted
-from .bluegene_routes import Groups, zone_numbers, zone_sets
-from .network import Network, changed
-from .ties import TIE_RULES, TieRule
+from .network import Groups, Network, changed, zone_numbers, zone_sets
 from .twist import MinimalHops, Twist
+
+TieRule = Literal[
+    "plus", "source_parity", "sum_parity", "simgrid", "random", "split", "booksim", "bluegene"
+]
+
+
+class Tie(NamedTuple):
+    """A rule as routing, link loads and the simulators read it; each field is 0 or 1.
+
+    Examples
+    --------
+    >>> TIE_RULES["booksim"].adaptive_minus
+    1
+    """
+
+    by_parity: int = 0  # minus from an odd coordinate
+    with_others: int = 0  # the parity is that of the source's plus the destination's others
+    by_target: int = 0  # minus to coordinate 0
+    is_open: int = 0  # packets of a message may go either way
+    is_drawn: int = 0  # each of them draws its way; else they alternate
+    adaptive_minus: int = 0  # adaptive packets that find room go minus
+    adaptive_fixed: int = 0  # adaptive packets go as those in dimension order
+
+
+# `Torus` describes each rule; a new one is a row here, and a field above where it needs one.
+TIE_RULES: dict[TieRule, Tie] = {
+    "plus": Tie(),
+    "source_parity": Tie(by_parity=1),
+    "sum_parity": Tie(by_parity=1, with_others=1),
+    "simgrid": Tie(by_target=1),
+    "split": Tie(is_open=1),
+    "random": Tie(is_open=1, is_drawn=1),
+    "booksim": Tie(is_open=1, is_drawn=1, adaptive_minus=1),
+    "bluegene": Tie(by_parity=1, adaptive_fixed=1),
+}
+
 
 A = TypeVar("A", bound=NDArray[Any])
 
@@ -109,12 +143,6 @@ class Torus(PickledByFields):
         dimensions, else ABCDEFGH, if not given. T means the slots of a node.
     holes : Holes, optional
         What is not ours, not there or slow; see `without` and `with_links`.
-
-    Raises
-    ------
-    InputError
-        If the sizes, bandwidths, routing order, tie rule, zones, twist or axes are not valid, or
-        ties are open on a twisted torus.
 
     Notes
     -----
@@ -309,11 +337,6 @@ class Torus(PickledByFields):
     def node(self, coords: ArrayLike) -> NDArray[np.int32]:
         """Return the node numbers of coordinates of shape ``(..., ndim)``.
 
-        Raises
-        ------
-        InputError
-            If a coordinate lies outside the torus.
-
         Examples
         --------
         >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
@@ -329,13 +352,7 @@ class Torus(PickledByFields):
         return np.asarray((c * self.node_strides).sum(axis=-1), dtype=np.int32)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
-        """Return the number of the link from ``node`` along ``dimension``, direction +1 or -1.
-
-        Raises
-        ------
-        InputError
-            If there is no such node, dimension or direction.
-        """
+        """Return the number of the link from ``node`` along ``dimension``, direction +1 or -1."""
         node = whole_number(node, "node", 0, self.n_nodes - 1)
         dimension = whole_number(dimension, "dimension", 0, self.ndim - 1)
         if direction not in (1, -1):
@@ -344,11 +361,6 @@ class Torus(PickledByFields):
 
     def link_label(self, link: int) -> str:
         """Return a link's name for people, such as ``(0,2,1) +Z``: node, direction, dimension.
-
-        Raises
-        ------
-        InputError
-            If there is no such link.
 
         Examples
         --------
@@ -363,11 +375,6 @@ class Torus(PickledByFields):
         """Return the link of a label as of `link_label`, or of its number.
 
         The dimension may be a number, which counts from 0.
-
-        Raises
-        ------
-        InputError
-            If it is neither, or there is no such link.
 
         Examples
         --------
@@ -445,22 +452,11 @@ class Torus(PickledByFields):
         return array.astype(np.int32, copy=False)
 
     def with_network(self, **changes: object) -> Torus:
-        """Return the same torus with some fields of its `Network` changed.
-
-        Raises
-        ------
-        InputError
-            If there is no field of a name, or its value is not valid.
-        """
+        """Return the same torus with some fields of its `Network` changed."""
         return replace(self, network=changed(self.network, changes))
 
     def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
         """Return the same torus with nodes that are not ours, and without some directed links.
-
-        Raises
-        ------
-        InputError
-            If there is no such node or link, or no node is left.
 
         Examples
         --------
@@ -478,13 +474,7 @@ class Torus(PickledByFields):
         return replace(self, holes=Holes(every, tuple(sorted({*old.links, *lost})), slow))
 
     def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
-        """Return the same torus with links of other bandwidths, bytes per second by link number.
-
-        Raises
-        ------
-        InputError
-            If there is no such link, or it were faster than its dimension.
-        """
+        """Return the same torus with links of other bandwidths, bytes per second by link number."""
         slow = dict(self.holes.slow)
         for link, bandwidth in bandwidths.items():
             number = self._existing(link)

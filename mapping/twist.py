@@ -71,14 +71,7 @@ def usual_twist(shape: Sequence[int]) -> Twist:
 
 
 def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Twist:
-    """Return a twist, each move less than its dimension; none as an empty one.
-
-    Raises
-    ------
-    InputError
-        If it is no move along every dimension for every dimension, one between dimensions that do
-        not close or are twisted themselves, or if too many routes may be minimal.
-    """
+    """Return a twist, each move less than its dimension; none as an empty one."""
     ndim = len(shape)
     expected = f"{ndim} rows of {ndim} moves, from rings along rings that are not twisted"
     try:
@@ -105,13 +98,7 @@ def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> 
 
 
 def named_twist(shape: Sequence[int]) -> Twist:
-    """Return the twist that "twisted" means for these sizes.
-
-    Raises
-    ------
-    InputError
-        If it means none.
-    """
+    """Return the twist that "twisted" means for these sizes."""
     twist = usual_twist(shape)
     if not twist:
         sizes = "x".join(map(str, shape))

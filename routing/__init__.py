@@ -1,10 +1,9 @@
 """Routes and ties, link loads, dilation, injection FIFOs, and lower bounds of the time."""
 
-from toruscast.typing import Routing
+from toruscast.validation import Routing
 
-from .bounds import Bounds, time_bounds
+from .bounds import Bounds, release_bound, time_bounds
 from .loads import link_loads
-from .release import release_bound
 from .routing import dilations, injection_fifos, routes
 
 __all__ = [

@@ -1,20 +1,47 @@
-"""Lower bounds of the communication time, from the routes alone."""
+"""Lower bounds of the communication time: by resource, by release times, by cuts."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._jit import scratch
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.typing import Routing
+from toruscast.validation import Routing
 
+from ._load_kernels import spread_runs
 from .loads import check_ways, link_loads
-from .packets import hand_over_times, packet_counts, software_times
-from .route_kernels import last_arrival
-from .routing import check_routing, dilations, fifos_of, phase_routings
+from .messages import hand_over_times, packet_counts, prepare, software_times
+from .release_kernels import (
+    A_BYTE,
+    STATES,
+    TOGETHER,
+    Crossing,
+    DimensionLines,
+    Feeding,
+    add_early,
+    choose,
+    flag_runs,
+    latest_link,
+    latest_link_of_routes,
+    release_from_fifos,
+)
+from .route_kernels import Ways, keys_of, last_arrival, sort_keys
+from .routing import (
+    check_fit,
+    check_routing,
+    dilations,
+    edge_ways,
+    fifos_of,
+    grid_of,
+    list_links,
+    phase_routings,
+)
+from .tables import run_table, worthwhile_runs
 from .tally import Tally, have_two_ways, tally
 
 
@@ -117,10 +144,7 @@ def longest_chain(workload: Workload, network: Network, latency: NDArray[np.floa
 def _seconds(
     workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the seconds of work of each link, injection FIFO, receiver and single edge.
-
-    The edges are those of all phases, one phase after the other, and their work counts together.
-    """
+    """Return the seconds of work of each link, injection FIFO, receiver and single edge."""
     network = torus.network
     fifo = fifos_of(workload, torus, mapping)
     comm, mapping = workload.unrolled.comm, workload.unrolled.placed(mapping)
@@ -152,4 +176,239 @@ def _seconds(
         np.asarray(injection, dtype=np.float64),
         np.asarray(reception / network.memory_bandwidth, dtype=np.float64),
         latency,
+    )
+
+
+Floats = NDArray[np.float64]
+
+
+def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Floats) -> float:
+    """Return the least seconds that the narrowest cut needs for the traffic that must cross it.
+
+    Cuts are the planes between neighbouring coordinates of a dimension, one way at a time, and the
+    links into and out of a node. Every minimal route crosses the planes between its ends. Messages
+    that go half round a ring may go either way, and are left out.
+
+    Examples
+    --------
+    >>> comm = CommGraph(4, [0, 1], [2, 3], [800, 800])
+    >>> mapping = TaskMapping([0, 1, 2, 3], 16)
+    >>> torus = Torus((8, 2))
+    >>> 1e9 * cut_bound(comm, torus, mapping, comm.nbytes) * torus.bandwidth[0] / 1e9
+    800.0
+    """
+    src, dst = mapping.node[comm.src], mapping.node[comm.dst]
+    remote = src != dst
+    src, dst, weight = src[remote], dst[remote], nbytes[remote]
+    if not src.size:
+        return 0.0
+    through_nodes = _nodes(torus, src, dst, weight)
+    # A twisted wrap link also moves along other dimensions, so planes are not cuts there.
+    return through_nodes if torus.twist else max(through_nodes, _planes(torus, src, dst, weight))
+
+
+def _planes(torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: Floats) -> float:
+    longest = 0.0
+    for d, size in enumerate(torus.shape):
+        start = torus.coords[src, d].astype(np.int64)
+        gap = torus.coords[dst, d].astype(np.int64) - start
+        if torus.wrap[d]:
+            gap = (gap + size // 2) % size - size // 2
+            gap[2 * np.abs(gap) == size] = 0
+        across = torus.n_nodes / size * torus.bandwidth[d]
+        for way in (1, -1):
+            hops = np.maximum(way * gap, 0)
+            first = start if way == 1 else start - hops
+            # Planes first .. first + hops - 1 are marked by differences, with the ring laid out
+            # twice.
+            steps = np.bincount(first % size, weight * (hops > 0), minlength=2 * size + 1)
+            steps -= np.bincount(first % size + hops, weight * (hops > 0), minlength=2 * size + 1)
+            crossing = np.cumsum(steps)[: 2 * size].reshape(2, size).sum(axis=0)
+            longest = max(longest, float(crossing.max()) / across)
+    return longest
+
+
+def _nodes(torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: Floats) -> float:
+    width = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
+    leaving = width.sum(axis=1)
+    head = torus.neighbors.ravel()
+    exists = torus.link_exists
+    entering = np.bincount(head[exists], torus.link_bandwidth[exists], minlength=torus.n_nodes)
+    out = np.bincount(src, weight, minlength=torus.n_nodes)
+    into = np.bincount(dst, weight, minlength=torus.n_nodes)
+    used = out > 0
+    longest = float((out[used] / leaving[used]).max(initial=0.0))
+    used = into > 0
+    return max(longest, float((into[used] / entering[used]).max(initial=0.0)))
+
+
+_ROUNDING = 1e-9
+# Share of links that may be latest below which it does not pay to look closer at the links.
+_FEW_HOT = 0.02
+
+
+def release_bound(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    wire_bytes: NDArray[np.float64] | None = None,
+    ways: Ways | None = None,
+) -> float:
+    """Return a lower bound of the time of a phase in dimension order.
+
+    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds`, for whole workloads.
+
+    A link cannot carry a message before the message has left its injection FIFO and crossed the
+    links before. All messages that reach a link after some moment keep it busy from then on. The
+    largest moment plus work, over all links and moments, is the bound of a machine whose jobs have
+    release times [1]_. With short messages, links often wait for software, and this bound is nearer
+    to the time than the busiest link's bytes or a message's latency alone.
+
+    Where ties are open (`Torus.ties_are_open`), half of a message is expected each way, so the
+    result is an estimate. Waits in FIFOs count if these send one message of a task after the other
+    (`Network.feeding` "tasks", no rendezvous, a FIFO of its own for each message).
+
+    Parameters
+    ----------
+    comm : CommGraph
+        What is sent in the phase.
+    torus : Torus
+        The network.
+    mapping : TaskMapping
+        The nodes of the tasks.
+    wire_bytes : ndarray, shape (n_links,), optional
+        Loads of the links with the headers of packets, if they are known already.
+    ways : Ways, optional
+        What `edge_ways` returns, if it is known already.
+
+    Returns
+    -------
+    float
+        Seconds; 0 if nothing goes over the network.
+
+    References
+    ----------
+    .. [1] J. R. Jackson, "Scheduling a production line to minimize maximum tardiness", Research
+       Report 43, Management Sciences Research Project, UCLA, 1955.
+
+    Examples
+    --------
+    Seven tasks of a node send the eighth, on the next node, a packet each, which takes 272 ns: no
+    sooner than a microsecond of software allows.
+
+    >>> from toruscast.routing import time_bounds
+    >>> torus = Torus((8,)).with_network(overhead=1e-6)
+    >>> comm = CommGraph(8, range(7), [7] * 7, [512] * 7)
+    >>> mapping = TaskMapping([0] * 7 + [1], torus)
+    >>> round(time_bounds(comm, torus, mapping).total * 1e6, 3)
+    1.904
+    >>> round(release_bound(comm, torus, mapping) * 1e6, 3)
+    2.944
+    """
+    check_fit(comm, torus, mapping)
+    if ways is None:
+        ways = edge_ways(comm, torus, mapping)
+    crossing, ends, alone = _released(comm, torus, mapping, ways)
+    n = crossing.src.size
+    if not n:
+        return 0.0
+    latency = torus.network.hop_latency
+    state = np.tile([np.inf, 0.0, 0.0, 0.0], (torus.n_links, 1))
+    state[:, A_BYTE] = 1 / torus.link_bandwidth
+    key, other = (scratch(name, n, np.uint64) for name in ("key", "other key"))
+    if torus.twist:
+        first, links = list_links(torus, crossing.src, crossing.dst)
+        byte = 1 / max(torus.bandwidth)
+        alone = float((crossing.release + crossing.wire * byte + np.diff(first) * latency).max())
+        keys_of(ends[1] - crossing.release, key)
+        last = sort_keys(key, other)
+        busy = latest_link_of_routes(first, links, crossing, last, latency, state)
+        return max(alone, busy + latency)
+    flag = _hot_runs(comm, torus, mapping, crossing, ends, alone, wire_bytes)
+    n = choose(run_table(torus), flag, crossing, ends, key)
+    last = sort_keys(key[:n], other[:n])
+    busy = latest_link(grid_of(torus), _lines(torus), crossing, last, latency, state)
+    return max(alone, busy + latency)
+
+
+def _released(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, ways: Ways
+) -> tuple[Crossing, tuple[float, float], float]:
+    """Return the edges that cross the network; the first and the last release; and their end."""
+    network = torus.network
+    edges, _, queue, _ = prepare(comm, torus)
+    in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
+    if np.isfinite(network.eager_limit):
+        asks = comm.nbytes > network.eager_limit * comm.whole_messages
+        in_turn = in_turn and not asks[(ways.hops > 0) & (edges.packets > 0)].any()
+    n = queue.edge.size
+    state = np.zeros(torus.n_nodes * network.fifos * STATES * in_turn)
+    state[TOGETHER::STATES] = -1.0
+    crossing = Crossing(
+        scratch("source", n, np.int32),
+        scratch("destination", n, np.int32),
+        scratch("release", n),
+        scratch("wire", n),
+    )
+    byte = 1 / max(torus.bandwidth)
+    feeding = Feeding(network.fifos, in_turn, byte, network.hop_latency)
+    n, first, last, alone = release_from_fifos(queue, feeding, ways, mapping.node, crossing, state)
+    src, dst, release, wire = crossing
+    return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last), alone
+
+
+def _hot_runs(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    crossing: Crossing,
+    ends: tuple[float, float],
+    alone: float,
+    wire_bytes: NDArray[np.float64] | None,
+) -> NDArray[np.uint8]:
+    """Return which runs have links that may be busy latest; none if all edges are looked at."""
+    runs = worthwhile_runs(torus, comm.n_edges)
+    if runs is None:
+        return np.zeros(0, dtype=np.uint8)
+    edges, unit, *_ = prepare(comm, torus)
+    if wire_bytes is None:
+        wire_bytes = link_loads(comm, torus, mapping, edges.wire_units * unit)
+    work = wire_bytes / torus.link_bandwidth
+    first, last = ends
+    quarter = first + (last - first) / 4
+    latency = torus.network.hop_latency
+    least = max(first + work.max(), alone - latency) * (1 - _ROUNDING)
+    least -= torus.diameter * latency + work.max() * _ROUNDING
+    is_hot = last + work >= least
+    if is_hot.mean() > _FEW_HOT:
+        run = np.zeros(runs.n_runs, dtype=np.int64)
+        add_early(runs, crossing, quarter, 1 / unit, run)
+        early = np.zeros((1, torus.n_links), dtype=np.int64)
+        spread_runs(grid_of(torus), runs, run, early)
+        rest = work - early[0] * unit / torus.link_bandwidth
+        is_hot = (quarter + work >= least) | (last + rest >= least)
+    flag = np.zeros(runs.n_runs, dtype=np.bool_)
+    flag_runs(grid_of(torus), runs, is_hot, flag)
+    return np.packbits(flag, bitorder="little")
+
+
+@lru_cache(maxsize=8)
+def _lines(torus: Torus) -> DimensionLines:
+    """Return the consecutive links along each dimension."""
+    link = []
+    plus, minus = [], []
+    begin = 0
+    for k, size in enumerate(torus.shape):
+        stride = int(np.prod(torus.shape[k + 1 :]))
+        along = np.arange(2 * size + 4) % size
+        plus.append(begin)
+        minus.append(begin + along.size)
+        begin += 2 * along.size
+        ports = 2 * torus.ndim
+        link += [along * stride * ports + 2 * k, (size - 1 - along) * stride * ports + 2 * k + 1]
+    return DimensionLines(
+        np.concatenate(link, dtype=np.int32, casting="same_kind"),
+        np.array(plus),
+        np.array(minus),
     )

@@ -7,21 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast._scratch import scratch
+from toruscast._jit import scratch
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.bluegene_routes import Groups
-from toruscast.typing import Routing
-from toruscast.validation import as_array
+from toruscast.mapping.network import Groups
+from toruscast.validation import Routing, as_array
 
-from . import _run_kernels as run_kernels
+from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
-from . import twisted
-from ._adaptive_kernels import add_adaptive_loads, merge_pairs, widen_reach
-from .edges import fixed_point
-from .offsets import offset_table
+from . import routing as twisted
+from ._load_kernels import add_adaptive_loads, merge_pairs, widen_reach
+from .messages import fixed_point
 from .routing import check_fit, check_routing, grid_of, phase_routing, routes
-from .runs import worthwhile_runs
+from .tables import offset_table, worthwhile_runs
 
 # Number of edges that are searched for one that goes that way.
 _LOOKED_AT = 100_000
@@ -131,13 +129,6 @@ def loads_along_routes(
     """Return what stands along the edges' dimension-ordered routes.
 
     A split or random tie counts as plus.
-
-    Parameters
-    ----------
-    comm, torus, mapping
-        What is sent, over which network, and the mapping.
-    load : ndarray, shape (n_links,)
-        A number for every link, such as `link_loads` returns.
 
     Examples
     --------

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from toruscast._jit import bare_kernel, kernel
 from toruscast._llvm import prefetch
 
-from ._run_kernels import run_from, run_to, runs_of
-from ._sort_kernels import KEY_BITS, LEAST, key_of
-from .edges import Queue
-from .route_kernels import Grid, Ways, other_coordinates
-from .runs import RunTable
+from ._load_kernels import run_from, run_to, runs_of
+from .messages import Queue
+from .route_kernels import KEY_BITS, LEAST, Grid, Ways, key_of, other_coordinates
+from .tables import RunTable
 
 # Messages whose times differ by less than this part may enter their FIFO in any order, because the
 # simulator's clock rounds software times to whole ticks.

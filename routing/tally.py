@@ -7,18 +7,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._scratch import scratch
+from toruscast._jit import scratch
 from toruscast.mapping import CommGraph, TaskMapping, Torus
-from toruscast.mapping.ties import TIE_RULES
-from toruscast.typing import Routing
+from toruscast.mapping.torus import TIE_RULES
+from toruscast.validation import Routing
 
-from ._run_kernels import spread_runs
-from ._tally_kernels import HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST, Constants, Sums, add_up
-from .edges import Prepared, prepare
+from ._load_kernels import (
+    HOP_BYTES,
+    OFF_NODE,
+    PACKET_HOPS,
+    SLOWEST,
+    Constants,
+    Sums,
+    add_up,
+    spread_runs,
+)
 from .loads import check_missing, link_loads
+from .messages import Prepared, prepare
 from .route_kernels import Ways
 from .routing import check_fit, edge_ways, grid_of, phase_routing
-from .runs import run_table, worthwhile_runs
+from .tables import run_table, worthwhile_runs
 
 
 class Tally(NamedTuple):
@@ -66,18 +74,6 @@ def tally(
 
     The pass reads about 60 bytes a message in order, and keeps no array of messages times hops.
     Data that does not depend on the mapping is prepared once for each graph.
-
-    Parameters
-    ----------
-    comm, torus, mapping, routing
-        As of `link_loads`.
-    ways : Ways, optional
-        What `edge_ways` returns, if it is known already.
-
-    Raises
-    ------
-    InputError
-        If the mapping does not fit, or an edge has too many packets.
 
     Examples
     --------

@@ -8,28 +8,39 @@ of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_in
 tell what a machine offers an application [Calotoiu18].
 """
 
-from .codesign.applications import application, application_names, read_application
-from .codesign.requirements import Application
-from .codesign.systems import STRAW_MEN, System, compare_systems, share_system
-from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios, upgrades_by
-from .composition.expression import Expression
-from .composition.patterns import pipe, sequential, shared, tpool
-from .composition.range import RangePart
-from .composition.replication import replicate
-from .composition.stage import Stage
-from .composition.text import composed
-from .formats import read_measurements
-from .formula import Formula, read_formulas
-from .interconnect.constants import Interconnect, fit_interconnect
-from .interconnect.jobs import JOB_COLUMNS, read_jobs
-from .interconnect.what_if import SCENARIOS, Scenario, communication_times, speedups, what_if
-from .pmnf.fit import FitOptions, fit_many
-from .pmnf.measurements import Measurements, from_rows
-from .pmnf.models import Models
-from .pmnf.regressor import PMNFRegressor
-from .pmnf.terms import TermSpace
+from .composition import Expression, composed, pipe, replicate, sequential, shared, tpool
+from .fit import FitOptions, fit_many
+from .formula import Formula, ScalingWarning, read_formulas
+from .interconnect import (
+    JOB_COLUMNS,
+    SCENARIOS,
+    Interconnect,
+    Scenario,
+    communication_times,
+    fit_interconnect,
+    read_jobs,
+    speedups,
+    what_if,
+)
+from .intervals import PMNFRegressor
+from .measurements import Measurements, from_rows
+from .models import Models
+from .readers import read_measurements
+from .requirements import Application, application, application_names, read_application
 from .runs import next_runs, run_plans, variations
-from .warning import ScalingWarning
+from .stages import RangePart, Stage
+from .systems import (
+    LARGE_BASE,
+    STRAW_MEN,
+    UPGRADES,
+    System,
+    Upgrade,
+    compare_systems,
+    share_system,
+    upgrade_ratios,
+    upgrades_by,
+)
+from .terms import TermSpace
 
 __all__ = [
     "JOB_COLUMNS",

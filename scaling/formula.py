@@ -95,11 +95,6 @@ class Formula:
     parameters : tuple of str
         Those that occur, in alphabetical order.
 
-    Raises
-    ------
-    InputError
-        If the text is anything else; the message names the column.
-
     Examples
     --------
     >>> cost = Formula("5 + 0.1 n^(3/2) log2(p)")
@@ -135,11 +130,6 @@ class Formula:
         cls, model: str | Formula | Fitted, path: int = 0, file: str | None = None, place: str = ""
     ) -> Formula:
         """Return the formula of a text or of a fitted model.
-
-        Raises
-        ------
-        InputError
-            If it is neither, or the text cannot be read.
 
         Examples
         --------
@@ -190,11 +180,6 @@ class Formula:
             In alphabetical order.
         terms : list of (coefficient, ((i, j) for each parameter))
             Terms with equal exponents are added up; the constant stands first.
-
-        Raises
-        ------
-        InputError
-            If the formula is no such sum.
 
         Examples
         --------
@@ -445,11 +430,6 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
     dict
         A formula for each (call path, metric), in full precision.
 
-    Raises
-    ------
-    InputError
-        If the file holds no such models.
-
     Examples
     --------
     >>> from pathlib import Path
@@ -605,3 +585,7 @@ def _power(name: str, exponent: float) -> str:
     if abs(float(ratio) - exponent) > 1e-9:
         return f"{name}^{exponent:g}"
     return f"{name}^{ratio}" if ratio.denominator == 1 else f"{name}^({ratio})"
+
+
+class ScalingWarning(UserWarning):
+    """The measurements limit what their model can say."""

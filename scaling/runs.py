@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 from .formula import Fitted, Formula
-from .pmnf.measurements import Measurements, check_points, real_numbers
-from .pmnf.models import Models
-from .pmnf.noise import scale_of
+from .measurements import Measurements, check_points, real_numbers
+from .models import Models
+from .noise import scale_of
 
 Array = NDArray[np.float64]
 
@@ -93,11 +93,6 @@ def run_plans(
         have equally many values), and ``tells``: what its models can hold.
     points : dict of str to array, shape (runs, n_parameters)
         The points of each plan.
-
-    Raises
-    ------
-    InputError
-        If a parameter has no values, there are too many points, or a group is unknown.
 
     Notes
     -----
@@ -253,17 +248,7 @@ def next_runs(
 def _chosen(
     spread: Array, error: Array, weight: Array, price: Array, n: int, budget: float, most: int
 ) -> list[tuple[int, float]]:
-    """Choose one candidate after the other; return their numbers, and the spread after each.
-
-    Parameters
-    ----------
-    spread : array, shape (p, m, m)
-        Covariance of the hypotheses' values, the first n of candidates, the others of goals.
-    error : array, shape (p,)
-        Standard deviation of a run.
-    weight, price : array, shape (n,)
-        What a gain is divided by, and what counts against the budget.
-    """
+    """Choose one candidate after the other; return their numbers, and the spread after each."""
     rows: list[tuple[int, float]] = []
     after = float(np.sqrt(np.einsum("pgg->pg", spread[:, n:, n:]).mean()))
     while len(rows) < most and after > _AGREED:

@@ -14,8 +14,19 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel
 
-from ._delta_kernels import Change, Ends, Uses, accept, propose, withdraw
-from ._step_kernels import Places, ProposedStep, Random, propose_step, uniform
+from ._move_kernels import (
+    Change,
+    Ends,
+    Places,
+    ProposedStep,
+    Random,
+    Uses,
+    accept,
+    propose,
+    propose_step,
+    uniform,
+    withdraw,
+)
 
 
 class Objective(NamedTuple):

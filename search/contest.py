@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from toruscast.decision.forecasts import forecast
+from toruscast.decision.race import Budget
+from toruscast.decision.results import Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.loads import check_ways
-from toruscast.routing.packets import longest_message
+from toruscast.routing.messages import longest_message
 from toruscast.simulation import simulate
-from toruscast.simulation.coarsening import attempts
-from toruscast.training.forecast.answer import Verdict
-from toruscast.training.forecast.forecast import forecast
-from toruscast.training.forecast.race import Budget
-from toruscast.typing import Routing
+from toruscast.simulation.simulator import attempts
+from toruscast.validation import Routing
 
-from .clock import Clock
+from .annealing import Clock
 
 logger = logging.getLogger(__name__)
 TIME = "time"
@@ -182,12 +182,7 @@ class Contest:
         return float(FEATURES[self.objective].function(routed)), 0.0
 
     def _if_apart(self, time: float, mapping: TaskMapping) -> float:
-        """Return the time of a mapping, or more where it needs that ranks stay in step.
-
-        Ranks of a machine that is not exactly known drift apart until rounds overlap. A mapping
-        under which all messages at once take longer than under the first one is taken to be slower
-        by as much (`studies/real_mpi`).
-        """
+        """Return the time of a mapping, or more where it needs that ranks stay in step."""
         rounds = self.workload
         if self.torus.network.rules == "given" or not rounds.dependent or len(rounds) == 1:
             return time

@@ -14,14 +14,12 @@ from toruscast.features import RoutedTraffic, extract
 from toruscast.features.reasons import Reasons, hottest_links
 from toruscast.features.reasons import explain as reasons_of
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.allocation import Allocation
-from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping.task_mapping import Allocation, as_mapping
 from toruscast.notebook import html_card
 from toruscast.simulation import simulate
 from toruscast.text import seconds, shown_name
-from toruscast.training.predictor.model_file import load_predictor
-from toruscast.typing import Routing
-from toruscast.validation import whole_number
+from toruscast.training.model_file import load_predictor
+from toruscast.validation import Routing, whole_number
 
 from .annealing import Annealer, Goal
 from .moving import usable
@@ -107,11 +105,6 @@ def explain(
     routing : {"deterministic", "adaptive", "by_size"}
     n : int
         Rows of each table; of the pairs, for each link.
-
-    Raises
-    ------
-    InputError
-        If a mapping does not fit, or the torus is too large for the ways between all its nodes.
 
     Examples
     --------
@@ -237,11 +230,7 @@ def _exchanges(
 def _best_exchanges(
     workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing, n: int
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], TaskMapping]]:
-    """Return the ``n`` exchanges of blocks that lower the loads most, and their mappings.
-
-    A block is a node, or a node and its neighbour along a dimension; one of the two has a task
-    whose traffic is on the busiest resources.
-    """
+    """Return the ``n`` exchanges of blocks that lower the loads most, and their mappings."""
     allocation = Allocation(torus, tasks_per_node=mapping.tasks_per_node)
     annealer = Annealer(
         workload,

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from toruscast.mapping import CommGraph, Torus, Workload, as_workload
 from toruscast.routing.bounds import longest_chain
-from toruscast.routing.packets import hand_over_times, packet_counts
+from toruscast.routing.messages import hand_over_times, packet_counts
 
 Floats = NDArray[np.float64]
 # Tasks up to which the graph's spectrum is worked out, for the bisection.

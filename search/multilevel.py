@@ -11,12 +11,11 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
-from toruscast.mapping.allocation import Allocation
+from toruscast.mapping.task_mapping import Allocation
 
-from ._delta_kernels import Uses
 from ._graph_kernels import match_pairs
-from .annealing import Annealer, Goal
-from .clock import Clock
+from ._move_kernels import Uses
+from .annealing import Annealer, Clock, Goal
 
 # A torus is merged down to this many nodes, which are mapped well from any start.
 _FEW_NODES = 32
@@ -47,17 +46,6 @@ def multilevel(
     their neighbours, and tasks with them. The smallest level is mapped by annealing, then split and
     annealed again, level by level. Multilevel bipartitioning: Karypis and Kumar, SIAM J. Sci.
     Comput. 20, 1998; of both graphs: Pellegrini and Roman, HPCN'96.
-
-    Parameters
-    ----------
-    workload : Workload
-    allocation : Allocation
-    seed : int
-        Seed of random choices.
-    clock : Clock
-        Levels are no longer annealed after it is over.
-    effort : int
-        How many times the usual number of steps each level is annealed for.
     """
     if allocation.fixed:
         return None

@@ -18,14 +18,14 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from toruscast.mapping import CommGraph, TaskMapping, Workload
-from toruscast.mapping.allocation import Allocation
-from toruscast.mapping.mesh import MeshAxes, MeshTraffic
-from toruscast.mapping.mesh.devices import Devices, chips_as_devices
+from toruscast.mapping.task_mapping import Allocation
 from toruscast.mapping.torus import MAX_DIMENSIONS
-from toruscast.training.mesh.candidates import Scored, best_layouts
+from toruscast.mesh.candidates import Scored, best_layouts
+from toruscast.mesh.devices import Devices, chips_as_devices
+from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 
 from ._graph_kernels import join_by_squares
-from .clock import Clock
+from .annealing import Clock
 
 # Steps of the search for squares that are affordable, and layouts that are looked at.
 _MOST_STEPS, _MOST_SPLITS = 2e8, 3000
@@ -95,10 +95,7 @@ def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
 
 
 def _without_strays(both: sparse.csr_array) -> sparse.csr_array:
-    """Leave out the edges that are not of the product: they lie in few squares, by chance.
-
-    Two opposite sides of a square of a product are of one axis, and so of like weight.
-    """
+    """Leave out the edges that are not of the product: they lie in few squares, by chance."""
     row, column = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr)), both.indices
     order = np.argsort(both.data, kind="stable")
     kind = np.empty(both.nnz, dtype=np.int64)

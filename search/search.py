@@ -11,29 +11,25 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast._jit import is_compiled
+from toruscast.decision.results import Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.strategies.placement_kernels import bisect_both
 from toruscast.mapping.strategies.registry import compile_strategies
-from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping.task_mapping import Allocation, as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link
-from toruscast.simulation.kernels.loop import run
+from toruscast.simulation.loop_kernels import run
 from toruscast.text import percent, shown_name
 from toruscast.text import seconds as in_seconds
-from toruscast.training.forecast.answer import Verdict
-from toruscast.typing import Routing
-from toruscast.validation import job_count, real_number, whole_number
+from toruscast.validation import Routing, job_count, real_number, whole_number
 
 from ._anneal_kernels import anneal
-from .annealing_runs import AnnealingRuns
-from .clock import Clock
+from .annealing import AnnealingRuns, Clock
 from .contest import TIME, Contest
 from .lower_bounds import least_loads, least_time
-from .partitioners import placed_by
-from .starts import starts
+from .starts import placed_by, starts
 
 logger = logging.getLogger(__name__)
 # Shares of the time: starts have the first at most, comparing the best of them the second, proving
@@ -107,13 +103,7 @@ class Found:
 
     @property
     def time(self) -> float:
-        """Simulated seconds of the best mapping.
-
-        Raises
-        ------
-        InputError
-            If the objective is another.
-        """
+        """Simulated seconds of the best mapping."""
         if self.objective != TIME:
             raise InputError("no time was simulated", found=f"objective {self.objective}")
         return self.value
@@ -129,7 +119,7 @@ class Found:
         return self.value / self.bound - 1 if self.bound > 0 else np.inf
 
 
-def search(
+def search_mapping(
     traffic: Workload | CommGraph,
     torus: Torus,
     mappings: TaskMapping | Sequence[TaskMapping] = (),
@@ -192,12 +182,6 @@ def search(
     Returns
     -------
     Found
-
-    Raises
-    ------
-    InputError
-        If the tasks do not fit, what is bound contradicts itself, no task can move, or a program of
-        ``also`` is not installed.
 
     Examples
     --------
@@ -314,7 +298,7 @@ def _compile(objective: str, routing: Routing) -> None:
     src, dst = np.tile(tasks, 2), np.concatenate([7 * tasks + 3, 11 * tasks + 5]) % 64
     tangled = CommGraph(64, src, dst, np.full(128, 1e5))
     objective = TIME if objective == TIME else "max_bytes"
-    found = search(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
+    found = search_mapping(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
     if found.interrupted:
         raise KeyboardInterrupt
 

@@ -1,25 +1,187 @@
-"""Level 2: the packet-level simulator."""
+"""Level 2: the packet simulator, its iterations, and how long its packets are."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toruscast.mapping import Workload
+from toruscast.validation import whole_number
+
+from .state import PLACES
+
+if TYPE_CHECKING:
+    from .run import Simulation
 import time
 from dataclasses import replace
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.loads import check_ways
-from toruscast.routing.messages import list_messages
-from toruscast.routing.packets import longest_message
+from toruscast.routing.messages import list_messages, longest_message
 from toruscast.routing.routing import check_routing
-from toruscast.typing import Routing
-from toruscast.validation import real_number, whole_number
+from toruscast.validation import Routing, real_number
 
-from .coarsening import LARGEST_PACKET, PLACES, refine
-from .iterations import between_barriers, first_alone, part_of, repeated
 from .message_times import noted
-from .run import Options, Progress, Steps, packet_hops, run_stretch
-from .simulation import Simulation
+from .run import Options, Progress, Simulation, Steps, packet_hops, run_stretch
+from .state import LARGEST_PACKET
+
+# Each iteration is a phase at least, and holds messages of its own.
+_MOST = 100_000
+
+
+def repeated(workload: Workload, iterations: int) -> Workload:
+    """Return the workload with its phases once for each iteration.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph
+    >>> len(repeated(Workload([CommGraph(2, [0], [1], [8])]), 3))
+    3
+    """
+    iterations = whole_number(iterations, "iterations", 1, _MOST)
+    if iterations == 1:
+        return workload
+    # A single phase has no barrier at all, so that all are rounds.
+    dependent = workload.dependent or len(workload) == 1
+    return Workload(tuple(workload.phases) * iterations, workload.name, dependent)
+
+
+def between_barriers(workload: Workload, iterations: int) -> list[list[int]]:
+    """Return the phases of a repeated workload, those together that no barrier separates.
+
+    The last phase of an iteration and the first of the next are together.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph
+    >>> comm = CommGraph(2, [0], [1], [8])
+    >>> between_barriers(Workload([comm] * 6), 3)
+    [[0], [1, 2], [3, 4], [5]]
+    """
+    if workload.dependent:
+        return [list(range(len(workload)))]
+    each = len(workload) // iterations
+    parts: list[list[int]] = []
+    for phase in range(len(workload)):
+        if phase and phase % each == 0:
+            parts[-1].append(phase)
+        else:
+            parts.append([phase])
+    return parts
+
+
+def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
+    """Return the phases of the first of several iterations, as if no other followed.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph
+    >>> first_alone(Workload([CommGraph(2, [0], [1], [8])] * 6), 3)
+    [[0], [1]]
+    """
+    if iterations == 1:
+        return []
+    each = range(len(workload) // iterations)
+    return [list(each)] if workload.dependent else [[phase] for phase in each]
+
+
+def part_of(workload: Workload, numbers: list[int] | tuple[int, ...]) -> Workload:
+    """Return the phases of these numbers, which no barrier separates.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph
+    >>> len(part_of(Workload([CommGraph(2, [0], [1], [8])] * 3), [0, 1]))
+    2
+    """
+    if len(numbers) == len(workload):
+        # What is known of its edges is not worked out anew.
+        return workload
+    return Workload([workload.phases[i] for i in numbers], dependent=len(numbers) > 1)
+
+
+# Part of the accepted error by which the time may change when packets are halved once more. Half
+# would be enough if errors fell evenly, but they do not in a full network
+# (docs/reference/simulator-cost.md). With an eighth, twice in a row, one mapping of fifty was 15 %
+# off.
+_STEP = 1 / 16
+# How often in a row; once or twice may be chance.
+_TIMES = 3
+# From here on, two more steps cost about as much as real packets, which are certain.
+_NEARLY_REAL = 8
+# Fewer packet-hops take less than a second, so nothing is merged.
+_CHEAP = 2**22
+# Packets of the longest message in the first, coarsest attempt. Fewer would fit into the buffers on
+# its way; the time would then change little for several steps, far from the true one.
+_FEWEST = 64
+# With fewer places than this, the time must be nearly the same as with this many. With eight, one
+# mapping was 20 % off that was right with sixteen.
+_MANY = 16
+# Part of the accepted error by which the time may differ then.
+_ROOM = 1 / 8
+
+
+def attempts(longest: int, most: float = math.inf) -> list[int]:
+    """Return the numbers of real packets in one that `refine` may simulate, the largest first.
+
+    ``longest`` is the number of packets of the longest message, ``most`` that in one at most.
+    """
+    coarsening = 2 ** int(math.log2(max(1, min(longest / _FEWEST, most))))
+    if coarsening <= _NEARLY_REAL:
+        return [1]
+    return [2**k for k in range(coarsening.bit_length() - 1, -1, -1)]
+
+
+def refine(
+    error: float,
+    longest: int,
+    hops: int,
+    depth: int,
+    run: Callable[[int, int], Simulation],
+    most: float = math.inf,
+) -> tuple[Simulation, float]:
+    """Simulate with shorter and shorter packets until the time changes little.
+
+    The change must be small three times in a row, or six times after a change by more than the
+    error, because such a network may change abruptly. If there are few places behind every link,
+    the time must then stay nearly the same with many places: in a full network the places decide
+    the time, and it does not change while only the packets are halved.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> result, change = refine(
+    ...     0.5, 8192, 10**9, 32, lambda c, places: SimpleNamespace(time=1 + c / 1000, merged=c)
+    ... )
+    >>> result.merged, round(change, 3)
+    (8, 0.008)
+    """
+    coarsening = 1 if hops < _CHEAP else attempts(longest, most)[0]
+    result = run(coarsening, PLACES)
+    change = math.inf
+    calm = 0
+    while coarsening > 1 and calm < _TIMES:
+        coarsening = 1 if calm <= 0 and coarsening <= _NEARLY_REAL else coarsening // 2
+        finer = run(coarsening, PLACES)
+        change = _change(result, finer)
+        if change <= error * _STEP:
+            calm += 1
+        else:
+            # A negative count asks for as many more small changes.
+            calm = 0 if change <= error else -_TIMES
+        result = finer
+        few = coarsening > 1 and depth / coarsening < _MANY
+        if calm == _TIMES and few and _change(run(coarsening, _MANY), finer) > error * _ROOM:
+            calm = 0
+    return result, 0.0 if coarsening == 1 else change
+
+
+def _change(before: Simulation, after: Simulation) -> float:
+    """Return the relative change of the time; 0 if the time is 0."""
+    return abs(after.time - before.time) / after.time if after.time else 0.0
 
 
 def simulate(
@@ -77,12 +239,6 @@ def simulate(
     Returns
     -------
     Simulation
-
-    Raises
-    ------
-    InputError
-        If the mapping does not fit, an option is not valid, or times, packets or snapshots are more
-        than can be counted or kept.
 
     Notes
     -----

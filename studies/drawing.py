@@ -11,8 +11,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from toruscast.atomic import atomic_path
 from toruscast.errors import InputError
+from toruscast.files import atomic_path
 
 # The same picture from the same numbers, byte for byte: no random ids, no date.
 _STYLE: Any = {

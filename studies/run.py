@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from toruscast import InputError
-from toruscast.answers.machine import describe_machine
-from toruscast.atomic import atomic_path, folder_to_fill
+from toruscast.answers.html import describe_machine
 from toruscast.cli.progress import bar_on_stderr
+from toruscast.files import atomic_path, folder_to_fill
 from toruscast.training import read_samples
 
 from .charts import draw_chart

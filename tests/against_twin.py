@@ -4,8 +4,8 @@ import naive_simulator
 import numpy as np
 
 from toruscast.simulation import simulate
-from toruscast.simulation._clock import clock_of
 from toruscast.simulation.run import SEED_STEP
+from toruscast.simulation.state import clock_of
 
 
 def check_against_twin(

@@ -17,26 +17,26 @@ from format_examples import example_bytes
 
 import toruscast as tc
 from toruscast.cli.torus import change_links, only_nodes
+from toruscast.decision.runs import Runs
 from toruscast.errors import InputError
-from toruscast.mapping import parse_torus
-from toruscast.mapping.formats import (
+from toruscast.formats import (
+    parse_torus,
     read_hosts,
     read_mappings,
     read_runs,
     read_torus,
     read_workload,
 )
-from toruscast.mapping.formats.graphs.hlo import read_hlo
-from toruscast.mapping.formats.guess import formats_of
-from toruscast.mapping.formats.mappings.devices import read_devices
-from toruscast.mapping.formats.registry import dialect_of, dialects
-from toruscast.mapping.formats.source import Source
-from toruscast.mapping.mesh.traffic import parse_axes, parse_traffic
+from toruscast.formats.guess import formats_of
+from toruscast.formats.registry import dialect_of, dialects
+from toruscast.formats.source import Source
+from toruscast.mesh.device_lists import read_devices
+from toruscast.mesh.hlo import read_hlo
+from toruscast.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements
-from toruscast.scaling.codesign.applications import read_application
+from toruscast.scaling.requirements import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor
-from toruscast.training.measured.runs import Runs
-from toruscast.training.samples.store import write_samples
+from toruscast.training.store import write_samples
 
 SQUARE = tc.Torus((2, 2))
 _SHAPES = ((2, 2), (4, 4), (2, 2, 2), (4, 4, 4), (2, 2, 2, 2, 2), (4, 4, 4, 4, 2), (8, 4))

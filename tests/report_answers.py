@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.mapping.mesh import MeshTraffic
+from toruscast.mesh.traffic import MeshTraffic
 
 HOSTILE = '<script>alert("1")</script>&\u202e]]>' + "x" * 10_000
 
@@ -47,9 +47,9 @@ def answers():
         "measured": tc.forecast(comm, torus, mappings, times=times),
         "plan": planned,
         "first-plan": tc.plan(comm, torus, mappings),
-        "mesh": tc.mesh(grid, {"x": 4, "y": 4}, traffic),
+        "mesh": tc.rank_layouts(grid, {"x": 4, "y": 4}, traffic),
         "trained": trained,
         "learned": learned,
-        "search": tc.search(comm, torus, mappings[:1], turns=1),
+        "search": tc.search_mapping(comm, torus, mappings[:1], turns=1),
         "simulation": tc.simulate(comm, torus, mappings[0]),
     }

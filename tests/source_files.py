@@ -6,10 +6,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     "mapping",
+    "formats",
     "routing",
     "simulation",
     "features",
     "training",
+    "decision",
+    "mesh",
     "search",
     "scaling",
     "answers",
@@ -17,8 +20,7 @@ ROOMS = (
     "datasets",
 )
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-# What runs in the package; the captures are scripts that stand alone.
-SOURCE = [path for path in MODULES if "capture" not in path.parts]
+SOURCE = MODULES
 
 
 def name_of(path):

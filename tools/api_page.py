@@ -7,7 +7,7 @@ import inspect
 import toruscast
 
 # Modules that are imported by their own names, for a framework each.
-FRAMEWORKS = ("toruscast.jax.make_mesh", "toruscast.torch_xla.mesh_ids")
+FRAMEWORKS = ("toruscast.mesh.jax.make_mesh", "toruscast.mesh.torch_xla.mesh_ids")
 HEAD = """# Python
 
 What `import toruscast as tc` offers. The rooms `tc.mapping`, `tc.routing`, `tc.simulation`,

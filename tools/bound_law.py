@@ -20,7 +20,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
-from toruscast.mapping.ties import TIE_RULES
+from toruscast.mapping.torus import TIE_RULES
 from toruscast.mapping.twist import usual_twist
 
 _MAPPINGS = 5

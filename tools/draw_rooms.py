@@ -19,33 +19,39 @@ import toruscast
 
 ROOT = Path(__file__).parents[1]
 # From the user's words at the top to graphs and tori at the bottom.
-LADDER = ("cli", "answers", "search", "training", "features", "simulation", "routing", "mapping")
+LADDER = (
+    *("cli", "answers", "search", "decision", "training", "features", "mesh", "simulation"),
+    *("routing", "formats", "mapping"),
+)
 ABOUT = {
     "cli": "the toruscast command",
     "answers": "answers as blocks; terminal, page, figures",
     "search": "better mappings, reasons, bounds",
-    "training": "samples, predictor, forecast, plan, mesh",
+    "decision": "forecasts, races, plans, measured runs",
+    "training": "samples, predictor, evaluation",
     "features": "routed traffic, named metrics",
+    "mesh": "layouts of sharded models",
     "simulation": "packets and flows",
     "routing": "routes, link loads, lower bounds",
-    "mapping": "graphs, tori, mappings, formats",
+    "formats": "readers and writers",
+    "mapping": "graphs, tori, mappings",
 }
 WAYS = {
     "graph to answer": (
-        ("cli/rank.py", "training/forecast/forecast.py"),
-        ("training/forecast/forecast.py", "features/table.py"),
-        ("training/forecast/forecast.py", "training/forecast/race.py"),
+        ("cli/rank.py", "decision/forecasts.py"),
+        ("decision/forecasts.py", "features/table.py"),
+        ("decision/forecasts.py", "decision/race.py"),
         ("features/traffic.py", "simulation/simulator.py"),
     ),
     "runs to plan": (
-        ("cli/plan.py", "training/plan/next_run.py"),
-        ("training/plan/next_run.py", "training/measured/hypotheses.py"),
+        ("cli/plan.py", "decision/planning.py"),
+        ("decision/planning.py", "decision/hypotheses.py"),
     ),
     "samples to model": (
-        ("cli/slow.py", "training/samples/application.py"),
-        ("training/samples/application.py", "training/samples/samples.py"),
-        ("training/samples/samples.py", "features/table.py"),
-        ("training/samples/samples.py", "training/samples/store.py"),
+        ("cli/slow.py", "training/application.py"),
+        ("training/application.py", "training/samples.py"),
+        ("training/samples.py", "features/table.py"),
+        ("training/samples.py", "training/store.py"),
     ),
 }
 COLOURS = {"graph to answer": "#0072b2", "runs to plan": "#d55e00", "samples to model": "#009e73"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toruscast.mapping.formats.dialect import Dialect, Holds
-from toruscast.mapping.formats.registry import dialects
+from toruscast.formats.dialect import Dialect, Holds
+from toruscast.formats.registry import dialects
 
 HEAD = """# Files that toruscast reads and writes
 

@@ -22,15 +22,15 @@ ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "tests" / "data" / "fuzz"
 # Readers whose lines guide the search.
 READERS = [
-    "toruscast.mapping.formats",
-    "toruscast.mapping.mesh",
+    "toruscast.formats",
+    "toruscast.mesh",
     "toruscast.mapping.machines",
-    "toruscast.scaling.formats",
-    "toruscast.scaling.codesign",
-    "toruscast.scaling.interconnect.jobs",
-    "toruscast.training.predictor.model_file",
-    "toruscast.training.predictor._forest",
-    "toruscast.training.samples.store",
+    "toruscast.scaling.readers",
+    "toruscast.scaling",
+    "toruscast.scaling.interconnect",
+    "toruscast.training.model_file",
+    "toruscast.training.residuals",
+    "toruscast.training.store",
 ]
 AMPLIFIED = 300_000
 # A run that shows nothing for so many seconds is ended.

@@ -21,8 +21,8 @@ from toruscast.training import (
     read_samples,
     save_predictor,
 )
-from toruscast.training.predictor.model_file import VERSION as MODEL
-from toruscast.training.samples.store import VERSION as TABLE
+from toruscast.training.model_file import VERSION as MODEL
+from toruscast.training.store import VERSION as TABLE
 
 FEATURES = ["max_dilation", "avg_bytes", "max_bytes"]
 

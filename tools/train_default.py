@@ -28,28 +28,21 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from studies.unseen.graphs import draw, with_packets
 from toruscast.features import RoutedTraffic
+from toruscast.formats import parse_torus
 from toruscast.mapping import (
     CommGraph,
     TaskMapping,
     Torus,
     Workload,
     collectives,
-    parse_torus,
     patterns,
     strategies,
 )
 from toruscast.routing import Routing
 from toruscast.training import TimePredictor, build_samples, rcc, save_predictor
-from toruscast.training.predictor.feature_sets import FEATURE_SETS
-from toruscast.training.predictor.fitted import PriorPrediction
-from toruscast.training.predictor.unlearned import (
-    APART,
-    LEARNED,
-    ordered,
-    residuals,
-    widened,
-)
-from toruscast.training.samples.samples import kinds_of
+from toruscast.training.feature_sets import FEATURE_SETS
+from toruscast.training.fitted import APART, LEARNED, PriorPrediction, ordered, residuals, widened
+from toruscast.training.samples import kinds_of
 
 Forecasts = tuple[PriorPrediction, NDArray[np.float64], NDArray[np.float64]]
 """What a model says of an application, its times, and how far its rounds are apart."""

@@ -8,7 +8,4 @@ from __future__ import annotations
 
 import lazy_loader
 
-from toruscast import _lazy
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-_lazy.prefer_names(__name__, __all__)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import whole_sizes
 
-from .schedule import Call, Lane, Lanes, Round, backwards, followed, register
+from .schedules import Call, Lane, Lanes, Round, backwards, followed, register
 
 Family = Literal["bine", "binary"]
 
@@ -50,11 +50,6 @@ def butterfly_partners(
     -------
     ndarray, shape (n_steps, n_tasks)
         Each row is its own inverse: partners swap.
-
-    Raises
-    ------
-    InputError
-        If a size is not a power of two or the family is not known.
 
     Notes
     -----
@@ -93,13 +88,7 @@ def is_mirrored(port: int, ndim: int) -> bool:
 
 
 def powers_of_two(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the sizes of a grid, all powers of two.
-
-    Raises
-    ------
-    InputError
-        If one is not.
-    """
+    """Return the sizes of a grid, all powers of two."""
     sizes = whole_sizes(shape, "task grid")
     if not sizes or any(size < 1 or size & (size - 1) for size in sizes):
         raise InputError("bad task grid", found=sizes, expected="powers of two")
@@ -222,12 +211,7 @@ def _allgather(
     by_block: bool = False,
     sorted_first: bool = False,
 ) -> Lanes:
-    """Allgather by doubling: in step k partners swap the 2**k blocks that they hold.
-
-    ``far_first`` starts with the far partners, when messages are short. ``by_block`` sends each
-    block as a message of its own, ``sorted_first`` moves every block once before the first step so
-    that all messages are contiguous in memory.
-    """
+    """Allgather by doubling: in step k partners swap the 2**k blocks that they hold."""
     lanes = []
     block = call.nbytes / call.n_tasks / call.ports
     folding = fold(call.shape)

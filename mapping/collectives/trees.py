@@ -1,19 +1,8 @@
-"""Broadcast, reduce, scatter and gather along trees over tasks 0 to n - 1, rooted at task 0.
-
-A tree is the parent of each task. Those of Open MPI's library of collectives are heap-like binary
-trees, chains and flat trees (Pjesivac-Grbovic et al., "Performance analysis of MPI collective
-operations", Cluster Comput. 10, 2007).
-
-Pipelined trees share no link. On a torus of d dimensions, d trees of chains along the dimensions,
-each with another dimension first, use every link of one direction at most once
-(`dimension_chains`); the d that run against them use the others. The whole buffer is split over the
-trees and goes through each in segments. Source: the idea of the Trinaryx algorithms of Adachi et
-al., "The design of ultra scalable MPI collective communication on the K computer", Comput. Sci.
-Res. Dev. 28, 2013. The trees here are not taken from there: any that share no link carry as much.
-"""
+"""Rounds of collectives along trees and rings."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -23,7 +12,8 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 
-from .schedule import Call, Lane, Lanes, Round, backwards, followed, register
+from .butterflies import is_mirrored
+from .schedules import Call, Lane, Lanes, Round, backwards, followed, register
 
 Parents = NDArray[np.int64]
 
@@ -234,11 +224,7 @@ def _binomial_scatter(call: Call) -> Lanes:
 
 
 def _pipelined(call: Call) -> Lanes:
-    """Broadcast through trees that share no link, a port each.
-
-    Around a side of two tasks both ways lead to the same one, so that there a tree and its mirror
-    image share links.
-    """
+    """Broadcast through trees that share no link, a port each."""
     # A side of one task has no links, and no tree of its own.
     sizes, trees = tuple(size for size in call.shape if size > 1) or (1,), call.ports
     if not 1 <= trees <= 2 * len(sizes):
@@ -281,3 +267,96 @@ register(
     lambda call: followed(_pipelined_reduce(call), _pipelined(call)),
     ports=True,
 )
+
+
+def _ring(call: Call, *, reduces: bool) -> Lanes:
+    """A lane for each port: n - 1 rounds of its share of a block, up the ranks and down."""
+    n = call.n_tasks
+    if call.ports > 2:
+        raise InputError("bad number of ports of a ring", found=call.ports, expected="1 or 2")
+    if n == 1:
+        return ((),) * call.ports
+    ranks, block = np.arange(n), call.nbytes / n / call.ports
+    return tuple(
+        (Round(ranks, (ranks + way) % n, block, reduces=reduces, times=n - 1),)
+        for way in (1, -1)[: call.ports]
+    )
+
+
+def _bucket(call: Call) -> Lanes:
+    """Reduce-scatter in rings along one dimension after the other, each port with another first."""
+    ranks, ndim = np.arange(math.prod(call.shape)).reshape(call.shape), len(call.shape)
+    lanes = []
+    for port in range(call.ports):
+        direction = 1 if is_mirrored(port, ndim) else -1
+        share, lane = call.nbytes / call.ports, []
+        for dim in ((port + turn) % ndim for turn in range(ndim)):
+            if (size := call.shape[dim]) > 1:
+                # Each ring leaves a task a share of the buffer.
+                share /= size
+                ends = ranks.ravel(), np.roll(ranks, direction, axis=dim).ravel()
+                lane.append(Round(*ends, share, reduces=True, times=size - 1))
+        lanes.append(tuple(lane))
+    return tuple(lanes)
+
+
+def _neighbor_exchange(call: Call) -> Lanes:
+    """Allgather by swaps with the two neighbours in turn: one block first, then always two."""
+    n = call.n_tasks
+    if n % 2:
+        raise InputError("neighbour exchange", found=n, expected="an even number of tasks")
+    ranks = np.arange(n)
+    with_next = np.where(ranks % 2 == 0, ranks + 1, ranks - 1)
+    with_last = np.where(ranks % 2 == 0, ranks - 1, ranks + 1) % n
+    lane = [Round(ranks, with_next, call.nbytes / n)]
+    lane += [
+        Round(ranks, with_last if number % 2 else with_next, 2 * call.nbytes / n)
+        for number in range(1, n // 2)
+    ]
+    return (tuple(lane),)
+
+
+def _shifts(call: Call) -> Lanes:
+    """All-to-all: in round r task a sends to a + r and receives from a - r."""
+    ranks, n = np.arange(call.n_tasks), call.n_tasks
+    return (tuple(Round(ranks, (ranks + r) % n, call.nbytes / n) for r in range(1, n)),)
+
+
+def _bruck_alltoall(call: Call) -> Lanes:
+    """All-to-all in ceil(log2 n) rounds: round k moves the blocks whose way has bit k by 2**k."""
+    ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
+    for step in range((n - 1).bit_length()):
+        blocks = int((ranks >> step & 1).sum())
+        lane.append(Round(ranks, (ranks + 2**step) % n, call.nbytes / n * blocks))
+    return (tuple(lane),)
+
+
+def _bruck_allgather(call: Call) -> Lanes:
+    """Allgather in ceil(log2 n) rounds: all that a task holds goes 2**k ranks back."""
+    ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
+    for step in range((n - 1).bit_length()):
+        blocks = min(2**step, n - 2**step)
+        lane.append(Round(ranks, (ranks - 2**step) % n, call.nbytes / n * blocks))
+    return (tuple(lane),)
+
+
+def _ring_allreduce(call: Call) -> Lanes:
+    return followed(_ring(call, reduces=True), _ring(call, reduces=False))
+
+
+def _bucket_allreduce(call: Call) -> Lanes:
+    return followed(down := _bucket(call), backwards(down))
+
+
+register("allgather/ring", lambda call: _ring(call, reduces=False), ports=True)
+register("reduce_scatter/ring", lambda call: _ring(call, reduces=True), ports=True)
+register("allreduce/ring", _ring_allreduce, ports=True)
+register("allgather/bucket", lambda call: backwards(_bucket(call)), ports=True)
+register("reduce_scatter/bucket", _bucket, ports=True)
+register("allreduce/bucket", _bucket_allreduce, ports=True)
+register("allgather/neighbor_exchange", _neighbor_exchange)
+register("allgather/bruck", _bruck_allgather)
+register("alltoall/bruck", _bruck_alltoall)
+register("alltoall/pairwise", _shifts)
+# All messages are under way at once.
+register("alltoall/linear", _shifts, at_once=True)

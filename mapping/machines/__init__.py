@@ -4,8 +4,7 @@
 machine makes a torus of a shape. A machine is called with sizes: ``machines.tpu_v4((4, 4, 8))``.
 """
 
-from .machine import Citation, Machine, Shapes
-from .registry import get, named, names
+from .machine import Citation, Machine, Shapes, get, named, names
 
 __all__ = ["Citation", "Machine", "Shapes", "get", "named", "names"]
 

@@ -6,11 +6,8 @@ A strategy is a registered function; `names` lists them, `make` gives one mappin
 
 from toruscast import plugins
 
-# The modules register their strategies in the order in which `sample` is to turn to them.
-# isort: off
-from . import permute, bisect, curves, greedy, chance, spectral, nested  # noqa: F401
-
-# isort: on
+# The modules register their strategies when they are imported.
+from . import nested, permute, sampling, traffic_driven  # noqa: F401
 from .placement import Placement
 from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
 from .sampling import iter_sample, sample
@@ -28,5 +25,11 @@ __all__ = [
     "variants",
 ]
 
+# `sample` turns to them in this order.
+for _family in (
+    *("identity", "permute", "zigzag", "tilt", "stride", "bisect", "curve", "tile", "blocked"),
+    *("greedy", "random", "swap", "nth", "spectral", "nested"),
+):
+    STRATEGIES[_family] = STRATEGIES.pop(_family)
 # Modules of other packages register their strategies when they are loaded.
 plugins.load("strategies")

@@ -42,6 +42,42 @@ def zigzag(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
     return cell
 
 
+def snake(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return a walk over all cells in steps between neighbours, the last dimension fastest.
+
+    Examples
+    --------
+    >>> snake((2, 3)).tolist()
+    [[0, 0], [0, 1], [0, 2], [1, 2], [1, 1], [1, 0]]
+    """
+    return np.stack(np.unravel_index(zigzag(sizes, range(len(sizes))), tuple(sizes)), axis=1)
+
+
+def loop(sizes: Sequence[int]) -> NDArray[np.int64] | None:
+    """Return a walk that ends beside its start; None if the first size is odd or another is 1.
+
+    With the dimensions behind the first as one line (a snake), the walk goes there and back over
+    all but the first place of each line, and home over those.
+
+    Examples
+    --------
+    >>> loop((4, 3)).tolist()[:4], loop((4, 3)).tolist()[-3:]
+    ([[0, 0], [0, 1], [0, 2], [1, 2]], [[3, 0], [2, 0], [1, 0]])
+    """
+    if len(sizes) < 2 or sizes[0] % 2:
+        return None
+    line = snake(sizes[1:])
+    if len(line) < 2:
+        return None
+    rows = [[(0, 0)]]
+    for row in range(sizes[0]):
+        there = range(1, len(line))
+        rows.append([(row, place) for place in (there if row % 2 == 0 else reversed(there))])
+    rows.append([(row, 0) for row in range(sizes[0] - 1, 0, -1)])
+    walk = np.array([cell for row in rows for cell in row])
+    return np.column_stack([walk[:, 0], line[walk[:, 1]]])
+
+
 def tiled(shape: Sequence[int], tile: Sequence[int]) -> NDArray[np.int64]:
     """Return the cells tile by tile; tiles, and cells within each, in C order.
 

@@ -218,23 +218,6 @@ def ordered(
 ) -> TaskMapping:
     """Return the mapping of a machine's word.
 
-    Parameters
-    ----------
-    word : str
-        Such as "ABCDET" on Blue Gene/Q, "TXYZ" on Blue Gene/L and /P, "rank-map-bynode=XYZ" on
-        Fugaku.
-    torus : Torus
-        The machine.
-    n_tasks : int, optional
-        Tasks; as many as there are places if not given.
-    tasks_per_node : int, optional
-        Capacity of a node; the least that suffices if not given.
-
-    Raises
-    ------
-    InputError
-        If the machine has no such word, or the tasks do not fit.
-
     Examples
     --------
     >>> from toruscast.mapping.machines import bluegene_p

@@ -15,10 +15,9 @@ from toruscast.errors import InputError
 from toruscast.text import counted
 from toruscast.validation import whole_number
 
-from ..comm_graph import CommGraph
+from ..comm_graph import CommGraph, Workload, as_workload
 from ..task_mapping import MAX_SLOTS, check_torus
 from ..torus import Torus
-from ..workload import Workload, as_workload
 
 if TYPE_CHECKING:
     from . import placement_kernels as placement_kernels
@@ -45,11 +44,6 @@ class Placement:
         Capacity of a node; the least that suffices if not given.
     is_late : callable
         Whether a strategy that looks at several mappings is to end with the best so far.
-
-    Raises
-    ------
-    InputError
-        If the tasks do not fit.
 
     Examples
     --------

@@ -323,10 +323,7 @@ def _best_order(
 
 @inner_kernel
 def _sorted_by(level: NDArray[Any], members: NDArray[Any]) -> NDArray[Any]:
-    """Return the members by level, equal ones in their order: pieces are merged in pairs.
-
-    To compile NumPy's sort takes longer than all else here.
-    """
+    """Return the members by level, equal ones in their order: pieces are merged in pairs."""
     n = members.size
     place, merged = np.empty(n, np.int64), np.empty(n, np.int64)
     for i in range(n):

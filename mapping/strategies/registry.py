@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 
-from ..allocation import Allocation
-from ..comm_graph import CommGraph
-from ..task_mapping import TaskMapping
+from ..comm_graph import CommGraph, Workload
+from ..task_mapping import Allocation, TaskMapping
 from ..torus import Torus
-from ..workload import Workload
 from .placement import Placement
 
 Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
@@ -94,11 +92,6 @@ def register(
     sampled : bool
         Whether `sample` and `variants` take from it without being asked to.
 
-    Raises
-    ------
-    InputError
-        If the family is taken.
-
     Examples
     --------
     >>> @register("mirror")
@@ -147,13 +140,7 @@ def examples() -> tuple[str, ...]:
 
 
 def chosen(kinds: Iterable[str] | None) -> list[Strategy]:
-    """Return the strategies of some families, in order; without ``kinds``, the usual ones.
-
-    Raises
-    ------
-    InputError
-        If there is no such family, or none is named.
-    """
+    """Return the strategies of some families, in order; without ``kinds``, the usual ones."""
     if kinds is None:
         return [strategy for strategy in STRATEGIES.values() if strategy.sampled]
     wanted = [kinds] if isinstance(kinds, str) else list(kinds)
@@ -215,12 +202,6 @@ def make(
         Capacity of a node; the least that suffices if not given.
     seed : int
         Seed of what is drawn at random; each name has its own stream.
-
-    Raises
-    ------
-    InputError
-        If the name is not known, what stands behind ``@`` is no whole number or nothing is drawn
-        at random, or the tasks do not fit.
 
     Examples
     --------

@@ -7,7 +7,7 @@ Ten names do the work; ``help(toruscast.forecast)`` and so on has an example of 
     read_mappings("maps/", torus)     candidate mappings; strategies.sample(comm, torus) makes some
     forecast(comm, torus, mappings)   which is fastest, by how much, how sure, and why
     plan(comm, torus, mappings, times="runs.csv")   which to run next on the machine
-    search(comm, torus, seconds=30)   a better mapping than those at hand
+    search_mapping(comm, torus, seconds=30)   a better mapping than those at hand
     explain(comm, torus, mapping)     why a mapping takes its time
     simulate(comm, torus, mapping)    its time, packet by packet; simulate_flows for gigabytes
     write_mapping(mapping, "MPICH_RANK_ORDER")      the file that a launcher takes
@@ -23,8 +23,6 @@ import logging
 
 import lazy_loader
 
-from toruscast._lazy import prefer_names
-
 __version__ = "0.1.0"
 
 __getattr__, _names, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -33,8 +31,6 @@ __getattr__, _names, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __dir__() -> list[str]:
     return sorted([*_names(), "__version__"])
 
-
-prefer_names(__name__, ["search"])
 
 # What the library records goes nowhere unless its user says where to.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.extending import register_jitable
+from numpy.typing import DTypeLike, NDArray
 
 # Its type hints know neither the decorated type nor every option.
 _njit: Any = numba.njit
@@ -127,10 +129,7 @@ def _compiled(function: F, **options: bool) -> F:
 
 
 def _forgive_old_files(compiled: Any) -> None:
-    """Let a kernel be compiled anew where what an older version kept names types that have moved.
-
-    numba reads these names before it compares the dates of the files.
-    """
+    """Compile a kernel anew if what an older version kept names types that have moved."""
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     load = getattr(file, "_load_index", None)
     if load is None:
@@ -146,10 +145,7 @@ def _forgive_old_files(compiled: Any) -> None:
 
 
 def _know_its_parts(compiled: Any) -> None:
-    """Let a kernel be compiled anew where a module changes that its parts or records are from.
-
-    numba compares the kernel's own file only.
-    """
+    """Let a kernel be compiled anew where a module changes that its parts or records are from."""
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if not hasattr(file, "_source_stamp"):
         return
@@ -194,3 +190,27 @@ def trailing_zeros(bits: int) -> int:
     below = (below & pairs) + ((below >> np.uint64(2)) & pairs)
     below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]
+
+
+_MOST_BYTES = 2**26
+_kept = threading.local()
+
+
+def scratch(name: str, size: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """Return an array of any content, this thread's own: valid until the name is asked for again.
+
+    A fresh one costs a page fault every four kilobytes, which takes longer than many a pass over
+    it. Arrays of more than 64 MB are not kept.
+
+    Examples
+    --------
+    >>> scratch("example", 3).shape
+    (3,)
+    """
+    n_bytes = size * np.dtype(dtype).itemsize
+    if n_bytes > _MOST_BYTES:
+        return np.empty(size, dtype=dtype)
+    found = _kept.__dict__.get(name)
+    if found is None or found.size < n_bytes:
+        found = _kept.__dict__[name] = np.empty(n_bytes, dtype=np.uint8)
+    return found[:n_bytes].view(dtype)

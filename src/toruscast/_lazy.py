@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module
-from types import ModuleType
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -81,21 +80,6 @@ class lazy(Generic[T]):  # noqa: N801
         # Found before this descriptor from now on.
         instance.__dict__[self.name] = value
         return value
-
-
-class _Package(ModuleType):
-    """A package whose public names stay when its folders of the same names are imported."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(value, ModuleType) or name not in self._public_names:
-            super().__setattr__(name, value)
-
-
-def prefer_names(package: str, names: Iterable[str]) -> None:
-    """Let ``from package import name`` give what is public, also where a folder is called so."""
-    module = sys.modules[package]
-    vars(module)["_public_names"] = frozenset(names)
-    module.__class__ = _Package
 
 
 class PickledByFields:

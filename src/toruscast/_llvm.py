@@ -82,10 +82,7 @@ point_to: Any = _intrinsic(_point_to)
 
 
 def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for an element of an array, counted through all rows, to be brought into the cache.
-
-    Without it packets take 2.6 times as long, and adaptive ones as well.
-    """
+    """Ask for an element of an array, counted through all rows, to be brought into the cache."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -102,11 +99,7 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 
 def _which(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
-    """Intrinsic: bits of those of some numbers of an array, in a row, that compare with a number.
-
-    A vector of a processor compares them at once; with a loop adaptive packets take 3.2 times as
-    long.
-    """
+    """Intrinsic: a bit for each number of a row of an array that compares with a number."""
 
     def which(_typing: Any, array: Any, index: Any, number: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

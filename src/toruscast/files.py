@@ -1,20 +1,24 @@
-"""Files on input: regular ones only, and no text that costs more than it is long."""
+"""Files in and out: regular ones on input, whole or not at all on output."""
 
 from __future__ import annotations
 
+import errno
+import gzip
 import io
 import json
 import logging
 import math
 import os
 import re
+import shutil
 import stat
 import time
 import tomllib
+import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +54,7 @@ _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise unless this names a regular file: reading a device or a pipe may never end.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    InputError
-        If it is a folder, a device or a pipe, or cannot be looked at.
-    """
+    """Raise unless this names a regular file: reading a device or a pipe may never end."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -74,15 +70,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file, or of standard input, of at most so many bytes.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    InputError
-        If it is no regular file, is larger, or cannot be read.
-    """
+    """Return the content of a regular file, or of standard input, of at most so many bytes."""
     if os.fspath(path) != _STDIN:
         check_regular(path)
     try:
@@ -139,11 +127,6 @@ def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None
 
     That is 400 MB, or a thousand times the file's own size if that is more: a text of a few lines
     must not fill the memory, and real tables are packed less than that.
-
-    Raises
-    ------
-    InputError
-        With what was ``found``.
     """
     place = Path(path)
     size = place.stat().st_size if place.is_file() else 0
@@ -161,11 +144,6 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
     """Raise, with the remedy, unless bytes are text in UTF-8.
 
     ``line`` is theirs, if they are one.
-
-    Raises
-    ------
-    InputError
-        If they are UTF-16 or UTF-32, binary, or in another encoding.
     """
     if wide := next((name for mark, name in _MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
@@ -188,11 +166,6 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
 def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
     r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind.
 
-    Raises
-    ------
-    InputError
-        As `check_text`.
-
     Examples
     --------
     >>> as_string(b"\xef\xbb\xbfa;b\r\n", "a.csv")
@@ -209,11 +182,6 @@ def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what TOML text holds; keys of very many parts, which cost much memory, are refused.
-
-    Raises
-    ------
-    InputError
-        If it is no TOML in UTF-8, or a key has too many parts.
 
     Examples
     --------
@@ -235,12 +203,6 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
     """Return what JSON text holds, the whole of a file or the text of one line.
-
-    Raises
-    ------
-    InputError
-        If it is no JSON, is nested too deeply, a number has too many digits, or an object has a key
-        twice.
 
     Examples
     --------
@@ -272,11 +234,6 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
 
     Nothing is unpickled. A member is unpacked once, and only after its sizes were compared: that of
     the archive's directory, that of its own header and the limit.
-
-    Raises
-    ------
-    InputError
-        If the archive is damaged or too large, or a name stands in it twice.
     """
     if data.count(_MEMBER) > _MAX_MEMBERS:
         expected = f"at most {_MAX_MEMBERS} arrays"
@@ -296,13 +253,7 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
 
 
 def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Return the array of a ``.npy`` file; nothing is unpickled.
-
-    Raises
-    ------
-    InputError
-        If it is damaged, or its header promises another size than the file has.
-    """
+    """Return the array of a ``.npy`` file; nothing is unpickled."""
     with _as_damaged(path, "NumPy array"):
         return _array(data)
 
@@ -334,3 +285,185 @@ def _array(raw: bytes) -> NDArray[Any]:
     stream.seek(0)
     array: NDArray[Any] = np.load(stream, allow_pickle=False)
     return array
+
+
+# Errors of a full disk.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+# How content begins that a suffix promises.
+PROMISED = {
+    ".npz": b"PK",
+    ".zip": b"PK",
+    ".npy": b"\x93NUMPY",
+    ".parquet": b"PAR1",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".7z": b"7z\xbc\xaf",
+    ".pdf": b"%PDF",
+    ".png": b"\x89PNG",
+}
+_DEVICES = re.compile("/(proc|dev/(?!shm/))")
+_GZIP = b"\x1f\x8b"
+
+
+def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
+    """Return the file that ``path`` names behind its symbolic links, if it can be written."""
+    try:
+        if not os.fspath(path):
+            raise InputError("cannot be written", found="an empty path", expected="a file name")
+        # A symbolic link stays one; the file it names is replaced.
+        target = Path(os.path.realpath(path))
+        if target.is_symlink():
+            raise InputError("cannot be written", file=path, found="a loop of symbolic links")
+        # Those of an open file would be replaced under the one who holds it.
+        special = _DEVICES.match(os.fspath(path)) or (
+            target.exists() and not stat.S_ISREG(target.stat().st_mode)
+        )
+        if special:
+            kind = "a folder" if target.is_dir() else "a device or a pipe"
+            stdout = "" if target.is_dir() else "; - is stdout where an option takes it"
+            raise InputError(
+                "cannot be written", file=path, found=kind, expected=f"a file name{stdout}"
+            )
+        if not target.parent.is_dir():
+            raise InputError("cannot be written", file=path, found="no such folder")
+        if not os.access(target.parent, os.W_OK):
+            raise InputError("cannot be written", file=path, found="a folder without permission")
+    except OSError as error:
+        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("bad file name", file=path, found=error) from None
+    if text and target.suffix.lower() in PROMISED:
+        raise _other_content(path, target)
+    return target
+
+
+def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:
+    return InputError(
+        "suffix of another kind of content",
+        file=path,
+        found=target.suffix,
+        expected="the suffix of what is written, such as .txt, .csv or .json, or .gz behind it",
+    )
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary file to write, which becomes ``path`` once the block ends without an error.
+
+    The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
+    block raises, it is removed and what stood at ``path`` before stays as it was. Where ``path``
+    ends in ``.gz`` and the block wrote no gzip, it is packed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "result.txt"
+    >>> with atomic_path(target) as temporary:
+    ...     _ = temporary.write_text("whole")
+    >>> target.read_text()
+    'whole'
+    """
+    target = check_target(path)
+    try:
+        with temporary_beside(path) as temporary:
+            yield temporary
+            size = _checked(temporary, target, path)
+            temporary.replace(target)
+    except OSError as error:
+        # The error of a full disk names no file.
+        if error.errno in _FULL:
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
+        raise
+    note_written(path, size)
+
+
+def note_written(path: str | os.PathLike[str], size: int) -> None:
+    """Record that a file of so many bytes was written."""
+    written = {"event": "wrote", "file": os.fspath(path), "size": size}
+    logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
+
+
+@contextmanager
+def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty hidden file in the folder of ``path``; it is removed unless moved.
+
+    A process that is killed leaves it.
+    """
+    temporary = _hidden(Path(os.path.realpath(path)))
+    try:
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
+    """Return the size of what was written, packed where the name says so."""
+    with temporary.open("rb") as file:
+        start = file.read(16)
+    if not start:
+        raise OSError(errno.EIO, "nothing was written", os.fspath(path))
+    suffix = target.suffix.lower()
+    if not start.startswith(PROMISED.get(suffix, b"")):
+        raise _other_content(path, target)
+    if suffix == ".gz" and not start.startswith(_GZIP):
+        with temporary_beside(target) as packed:
+            with (
+                temporary.open("rb") as plain,
+                packed.open("wb") as raw,
+                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as stream,
+            ):
+                shutil.copyfileobj(plain, stream)
+            packed.replace(temporary)
+    return temporary.stat().st_size
+
+
+@contextmanager
+def folder_beside(target: Path, place: Path) -> Iterator[Path]:
+    """Give an empty hidden folder in ``place`` for what becomes ``target``, then remove it."""
+    stage = _hidden(place / target.name)
+    try:
+        stage.mkdir()
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _hidden(target: Path) -> Path:
+    return target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
+
+
+@contextmanager
+def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a folder if it is missing; where the block raises, leave no empty new one behind.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with folder_to_fill(Path(tempfile.mkdtemp()) / "maps") as folder:
+    ...     _ = (folder / "a.map").write_text("0 0 0")
+    >>> folder.is_dir()
+    True
+    """
+    try:
+        place = Path(path)
+        new = [folder for folder in (place, *place.parents) if not folder.exists()]
+        place.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or error
+        raise InputError("folder cannot be made", file=path, found=found) from None
+    try:
+        yield place
+    except BaseException:
+        for folder in new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise

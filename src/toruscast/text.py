@@ -159,13 +159,6 @@ def rounded(value: float, digits: int = 4) -> str:
 def counted(number: float, noun: str) -> str:
     """Return a number and what it counts, in the plural unless it is one.
 
-    Parameters
-    ----------
-    number : int or float
-        How many; whole numbers are shown without a point.
-    noun : str
-        The singular, of a word that forms its plural with an "s".
-
     Examples
     --------
     >>> counted(1, "task"), counted(0, "edge"), counted(2.5, "message")

@@ -144,23 +144,7 @@ class Task(Generic[R]):
     def each(
         self, items: Iterable[Any], n_jobs: int, *, processes: bool = False
     ) -> Iterator[tuple[int, R]]:
-        """Give the number of each item and its result, as soon as it is there.
-
-        Parameters
-        ----------
-        items : iterable
-            Taken as workers get free: a long stream is not held. Where taking one fails, its error
-            is raised after the results of those before.
-        n_jobs : int
-            Threads or processes; a cluster uses all that it has.
-        processes : bool
-            Whether processes do better than threads, for the function holds the interpreter's lock.
-
-        Raises
-        ------
-        WorkersError
-            If workers are lost again and again, or the cluster is.
-        """
+        """Give the number of each item and its result, as soon as it is there."""
         errors: list[Exception] = []
         yield from self._started(_until_error(items, errors), n_jobs, processes)
         if errors:
@@ -199,11 +183,7 @@ class Task(Generic[R]):
             raise
 
     def _on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
-        """Have calls made by the workers of a scheduler.
-
-        The shared inputs are the result of a task of their own: workers hand them to each other,
-        and they are made again where all who had them are lost.
-        """
+        """Have calls made by the workers of a scheduler."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             call = client.submit(_same, self._call(None), pure=False)
         client.subscribe_topic("all", _note_lost_worker)
@@ -231,11 +211,7 @@ def _in_pool(
     call: Any,
     count: Callable[[], int],
 ) -> Iterator[tuple[int, Any]]:
-    """Give the number of each item and the result of its call, as soon as it is there.
-
-    ``start`` gives an executor, and a new one once that has lost a process; ``count`` tells how
-    many workers there are.
-    """
+    """Give the number of each item and the result of its call, as soon as it is there."""
     source: Iterator[tuple[int, Any]] = enumerate(items)
     sent: dict[int, Any] = {}
     lost, most = 0, _AHEAD * max(count(), 1)
@@ -297,10 +273,7 @@ class _Call(NamedTuple):
 
 
 def _on_worker(call: _Call, item: Any) -> Recorded[Any]:
-    """Call the function in a worker, with the first copy of the shared inputs.
-
-    What they computed for earlier items and kept is then at hand.
-    """
+    """Call the function in a worker, with the first copy of the shared inputs."""
     if call.parent is not None:
         _end_with_parent(call.parent)
     if call.name not in _kept:
@@ -357,11 +330,7 @@ def _repeat(records: Iterable[logging.LogRecord]) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process soon after its parent has, which may have had no time to say so.
-
-    It may have ended already, while this process began: then another one has taken its place, such
-    as the system's first process.
-    """
+    """End this process soon after its parent has, which may have had no time to say so."""
     global _is_watched
     if os.getppid() != parent:
         os._exit(1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 import toruscast as tc
+from toruscast.decision.measured import learn
+from toruscast.decision.runs import possible_rcc
 from toruscast.features.registry import select
 from toruscast.training import r2, rcc, rcc_told_apart
-from toruscast.training.evaluate.evaluate import random_splits
-from toruscast.training.measured.measured import learn
-from toruscast.training.measured.references import REFERENCES, with_references
-from toruscast.training.measured.runs import possible_rcc
+from toruscast.training.evaluation import random_splits
+from toruscast.training.samples import REFERENCES, with_references
 
 from ..study import Findings, Inputs, Target
 from .measured import TORUS, Case, read

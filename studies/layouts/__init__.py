@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import toruscast as tc
-from toruscast.mapping.mesh.devices import usual_devices
+from toruscast.mesh.devices import usual_devices
 
 HERE = Path(__file__).parent
 # What an axis of eight Wormhole chips is, joined by one Ethernet channel each.
@@ -78,7 +78,7 @@ def _seconds(text: str, axes: str, traffic: str, layout: object) -> float:
         ids = np.array(layout)
         # Lists written here are by place, X slowest; those of the file by number of the device.
         nodes = ids.ravel() if ids.ndim == 1 else nodes[ids.ravel()]
-    answer = tc.mesh(torus, axes, traffic, compare=nodes, top=1)
+    answer = tc.rank_layouts(torus, axes, traffic, compare=nodes, top=1)
     assert answer.compared is not None
     return answer.compared.time
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toruscast.cli.progress import bar_on_stderr
 from toruscast.errors import InputError
-from toruscast.scaling.pmnf.notes import of_points
+from toruscast.scaling.models import of_points
 
 from . import EXPRESSIONS, QUIET, SIZES, compare, measure
 

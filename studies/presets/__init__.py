@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.mapping.mesh import MeshTraffic
-from toruscast.training.mesh.closed_form import score
-from toruscast.training.mesh.rounds import simulated_time
+from toruscast.mesh.closed_form import score
+from toruscast.mesh.rounds import simulated_time
+from toruscast.mesh.traffic import MeshTraffic
 
 HERE = Path(__file__).parent
 # Messages of a stream: its start and end count for little.

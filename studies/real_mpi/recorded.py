@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast.decision.networks import Possible
+from toruscast.decision.race import Simulate
 from toruscast.features import RoutedTraffic
-from toruscast.mapping.workload import as_workload
+from toruscast.mapping.comm_graph import as_workload
 from toruscast.training import rcc_told_apart
-from toruscast.training.forecast.networks import Possible
-from toruscast.training.forecast.simulate_rest import Simulate
 
 from ..study import Chart, Findings, Inputs, Target
 

@@ -7,7 +7,7 @@ import pandas as pd
 from sklearn.tree import DecisionTreeRegressor
 
 from toruscast import TimePredictor
-from toruscast.training.evaluate.evaluate import random_splits
+from toruscast.training.evaluation import random_splits
 
 from ..study import Chart, Findings, Inputs
 from .plan import SMALL

@@ -7,10 +7,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
+from toruscast.decision.forecasts import process_of
+from toruscast.decision.race import Budget, Race, run
 from toruscast.training import rcc, rcc_told_apart, regret
-from toruscast.training.evaluate.evaluate import random_splits
-from toruscast.training.forecast.forecast import process_of
-from toruscast.training.forecast.race import Budget, Race, run
+from toruscast.training.evaluation import random_splits
 
 from ..study import Findings, Inputs, Target
 from .plan import SMALL, blocks

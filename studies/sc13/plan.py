@@ -16,7 +16,7 @@ import toruscast as tc
 from toruscast.features import RoutedTraffic, feature_names
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples
-from toruscast.training.samples.store import SampleFiles, joined
+from toruscast.training.store import SampleFiles, joined
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
 

@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 
 import toruscast as tc
 from toruscast.training import FEATURE_SETS, rcc, repeated_splits
-from toruscast.training.evaluate.evaluate import random_splits
+from toruscast.training.evaluation import random_splits
 
 from ..study import Findings, Inputs, Target
 from .plan import N_MAPPINGS, SMALL

@@ -8,7 +8,7 @@ import pandas as pd
 import toruscast as tc
 from toruscast.scaling import PMNFRegressor
 from toruscast.training import FEATURE_SETS
-from toruscast.training.evaluate.evaluate import random_splits
+from toruscast.training.evaluation import random_splits
 
 from ..scores import by_case, forecast, scores
 from ..study import Chart, Findings, Inputs, Target

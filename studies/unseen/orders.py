@@ -13,19 +13,13 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import toruscast as tc
+from toruscast.decision.forecasts import process_of
+from toruscast.decision.race import HOPS_A_SECOND, Race, affordable, mean_hops, sketched
 from toruscast.features import RoutedTraffic, extract
-from toruscast.mapping import parse_torus
-from toruscast.routing.packets import mean_message
+from toruscast.formats import parse_torus
+from toruscast.routing.messages import mean_message
 from toruscast.training import load_predictor, rcc, rcc_told_apart, regret
-from toruscast.training.forecast.forecast import process_of
-from toruscast.training.forecast.race import Race
-from toruscast.training.forecast.simulate_rest import (
-    HOPS_A_SECOND,
-    affordable,
-    mean_hops,
-    sketched,
-)
-from toruscast.training.predictor.unlearned import APART, prior_of
+from toruscast.training.fitted import APART, prior_of
 
 from ..study import Findings, Inputs, Target
 from .graphs import KINDS, draw

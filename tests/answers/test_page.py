@@ -14,9 +14,9 @@ from toruscast.answers.html import json_block
 from toruscast.answers.traffic import binned, hop_shares
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
+from toruscast.mesh import link_seconds
 from toruscast.text import shown_name
-from toruscast.training.evaluate.learning_curve import held_out, learning_curve
-from toruscast.training.mesh import link_seconds
+from toruscast.training.evaluation import held_out, learning_curve
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
     torus = tc.Torus((4, 2, 2))
     halo = tc.patterns.halo_2d((4, 4), 4096, periodic=True)
     given = tc.TaskMapping(np.arange(16)[::-1].copy(), torus, name="<b>mine</b>")
-    found = tc.search(halo, torus, [given], turns=1)
+    found = tc.search_mapping(halo, torus, [given], turns=1)
     write_report(found, tmp_path / "s.html")
     content = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert '<figure id="progress">' in content

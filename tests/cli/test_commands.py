@@ -15,9 +15,9 @@ from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.options import Traffic, argument, sub_command
 from toruscast.cli.traffic import load_application
+from toruscast.decision import forecast
 from toruscast.features import FEATURES, extract, unregister
-from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mapping.formats import (
+from toruscast.formats import (
     read_comm,
     read_mapping,
     read_mappings,
@@ -25,10 +25,10 @@ from toruscast.mapping.formats import (
     write_mapping,
     write_mappings,
 )
+from toruscast.mapping import Torus, patterns, strategies
 from toruscast.simulation import simulate
 from toruscast.training import (
     TimePredictor,
-    forecast,
     load_predictor,
     read_samples,
     repeated_splits,

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.cli import workers as compiling
 from toruscast.mapping import Torus
-from toruscast.simulation.kernels import loop
+from toruscast.simulation import loop_kernels
 
 TORUS = Torus((4,))
 
@@ -40,10 +40,10 @@ def kept_in(monkeypatch, folder):
     path = None if folder is None else str(folder)
     run = SimpleNamespace(
         stats=SimpleNamespace(cache_path=path),
-        __code__=loop.run.py_func.__code__,
+        __code__=loop_kernels.run.py_func.__code__,
         __name__="run",
     )
-    monkeypatch.setattr(loop, "run", run)
+    monkeypatch.setattr(loop_kernels, "run", run)
 
 
 def test_an_empty_folder_starts_it_and_says_so(monkeypatch, tmp_path, started):
@@ -70,7 +70,7 @@ def test_an_index_older_than_the_source_counts_for_nothing(monkeypatch, tmp_path
 
     index = tmp_path / "loop.run-32.py311.nbi"
     index.write_bytes(b"")
-    source = Path(loop.run.py_func.__code__.co_filename)
+    source = Path(loop_kernels.run.py_func.__code__.co_filename)
     os.utime(index, (0, source.stat().st_mtime - 1))
     kept_in(monkeypatch, tmp_path)
     compiling.Compiling(TORUS, "deterministic", Said())
@@ -93,4 +93,4 @@ def test_what_is_not_simulated_needs_no_simulator(monkeypatch, tmp_path, started
 
 def test_what_it_runs_compiles_the_simulator():
     compiling.compile_simulator()
-    assert loop.run.signatures
+    assert loop_kernels.run.signatures

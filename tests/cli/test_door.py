@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from toruscast.cli import main
 from toruscast.cli.torus import change_network
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, strategies
-from toruscast.mapping.formats import (
+from toruscast.formats import (
     read_comm,
     read_mapping,
     read_mappings,
@@ -28,10 +27,11 @@ from toruscast.mapping.formats import (
     write_mapping,
     write_mappings,
 )
-from toruscast.mapping.formats.registry import dialects
-from toruscast.training.predictor.model_file import save_predictor
-from toruscast.training.predictor.predictor import TimePredictor
-from toruscast.training.samples.store import write_samples
+from toruscast.formats.registry import dialects
+from toruscast.mapping import CommGraph, TaskMapping, Torus, strategies
+from toruscast.training.model_file import save_predictor
+from toruscast.training.predictor import TimePredictor
+from toruscast.training.store import write_samples
 
 RING = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [64.0, 32.0, 16.0, 8.0])
 SUFFIXES = ("", ".bin", ".txt", ".csv", ".npz", ".npy", ".parquet", ".gz", ".edges.gz", ".zip")
@@ -174,7 +174,7 @@ def test_a_folder_of_mappings_is_written_whole_or_not_at_all(tmp_path, monkeypat
             raise OSError(28, "No space left on device")
         return write_mapping(mapping, path, **how)
 
-    monkeypatch.setattr("toruscast.mapping.formats.mapping.write_mapping", fails)
+    monkeypatch.setattr("toruscast.formats.readers.write_mapping", fails)
     with pytest.raises(OSError, match="No space"):
         write_mappings(
             [maps[1].renamed("a") if hasattr(maps[1], "renamed") else maps[0], maps[1]],

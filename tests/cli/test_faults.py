@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
-from toruscast.atomic import atomic_path
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.files import parse_toml
+from toruscast.files import atomic_path, parse_toml
 
 PLUGIN = (
     "from toruscast.features import register\n"
@@ -68,7 +67,7 @@ def test_a_full_disk_names_the_file(tmp_path):
 
 def test_samples_that_would_lose_their_values_are_refused(tmp_path):
     from toruscast.training import read_samples
-    from toruscast.training.samples.store import write_samples
+    from toruscast.training.store import write_samples
 
     table = pd.DataFrame({name: ["a", "b"] for name in ("workload", "torus", "mapping", "key")})
     table["time"] = [1.0, 2.0]
@@ -137,7 +136,7 @@ def test_a_byte_in_very_many_messages_is_told_as_what_it_is():
 
 @pytest.mark.parametrize("line", ["c{}", "n[{}]", "n[{}", "[{}"])
 def test_lists_of_very_many_hosts_are_split_in_linear_time(line):
-    from toruscast.mapping.formats.mappings.hosts import split_list
+    from toruscast.formats.hosts import split_list
 
     # At the square of this length it would take minutes.
     assert len(split_list(",".join(line.format(i) for i in range(60_000)))) >= 60_000
@@ -163,8 +162,8 @@ def test_many_blank_lines_above_a_partitioner_s_graph(tmp_path):
 @pytest.mark.parametrize("word", [" ", "\n", "[", "[ ", "<!--", "/*", "a", "(", "1 ", "1,", "- "])
 @pytest.mark.parametrize("start", ["", "mesh_descriptors", "rank_bindings:", "array("])
 def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
-    from toruscast.mapping.formats.guess import formats_of
-    from toruscast.mapping.formats.source import Source
+    from toruscast.formats.guess import formats_of
+    from toruscast.formats.source import Source
 
     # Patterns that try each start anew would take minutes.
     (tmp_path / "a").write_text(start + word * (2**16 // len(word)) + ";")
@@ -173,7 +172,7 @@ def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
 
 def test_fields_of_any_length_in_tables_of_times_and_links(tmp_path):
     from toruscast.cli.torus import change_links
-    from toruscast.mapping.formats import read_runs
+    from toruscast.formats import read_runs
 
     (tmp_path / "a.csv").write_text("mapping,time\n" + "x" * 200_000 + ",1\n")
     for read in (read_runs, lambda path: change_links(tc.Torus((2, 2)), path)):

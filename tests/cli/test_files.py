@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
+from toruscast.formats import read_mapping, read_torus, write_mapping
+from toruscast.formats.registry import dialects
 from toruscast.mapping import TaskMapping, Torus, machine
-from toruscast.mapping.formats import read_mapping, read_torus, write_mapping
-from toruscast.mapping.formats.registry import dialects
 
 RING = "4\n0 1 10\n1 2 10\n2 3 10\n3 0 10\n"
 # What the command shows of what can be used; elsewhere the tests leave it out.

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.simulate.many import OF_PACKETS
+from toruscast.cli.simulate import OF_PACKETS
+from toruscast.formats import write_comm, write_mapping
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns, strategies
-from toruscast.mapping.formats import write_comm, write_mapping
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate_flows
 

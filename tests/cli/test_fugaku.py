@@ -9,8 +9,8 @@ import pytest
 from toruscast.cli import main
 from toruscast.mapping import Torus
 from toruscast.mapping.patterns import halo_3d, ring
+from toruscast.mapping.strategies.rank_orders import job_mappings, job_torus, rank_order
 from toruscast.simulation import simulate_flows
-from toruscast.simulation.rank_orders import job_mappings, job_torus, rank_order
 
 
 def run(capsys, *words):

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.mapping import Hosts
-from toruscast.mapping.formats.jobs import (
+from toruscast.formats.jobs import (
     BatchJob,
     check_tasks,
     hosts_of,
@@ -21,6 +20,7 @@ from toruscast.mapping.formats.jobs import (
     launcher_option,
     read_job,
 )
+from toruscast.mapping import Hosts
 from toruscast.mapping.patterns import halo_2d
 
 TORUS = tc.Torus((4, 4))

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from toruscast.cli import features as command
 from toruscast.cli import main
 from toruscast.features import extract
+from toruscast.formats import write_comm, write_mappings
+from toruscast.formats.readers import each_mapping, mapping_options
 from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mapping.formats import write_comm, write_mappings
-from toruscast.mapping.formats.mapping import each_mapping, mapping_options
 
 HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
 LINE = "features --comm halo.csv --torus 4x4 --features max_bytes,max_dilation"

@@ -26,7 +26,7 @@ def run(*words):
 def test_json_tells_the_same(capsys):
     assert run(*ASKED, "--traffic", SENT, "--json", "-") == 0
     said = json.loads(capsys.readouterr().out)
-    answer = tc.mesh(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
+    answer = tc.rank_layouts(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
     assert said["ids"] == answer.ids.tolist()
     assert said["ranking"][0]["time"] == pytest.approx(answer.best.time)
     assert [row["what"] for row in said["traffic"]] == ["tensor allreduce", "data allgather"]
@@ -77,7 +77,7 @@ def test_the_program_of_pytorch_makes_the_same_mesh(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_xla.distributed.spmd", spmd)
     made = {}
     exec(target.read_text(), made)
-    answer = tc.mesh(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
+    answer = tc.rank_layouts(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
     assert made["mesh"] == (answer.ids.tolist(), ("data", "tensor"))
 
 
@@ -142,7 +142,9 @@ def test_a_reader_that_has_gone_is_no_error_of_a_plugin():
 
 def test_the_program_makes_the_mesh_that_was_meant_in_jax(tmp_path):
     pytest.importorskip("jax", reason="JAX is not installed")
-    answer = tc.mesh(tc.machine("tpu_v5e:4x4"), {"data": 2, "tensor": 8}, "tensor:allreduce:64MB")
+    answer = tc.rank_layouts(
+        tc.machine("tpu_v5e:4x4"), {"data": 2, "tensor": 8}, "tensor:allreduce:64MB"
+    )
     check = (
         "import os\n"
         "os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=16'\n"

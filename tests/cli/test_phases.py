@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import toruscast as tc
 from toruscast.cli import main
 from toruscast.features import RoutedTraffic, extract
+from toruscast.formats import read_workload, write_comm, write_mappings
 from toruscast.mapping import collectives
-from toruscast.mapping.formats import read_workload, write_comm, write_mappings
 from toruscast.search.explain import explain
 from toruscast.simulation import simulate, simulate_flows
 from toruscast.training import read_samples

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from waiting import lifeline, until
 
 from toruscast.cli import main
+from toruscast.decision.run_loop import only_one
+from toruscast.formats import read_mapping, write_comm, write_mappings
 from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mapping.formats import read_mapping, write_comm, write_mappings
 from toruscast.simulation import simulate
-from toruscast.training.plan.run_loop import only_one
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)

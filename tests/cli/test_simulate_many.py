@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from toruscast.cli import main
 from toruscast.features import RoutedTraffic
+from toruscast.formats import write_comm, write_mappings
 from toruscast.mapping import CommGraph, Torus, Workload, patterns, strategies
-from toruscast.mapping.formats import write_comm, write_mappings
 from toruscast.simulation import simulate
 
 TORUS = Torus((4, 4))
@@ -108,8 +108,8 @@ def test_rows_stand_in_the_order_of_their_times_whatever_the_threads(run, jobs):
 
 def test_how_far_packets_are_merged_is_said(run, monkeypatch):
     # As if these few packets were many.
-    monkeypatch.setattr("toruscast.simulation.coarsening._CHEAP", 0)
-    monkeypatch.setattr("toruscast.simulation.coarsening._FEWEST", 2)
+    monkeypatch.setattr("toruscast.simulation.simulator._CHEAP", 0)
+    monkeypatch.setattr("toruscast.simulation.simulator._FEWEST", 2)
     traffic = patterns.all_to_all(16, 512.0 * 256)
     write_comm(traffic, "long.csv")
     line = "simulate --torus 4x4 --candidates 8 --comm long.csv --error 0.3"

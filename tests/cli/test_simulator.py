@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.simulate import files as simulate_files
+from toruscast.cli import simulate as simulate_files
+from toruscast.formats import write_comm
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
-from toruscast.mapping.formats import write_comm
 from toruscast.simulation import simulate
 
 TORUS = Torus((4, 2))
@@ -149,8 +149,8 @@ def test_the_error_reached_is_reported(run, monkeypatch):
     text = run(f"{LINE} --error 0.03").stdout
     assert "No packets are merged: coarser ones would miss the error of 3 % asked for" in text
     # As if these few packets were many.
-    monkeypatch.setattr("toruscast.simulation.coarsening._CHEAP", 0)
-    monkeypatch.setattr("toruscast.simulation.coarsening._FEWEST", 2)
+    monkeypatch.setattr("toruscast.simulation.simulator._CHEAP", 0)
+    monkeypatch.setattr("toruscast.simulation.simulator._FEWEST", 2)
     line = "simulate --torus 4x2 --mapping random@2 -q --comm long.csv --error 0.5"
     write_comm(patterns.all_to_all(8, 512.0 * 256), "long.csv")
     comm = patterns.all_to_all(8, 512.0 * 256)

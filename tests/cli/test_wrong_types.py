@@ -4,8 +4,10 @@ import networkx as nx
 import pytest
 
 from toruscast import features
+from toruscast.decision import forecast
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic, extract, unregister
+from toruscast.formats import read_mapping, read_mappings, write_mapping
 from toruscast.mapping import (
     CommGraph,
     TaskMapping,
@@ -15,10 +17,9 @@ from toruscast.mapping import (
     strategies,
     sum_edges,
 )
-from toruscast.mapping.formats import read_mapping, read_mappings, write_mapping
 from toruscast.routing import dilations, injection_fifos, link_loads, time_bounds
 from toruscast.simulation import simulate
-from toruscast.training import build_samples, forecast, train_for
+from toruscast.training import build_samples, train_for
 
 TORUS = Torus((8,))
 COMM = CommGraph(3, [0, 1], [1, 2], [50_000, 40_000])

@@ -37,12 +37,12 @@ def test_every_result_has_a_short_repr_and_a_card():
         mappings[0],
         tc.forecast(comm, torus, mappings),
         tc.plan(comm, torus, mappings, times),
-        tc.mesh(torus, {"x": 16}, "x:allreduce:4MB"),
+        tc.rank_layouts(torus, {"x": 16}, "x:allreduce:4MB"),
         tc.simulate(comm, torus, mappings[0]),
         tc.simulate_flows(comm, torus, mappings[0]),
         tc.Runs.of(times),
         tc.learn_runs(comm, torus, mappings, times, simulate=False),
-        tc.search(comm, torus, turns=1),
+        tc.search_mapping(comm, torus, turns=1),
         tc.explain(comm, torus, mappings[0], mappings[1]),
     ]
     for result in results:

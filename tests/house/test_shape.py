@@ -3,10 +3,13 @@
 import ast
 import re
 from collections import Counter
+from importlib import import_module
+from inspect import ismodule
+from pkgutil import iter_modules
 
 import networkx as nx
 import pytest
-from source_files import SOURCE, imported, name_of
+from source_files import ROOT, SOURCE, imported, name_of
 
 from tools import draw_rooms
 
@@ -35,17 +38,38 @@ def test_functions_take_few_positional_arguments(path):
     assert many == {}
 
 
-def test_files_do_not_import_each_other_in_circles():
-    modules = {name_of(path): path for path in SOURCE if path.stem != "__init__"}
+def import_graph():
+    """An edge for each import of a module of the package, those for type checkers too."""
+    modules = {name_of(path): path for path in SOURCE}
     graph = nx.DiGraph()
     for name, path in modules.items():
-        for other in imported(path, types=False):
-            # A function, or its file.
-            for found in {other, other.rpartition(".")[0]} & set(modules):
+        for other in imported(path):
+            # A module, or what a module or a package defines.
+            found = next(
+                (each for each in (other, other.rpartition(".")[0]) if each in modules), name
+            )
+            if found != name:
                 graph.add_edge(name, found)
-    assert graph.number_of_edges() > len(modules)
+    return graph
+
+
+def test_files_do_not_import_each_other_in_circles():
+    graph = import_graph()
+    assert graph.number_of_edges() > len(graph)
     circles = (sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1)
     assert list(circles) == []
+
+
+@pytest.mark.parametrize(
+    "package", sorted({path.parent for path in SOURCE} | {ROOT / "src/toruscast"}), ids=name_of
+)
+def test_no_public_name_is_also_a_module_of_its_package(package):
+    """`import package.name as x` gives the module, `from package import name` what it exports."""
+    where = ".".join(["toruscast", *package.relative_to(ROOT).parts])
+    package = import_module("toruscast" if package.name == "toruscast" else where)
+    modules = {each.name for each in iter_modules(package.__path__)}
+    public = {name for name in getattr(package, "__all__", ()) if name in modules}
+    assert [name for name in public if not ismodule(getattr(package, name))] == []
 
 
 def test_the_formatter_is_rarely_skipped():
@@ -78,7 +102,7 @@ def test_no_code_decides_on_the_wording_of_an_error():
 def test_the_ways_of_the_picture_are_in_the_code(monkeypatch):
     draw_rooms.check_ways()
     assert draw_rooms.picture().startswith("<svg")
-    wrong = {"graph to answer": (("mapping/ties.py", "training/forecast/forecast.py"),)}
+    wrong = {"graph to answer": (("mapping/torus.py", "decision/forecasts.py"),)}
     monkeypatch.setattr(draw_rooms, "WAYS", wrong)
     with pytest.raises(SystemExit, match="does not import"):
         draw_rooms.check_ways()

@@ -10,7 +10,8 @@ from random_cases import TIES, cases, graphs, mapped, simulated_networks
 
 from toruscast.cli.torus import change_network
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, bluegene_routes, machines
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, machines
+from toruscast.mapping import network as bluegene_routes
 from toruscast.routing import link_loads
 from toruscast.simulation import simulate
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus, machines, parse_torus
+from toruscast.formats import parse_torus
+from toruscast.mapping import Torus, machines
 
 
 @pytest.mark.parametrize(

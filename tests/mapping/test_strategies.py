@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus, Workload, machines, patterns, strategies
 from toruscast.mapping.strategies import Placement, orders, registry
-from toruscast.mapping.strategies.chance import all_mappings, count_mappings
 from toruscast.mapping.strategies.placement import block_shape, near_cube
+from toruscast.mapping.strategies.sampling import all_mappings, count_mappings
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 

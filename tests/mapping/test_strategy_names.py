@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus, machines, parse_torus, patterns, strategies
+from toruscast.formats import parse_torus
+from toruscast.mapping import Torus, machines, patterns, strategies
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/strategies.md").read_text()
 HALO = patterns.halo_3d((4, 4, 4), 8)

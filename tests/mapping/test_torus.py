@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from random_cases import tori
 
 from toruscast.errors import InputError
-from toruscast.mapping import Network, Torus, parse_torus
+from toruscast.formats import parse_torus
+from toruscast.mapping import Network, Torus
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus, machines, parse_torus
-from toruscast.mapping.formats import (
+from toruscast.formats import (
+    parse_torus,
     read_comm,
     read_mapping,
     read_mappings,
@@ -16,6 +16,7 @@ from toruscast.mapping.formats import (
     write_mapping,
     write_mappings,
 )
+from toruscast.mapping import Torus, machines
 
 SIZES = st.integers(1, 8)
 

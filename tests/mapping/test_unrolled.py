@@ -5,8 +5,7 @@ import pytest
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.messages import list_messages
-from toruscast.routing.packets import hand_over_times
+from toruscast.routing.messages import hand_over_times, list_messages
 from toruscast.routing.routing import fifos_of
 
 TORUS = Torus((4, 3))

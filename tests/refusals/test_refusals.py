@@ -17,7 +17,7 @@ import pytest
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mapping.formats import read_hosts, read_times
+from toruscast.formats import read_hosts, read_times
 
 pytestmark = pytest.mark.filterwarnings("ignore::toruscast.errors.InputWarning")
 READERS = {

@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.routing import release_bound, time_bounds
-from toruscast.routing.packets import hand_over_times, packet_counts
+from toruscast.routing.messages import hand_over_times, packet_counts
 from toruscast.simulation import simulate
 
 PLAIN = Network(

@@ -9,8 +9,7 @@ from random_cases import cases, tori
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.search.moving import MovingLoads
-from toruscast.search.uses import table_of_uses
+from toruscast.search.moving import MovingLoads, table_of_uses
 
 WHOLE = st.integers(0, 10**6).map(float)
 

@@ -11,11 +11,10 @@ from random_cases import cases, rounding
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
 from toruscast.routing.bounds import _seconds, bounds_of
-from toruscast.routing.edges import order_of
-from toruscast.routing.packets import packet_counts
+from toruscast.routing.messages import order_of, packet_counts
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
-from toruscast.typing import Routing
+from toruscast.validation import Routing
 
 RING = Torus((5,), network=Network(fifos=3, fifo_rule="round_robin"))
 IN_TURN = CommGraph(5, [0, 0, 0, 0], [1, 2, 3, 4], [9, 9, 9, 9], [1, 2, 3, 4])

@@ -16,7 +16,7 @@ from toruscast.scaling import (
     sequential,
     tpool,
 )
-from toruscast.scaling.composition.range import crossings
+from toruscast.scaling.stages import crossings
 
 NOP = sequential("nop", "0.00864")
 INC = sequential("inc", "0.02599 n")

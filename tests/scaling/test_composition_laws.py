@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError
 from toruscast.scaling import composed, pipe, replicate, sequential, shared, tpool
-from toruscast.scaling.composition.range import crossings, value
 from toruscast.scaling.formula import Formula, text
+from toruscast.scaling.stages import crossings, value
 
 FORMULAS = {
     "nop": "0.00864",

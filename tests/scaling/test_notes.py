@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.pmnf.models import _farthest as farthest
-from toruscast.scaling.pmnf.models import _quality as quality
-from toruscast.scaling.pmnf.notes import of_path
-from toruscast.scaling.pmnf.terms import structures
+from toruscast.scaling.models import _farthest as farthest
+from toruscast.scaling.models import _quality as quality
+from toruscast.scaling.models import of_path
+from toruscast.scaling.terms import structures
 
 P = np.array([4.0, 8, 16, 32, 64])
 GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))

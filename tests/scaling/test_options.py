@@ -11,7 +11,7 @@ from toruscast.scaling import (
     fit_many,
 )
 from toruscast.scaling.formula import text
-from toruscast.scaling.pmnf.notes import of_points
+from toruscast.scaling.models import of_points
 
 P = np.array([4.0, 8, 16, 32, 64])
 

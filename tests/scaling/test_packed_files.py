@@ -14,7 +14,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.scaling import ScalingWarning, read_measurements
-from toruscast.scaling.formats.cube import check_unpacked_size
+from toruscast.scaling.profiles import check_unpacked_size
 
 ANCHOR = """<?xml version="1.0" encoding="UTF-8"?>
 <cube version="4.4"><metrics><metric id="0" type="EXCLUSIVE"><disp_name>Time</disp_name>

@@ -21,8 +21,8 @@ from toruscast.scaling import (
     TermSpace,
     fit_many,
 )
-from toruscast.scaling.pmnf.noise import centres
-from toruscast.scaling.pmnf.notes import of_points
+from toruscast.scaling.models import of_points
+from toruscast.scaling.noise import centres
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 

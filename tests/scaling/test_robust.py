@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.pmnf.growth import lifted
-from toruscast.scaling.pmnf.intervals import _reach as reach
-from toruscast.scaling.pmnf.measurements import off_zero
-from toruscast.scaling.pmnf.noise import outlying, scale_of
+from toruscast.scaling.intervals import _reach as reach
+from toruscast.scaling.measurements import off_zero
+from toruscast.scaling.noise import lifted, outlying, scale_of
 
 DOUBLED = 2.0 ** np.arange(7)[:, None]
 P = np.array([4.0, 8, 16, 32, 64])

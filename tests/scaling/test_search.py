@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
 from toruscast.scaling.formula import evaluate
-from toruscast.scaling.pmnf.search import Problem, sweep
-from toruscast.scaling.pmnf.search import _screened as screened
-from toruscast.scaling.pmnf.select import _least_squares as least_squares
-from toruscast.scaling.pmnf.terms import SECOND_TERM, structures
+from toruscast.scaling.search import Problem, sweep
+from toruscast.scaling.search import _screened as screened
+from toruscast.scaling.select import _least_squares as least_squares
+from toruscast.scaling.terms import SECOND_TERM, structures
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 PAIRS = TermSpace.published().pairs()

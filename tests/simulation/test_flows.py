@@ -304,11 +304,11 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_more_messages_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr("toruscast.simulation.flow.flows._MOST_PLACES", 5)
+    monkeypatch.setattr("toruscast.simulation.flows._MOST_PLACES", 5)
     with pytest.raises(InputError, match="too many messages"):
         on_ring(all_to_all(8, 1.0))
     monkeypatch.undo()
-    monkeypatch.setattr("toruscast.simulation.flow.flows._MOST_ROUNDS", 5)
+    monkeypatch.setattr("toruscast.simulation.flows._MOST_ROUNDS", 5)
     with pytest.raises(InputError, match="too many rounds"):
         on_ring(all_to_all(8, 1.0))
 

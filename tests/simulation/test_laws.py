@@ -12,12 +12,11 @@ from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
 from toruscast.routing import dilations, link_loads
-from toruscast.routing.messages import list_messages
-from toruscast.routing.packets import packet_counts
-from toruscast.simulation import _state as records
+from toruscast.routing.messages import list_messages, packet_counts
 from toruscast.simulation import run as running
 from toruscast.simulation import setup, simulate
-from toruscast.simulation.kernels.loop import run, start
+from toruscast.simulation import state as records
+from toruscast.simulation.loop_kernels import run, start
 from toruscast.simulation.run import SEED_STEP
 from toruscast.simulation.setup import build_state
 

@@ -5,10 +5,11 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
-from toruscast.simulation import _clock as clock
 from toruscast.simulation import run as module
 from toruscast.simulation import simulate
-from toruscast.simulation.coarsening import PLACES, refine
+from toruscast.simulation import state as clock
+from toruscast.simulation.simulator import refine
+from toruscast.simulation.state import PLACES
 
 EDGES = CommGraph(4, [0, 1, 2, 3], [1, 2, 2, 0], [0.0, 100.0, 50.0, 1e6])
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from toruscast._jit import kernel
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.routing.messages import list_messages
-from toruscast.simulation._state import NONE
-from toruscast.simulation.kernels.task_event import next_task_tick, put, take
+from toruscast.simulation._event_kernels import next_task_tick, put, take
 from toruscast.simulation.setup import build_state
+from toruscast.simulation.state import NONE
 
 CAPACITY = 5
 

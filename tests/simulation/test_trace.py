@@ -10,8 +10,7 @@ import pytest
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
 from toruscast.simulation import simulate
-from toruscast.simulation.slowest import slowest_messages
-from toruscast.simulation.trace import trace_events, write_trace
+from toruscast.simulation.trace import slowest_messages, trace_events, write_trace
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)

@@ -17,8 +17,8 @@ from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, s
 from toruscast.features import RoutedTraffic, unregister
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
-from toruscast.training.evaluate.evaluate import random_splits
-from toruscast.training.samples.stored import add_metrics
+from toruscast.training.evaluation import random_splits
+from toruscast.training.stored import add_metrics
 
 INPUTS = Inputs(samples=SAMPLES)
 

@@ -9,13 +9,13 @@ from toruscast import features
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.features.reasons import explain
+from toruscast.formats import parse_torus
 from toruscast.mapping import (
     CommGraph,
     TaskMapping,
     Torus,
     Workload,
     machines,
-    parse_torus,
     patterns,
     strategies,
 )

@@ -13,7 +13,7 @@ from toruscast.training import (
     single_features,
     summarise,
 )
-from toruscast.training.evaluate.evaluate import gains
+from toruscast.training.evaluation import gains
 
 
 def table(n: int = 84, seed: int = 1) -> pd.DataFrame:

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.training import TimePredictor, write_samples
-from toruscast.training.evaluate.hold_out import hold_out
-from toruscast.training.samples.application import train_on
+from toruscast.training.application import train_on
+from toruscast.training.evaluation import hold_out
 
 N = 12
 WORKLOADS, TORI = ("lammps-lj-64", "lammps-lj-512"), ("4x4x4", "8x8x8")

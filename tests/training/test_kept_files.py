@@ -10,8 +10,8 @@ import pytest
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.training import load_predictor, read_samples, save_predictor
-from toruscast.training.samples import _keys as _sample_keys
-from toruscast.training.samples.store import write_samples
+from toruscast.training import store as _sample_keys
+from toruscast.training.store import write_samples
 
 KEPT = Path(__file__).parents[1] / "data" / "kept"
 MODELS = sorted(KEPT.glob("model-*.npz"))
@@ -52,8 +52,8 @@ def test_a_kept_table_holds_what_it_held(path):
 
 
 def test_files_of_this_version_are_kept():
-    from toruscast.training.predictor.model_file import VERSION as MODEL
-    from toruscast.training.samples.store import VERSION as TABLE
+    from toruscast.training.model_file import VERSION as MODEL
+    from toruscast.training.store import VERSION as TABLE
 
     assert KEPT / f"model-{MODEL}.npz" in MODELS
     assert KEPT / f"samples-{TABLE}.parquet" in SAMPLES
@@ -85,7 +85,7 @@ def test_a_model_saved_after_a_change_is_read(tmp_path, monkeypatch):
 
 def test_tables_of_a_newer_program_say_so(tmp_path, monkeypatch):
     table = read_samples(SAMPLES[-1])
-    monkeypatch.setattr("toruscast.training.samples.store.VERSION", 2)
+    monkeypatch.setattr("toruscast.training.store.VERSION", 2)
     write_samples(table, tmp_path / "a.parquet")
     monkeypatch.undo()
     with pytest.raises(InputError, match="of a newer toruscast: found version 2"):

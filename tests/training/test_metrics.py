@@ -9,7 +9,7 @@ from naive_training import rcc as naive_rcc
 
 from toruscast.errors import InputError
 from toruscast.training import r2, rcc, rcc_told_apart, regret, tau_b, wrong_pairs
-from toruscast.training.evaluate._metric_kernels import count_inversions
+from toruscast.training.metrics import count_inversions
 
 few_values = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 1e-9])
 pairs = st.lists(st.tuples(few_values, few_values), min_size=2, max_size=24)

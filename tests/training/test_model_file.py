@@ -13,9 +13,8 @@ import pandas as pd
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping.formats import read_comm
-from toruscast.training import TimePredictor, load_predictor, save_predictor
-from toruscast.training.predictor import model_file
+from toruscast.formats import read_comm
+from toruscast.training import TimePredictor, load_predictor, model_file, save_predictor
 
 
 def fitted(**changes) -> TimePredictor:

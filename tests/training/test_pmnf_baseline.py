@@ -10,9 +10,8 @@ import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.training import TimePredictor, repeated_splits
-from toruscast.training.evaluate.hold_out import hold_out
-from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline, sizes_of
-from toruscast.training.samples.samples import build_samples
+from toruscast.training.evaluation import PMNFBaseline, hold_out, sizes_of
+from toruscast.training.samples import build_samples
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
-from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
-from toruscast.training.predictor import fitted
-from toruscast.training.predictor._calibration import ResidualCalibration
+from toruscast.training import FEATURE_SETS, TimePredictor, feature_set, fitted
+from toruscast.training.residuals import ResidualCalibration
 
 
 def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.ndarray]:
@@ -175,7 +174,7 @@ def test_folds_behind_the_intervals(monkeypatch):
     # Of few folds each model learns from much fewer samples, and intervals are too wide.
     seen = []
     monkeypatch.setattr(
-        "toruscast.training.predictor.predictor.calibrate",
+        "toruscast.training.predictor.calibrate",
         lambda forest, *rest: (seen.append((forest, rest)), None),
     )
     X, y = made_up(60, 9)

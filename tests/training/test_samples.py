@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from toruscast import features, simulation
+from toruscast.decision import forecast
 from toruscast.errors import InputError
 from toruscast.features import traffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
-from toruscast.training import TimePredictor, build_samples, forecast, read_samples, write_samples
-from toruscast.training.samples import _keys as _sample_keys
-from toruscast.training.samples import samples
-from toruscast.training.samples.store import LABELS, SampleFiles, joined
+from toruscast.training import TimePredictor, build_samples, read_samples, samples, write_samples
+from toruscast.training import store as _sample_keys
+from toruscast.training.store import LABELS, SampleFiles, joined
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)

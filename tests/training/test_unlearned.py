@@ -8,25 +8,18 @@ import pandas as pd
 import pytest
 
 from toruscast.answers.rank import trust
+from toruscast.decision import forecast, plan
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
 from toruscast.training import (
     TimePredictor,
     build_samples,
-    forecast,
     load_predictor,
-    plan,
     save_predictor,
     train_for,
 )
-from toruscast.training.predictor.unlearned import (
-    LEARNED,
-    Residuals,
-    reach_of,
-    residuals,
-    unlearned_kinds,
-)
-from toruscast.training.samples.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, SHORT, kinds_of
+from toruscast.training.fitted import LEARNED, Residuals, reach_of, residuals, unlearned_kinds
+from toruscast.training.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, SHORT, kinds_of
 
 TORUS = Torus((4, 4, 4))
 HALO = patterns.halo_3d((4, 4, 4), 8192, periodic=True)

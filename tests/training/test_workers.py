@@ -18,14 +18,14 @@ from waiting import PATIENCE, until
 from worker_tasks import double, end_always, end_once, links, refuse
 
 from toruscast import workers
+from toruscast.decision import posterior
 from toruscast.errors import InputError, WorkersError
 from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mapping.mesh import MeshAxes
-from toruscast.search.search import search
+from toruscast.mesh import rank_layouts
+from toruscast.mesh.traffic import MeshAxes
+from toruscast.search.search import search_mapping
 from toruscast.training import build_samples
-from toruscast.training.forecast import posterior
-from toruscast.training.mesh import mesh
 from toruscast.workers import OneBlasThread, Task
 
 HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
@@ -35,8 +35,10 @@ MAPPINGS = strategies.sample(HALO, TORUS, n=10)
 def answers():
     """What each part of the program that uses workers says."""
     samples = build_samples([(HALO, TORUS, MAPPINGS)], level=2)
-    found = search(HALO, TORUS, turns=50, objective="hop_bytes")
-    laid = mesh(Torus((4, 4)), MeshAxes(("x", "y"), (4, 4)), "x:allreduce:1MB,y:exchange:4MB")
+    found = search_mapping(HALO, TORUS, turns=50, objective="hop_bytes")
+    laid = rank_layouts(
+        Torus((4, 4)), MeshAxes(("x", "y"), (4, 4)), "x:allreduce:1MB,y:exchange:4MB"
+    )
     return (
         extract(HALO, TORUS, MAPPINGS, level=2, also={"links": links}),
         samples.drop(columns="key"),

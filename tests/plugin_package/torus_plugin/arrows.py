@@ -2,10 +2,10 @@
 
 import re
 
+from toruscast.formats.dialect import Dialect
+from toruscast.formats.graphs import GraphOptions
+from toruscast.formats.source import Source
 from toruscast.mapping import CommGraph
-from toruscast.mapping.formats.dialect import Dialect
-from toruscast.mapping.formats.graphs.build import GraphOptions
-from toruscast.mapping.formats.source import Source
 
 LINE = re.compile(r"(\d+) -> (\d+): (\d+)")
 

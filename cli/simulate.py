@@ -1,0 +1,581 @@
+"""``toruscast simulate``: one mapping or many, as packets or as flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import toruscast as tc
+from toruscast import answers
+from toruscast.text import part_of, percent
+
+from .output import Output, records
+from .phrases import Setting
+from .slow import pool, reasons, routes
+
+if TYPE_CHECKING:
+    from toruscast.workers import Task
+import os
+from pathlib import Path
+
+from toruscast.errors import InputError
+from toruscast.files import folder_beside
+
+from .output import check_folder, write_text
+from .progress import json_text
+from .slow import pd, simulation_trace
+
+if TYPE_CHECKING:
+    from toruscast.simulation import Simulation
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import click
+
+from toruscast.text import printable, seconds
+
+from .mappings import load_mapping, load_mappings
+from .options import (
+    MAPPING_HELP,
+    ORDERS,
+    Amount,
+    Candidates,
+    Traffic,
+    Work,
+    mapping_option,
+    option,
+    refuse,
+    sub_command,
+    top_option,
+)
+from .output import PageOutput
+from .phrases import occupancy
+from .slow import simulation_run
+from .torus import load_torus, read_time
+from .traffic import load_application
+
+# Of the network and the torus; without packets they change nothing.
+OF_PACKETS = frozenset(
+    (
+        "buffer_packets",
+        "fifo_packets",
+        "deadlock",
+        "arbitration",
+        "deterministic_limit",
+        "reception_ports",
+        "zones",
+        "escape",
+        "rules",
+    )
+)
+_NO_BUFFERS = (
+    "No buffer is ever full: where routers push back on each other, packets take longer "
+    "(simulate without --flows)."
+)
+
+Tell = Callable[[int], None]
+
+
+def rank_packets(
+    setting: Setting,
+    mappings: Sequence[tc.TaskMapping],
+    how: Mapping[str, Any],
+    jobs: int,
+    top: int,
+    output: Output,
+) -> None:
+    """Simulate every mapping packet by packet, ``jobs`` at once, and write what came out.
+
+    ``how`` goes to `simulate`.
+    """
+    torus, workload = setting.torus, setting.application.workload
+    # Packet-hops as if no packets were merged.
+    hops = [
+        how["iterations"] * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
+        for mapping in mappings
+    ]
+    with output.progress("Simulating", count=part_of("packet-hops")) as progress:
+        one = pool.Task(_send_packets, workload, torus, how)
+        found = _time_all(mappings, hops, one, jobs, progress)
+    about = {name: value for name, value in how.items() if name != "coarsening"}
+    merged = _merged([sent.coarsening for sent in found.values()], how["error"])
+    _deliver(
+        setting,
+        mappings,
+        found,
+        f"{how['routing']} routing",
+        about,
+        ("phase_times", "coarsening", "change"),
+        output,
+        error=how["error"] or 0.0,
+        top=top,
+        estimated=routes.ways_are_open(workload, torus, how["routing"]),
+        notes=[merged] if merged else [],
+    )
+
+
+def rank_flows(
+    setting: Setting,
+    mappings: Sequence[tc.TaskMapping],
+    error: float,
+    seed: int,
+    jobs: int,
+    top: int,
+    output: Output,
+) -> None:
+    """Simulate the messages of every mapping as flows, and write what came out."""
+    torus, workload = setting.torus, setting.application.workload
+    sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
+    with output.progress("Simulating", count=part_of("messages")) as progress:
+        one = pool.Task(_send_flows, workload, torus, error)
+        found = _time_all(mappings, [sent] * len(mappings), one, jobs, progress)
+    about = {"error": error, "seed": seed}
+    how = "messages flow, in dimension order"
+    _deliver(
+        setting,
+        mappings,
+        found,
+        how,
+        about,
+        ("phase_times",),
+        output,
+        error=error,
+        top=top,
+        notes=[_NO_BUFFERS],
+    )
+
+
+def _deliver(
+    setting: Setting,
+    mappings: Sequence[tc.TaskMapping],
+    found: dict[str, answers.rank.Timed],
+    routing: str,
+    about: Mapping[str, object],
+    more: Sequence[str],
+    output: Output,
+    **how: Any,
+) -> None:
+    """Write a ranking; JSON says ``about`` the simulations, and ``more`` of each of them."""
+    table = answers.rank.ranked(found)
+    ranking = [
+        row | {name: getattr(found[row["mapping"]], name) for name in more}
+        for row in records(table)
+    ]
+    network = asdict(setting.torus.network)
+    output.deliver(
+        answers.rank.timed_answer(
+            mappings,
+            setting.torus,
+            table,
+            found[table["mapping"].iloc[0]].why,
+            setting=f"{setting.of(mappings)}; {routing}.",
+            content={**setting.describe(), "network": network, **about, "ranking": ranking},
+            dependent=setting.application.workload.dependent,
+            **how,
+        )
+    )
+
+
+def _send_packets(
+    workload: tc.Workload,
+    torus: tc.Torus,
+    how: Mapping[str, Any],
+    item: tuple[tc.TaskMapping, Tell],
+) -> answers.rank.Timed:
+    mapping, tell = item
+    result = tc.simulate(
+        workload, torus, mapping, **how, progress=lambda done, _: tell(done * how["coarsening"])
+    )
+    why = reasons.explain(workload, torus, mapping, routing=how["routing"], n=1, simulation=result)
+    busy = result.wire_bytes / torus.link_bandwidth / how["iterations"]
+    link = int(busy.argmax())
+    return answers.rank.Timed(
+        result.time,
+        result.phase_times,
+        why,
+        torus.link_label(link) if busy[link] else None,
+        float(busy[link]),
+        result.coarsening,
+        result.change,
+    )
+
+
+def _send_flows(
+    workload: tc.Workload, torus: tc.Torus, error: float, item: tuple[tc.TaskMapping, Tell]
+) -> answers.rank.Timed:
+    mapping, tell = item
+    result = tc.simulate_flows(
+        workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
+    )
+    # Flows have no clock: their bound is exact.
+    least = tc.routing.time_bounds(workload, torus, mapping).total
+    why = replace(reasons.explain(workload, torus, mapping, n=1), lower_bound=least)
+    links = why.links
+    link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
+    # The error accepted may shorten a time, but not below what it takes at least.
+    time = max(result.time, why.lower_bound)
+    return answers.rank.Timed(time, result.phase_times, why, link, busy)
+
+
+def _merged(coarsening: Sequence[int], error: float | None) -> str:
+    """How many real packets one represents in the simulations, in a sentence."""
+    most = max(coarsening)
+    merged = sum(each > 1 for each in coarsening)
+    each_one = f"each simulated packet represents up to {most} real ones"
+    if merged == len(coarsening):
+        return f"{each_one.capitalize()}."
+    if error is None:
+        return ""
+    asked = percent(error, digits=3)
+    others = f"coarser ones would miss the error of {asked} asked for, or save little."
+    if not merged:
+        return f"No packets are merged: {others}"
+    return f"In {merged} of {len(coarsening)} simulations {each_one}; in the others {others}"
+
+
+def _time_all(
+    mappings: Sequence[tc.TaskMapping],
+    sizes: Sequence[int],
+    time_one: Task[answers.rank.Timed],
+    jobs: int,
+    progress: Callable[[int, int], None],
+) -> dict[str, answers.rank.Timed]:
+    """Time each mapping, ``jobs`` at once; return them by name."""
+    total = _Total(sizes, progress)
+    found: dict[int, answers.rank.Timed] = {}
+    items = ((mapping, _Part(total, i)) for i, mapping in enumerate(mappings))
+    for i, timed in time_one.each(items, jobs):
+        found[i] = timed
+        total.update(i, sizes[i])
+    return {mapping.name or str(i): found[i] for i, mapping in enumerate(mappings)}
+
+
+class _Total:
+    """How much of all is done."""
+
+    def __init__(self, sizes: Sequence[int], progress: Callable[[int, int], None]) -> None:
+        self.sizes, self.progress = sizes, progress
+        self.done = [0] * len(sizes)
+
+    def update(self, i: int, now: int) -> None:
+        # What begins again does not go back.
+        self.done[i] = max(self.done[i], min(now, self.sizes[i]))
+        self.progress(sum(self.done), sum(self.sizes))
+
+
+class _Part:
+    """Reports how much of one mapping is done, in the process of the bar; in others nothing."""
+
+    def __init__(self, total: _Total, i: int) -> None:
+        self.total, self.i = total, i
+
+    def __call__(self, now: int) -> None:
+        self.total.update(self.i, now)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _silent, ()
+
+
+def _silent() -> Tell:
+    return _say_nothing
+
+
+def _say_nothing(now: int) -> None:
+    pass
+
+
+_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
+_ALWAYS = ("summary.json", "trace.json")
+_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
+
+
+def inside(folder: str | None) -> dict[str, str | None]:
+    """Return the folder and the files in it that `write_folder` may write, by name."""
+    if folder is None:
+        return {}
+    paths: dict[str, str | None] = {f"{file} of --out": str(Path(folder) / file) for file in _FILES}
+    return paths | {"--out": folder}
+
+
+def check_result_folder(folder: str) -> None:
+    """Raise early what `write_folder` would raise after the work."""
+    check_folder(folder)
+    standing = [name for name in _FILES if (Path(folder) / name).exists()]
+    if standing and not set(_ALWAYS).issubset(standing):
+        raise InputError(
+            "would be replaced",
+            file=Path(folder) / standing[0],
+            expected="--out with a new folder, or that of an earlier simulation",
+        )
+
+
+def write_folder(
+    folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
+) -> None:
+    """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
+
+    ``links`` is what `labelled` returns.
+    A folder that stands already keeps its other files; those of an earlier run are replaced once
+    all new ones are written, and a time series that this run has not is removed.
+    """
+    made: tuple[Callable[[], pd.DataFrame] | None, ...] = (
+        result.messages,
+        result.tasks,
+        result.phases,
+        lambda: links,
+        result.fifos,
+        result.series if any(s.snapshots for s in result.stretches) else None,
+    )
+    tables = dict(zip(_TABLES, made, strict=True))
+    place = Path(os.path.realpath(folder))
+    # In the place if it stands, else on the same disk.
+    beside = place if place.exists() else place.parent
+    with folder_beside(place, beside) as stage:
+        for name, table in tables.items():
+            if table is not None:
+                found = table()
+                text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
+                write_text(text, str(stage / f"{name}.csv"))
+        simulation_trace.write_trace(result, stage / "trace.json")
+        text = json_text(summary)
+        write_text(text, str(stage / "summary.json"))
+        _put(stage, place, [f"{name}.csv" for name in tables])
+
+
+def _put(stage: Path, place: Path, ours: list[str]) -> None:
+    """Let the files of a folder appear in their place, and remove what this run has not."""
+    if not place.exists():
+        stage.rename(place)
+        return
+    written = {path.name for path in stage.iterdir()}
+    for name in written:
+        (stage / name).replace(place / name)
+    for name in set(ours) - written:
+        (place / name).unlink(missing_ok=True)
+
+
+_FLOW_ERROR = 0.01
+
+
+@dataclass(frozen=True)
+class OneOrMany(Candidates):
+    """One mapping, or many."""
+
+    mapping: str | None = mapping_option(
+        f"One mapping, in detail: a file ({MAPPING_HELP}), or a strategy such as identity, "
+        "permute-ZYX or random@2."
+    )
+    candidates: int | Literal["orders"] | None = option(
+        "Instead: N mappings from the strategies, of very different quality, or the orders of the "
+        "machine's launcher, ranked by time.",
+        f"N|{ORDERS}",
+        type=Amount(min=1),
+    )
+    top: int = top_option(10)
+
+    def check(self, packets: Packets) -> None:
+        """Raise unless one mapping or many are given, and only what means something there."""
+        values = {
+            "--mapping": self.mapping,
+            "--mappings": self.mappings,
+            "--candidates": self.candidates,
+        }
+        given = [name for name, value in values.items() if value is not None]
+        if not given and not packets.flows:
+            raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
+        details = ("interval", "out", "trace", "links_path", "report", "figures")
+        if packets.flows:
+            refuse("without --flows", *details, "coarsening", "repeat", "routing")
+        elif self.mapping is None:
+            refuse("with --mapping, which simulates one", *details)
+        else:
+            refuse("with --mappings or --candidates", "top", "jobs")
+
+
+@dataclass(frozen=True)
+class Packets:
+    """How messages are sent."""
+
+    GROUP: ClassVar = "Work"
+    flows: bool = option(
+        "Send flows that share links, in place of packets: gigabytes take no longer than "
+        "kilobytes. Routes are in dimension order, and no buffer is ever full.",
+        default=False,
+        group="Answer",
+    )
+    coarsening: int | None = option(
+        "Let a simulated packet represent up to N real ones: faster, less exact.  [default: 1]",
+        "N",
+    )
+    error: float | None = option(
+        "Instead: choose N for a relative error of the time of about E, such as 0.03; with "
+        "--flows accept it, 0.01 if not given.",
+        "E",
+    )
+    repeat: int = option(
+        "Send everything N times, without a barrier between: a task begins the next time "
+        "when what is sent to it has arrived. The time is then the mean of all but the first.",
+        "N",
+        default=1,
+        group="Answer",
+    )
+
+    def __post_init__(self) -> None:
+        error = self.error
+        if error is not None and not (0 < error < 1 or (self.flows and error == 0)):
+            raise click.UsageError(f"bad --error: found {error:g}, expected above 0 and below 1")
+        if self.coarsening is not None and error is not None and not self.flows:
+            raise click.UsageError("--coarsening and --error exclude each other")
+
+    @property
+    def flow_error(self) -> float:
+        """The relative error that flows may have."""
+        return _FLOW_ERROR if self.error is None else self.error
+
+
+@dataclass(frozen=True)
+class Details:
+    """What to record, and where it goes."""
+
+    GROUP: ClassVar = "Output"
+    interval: str | None = option(
+        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.", "TIME"
+    )
+    out: str | None = option(
+        "Write everything there: messages, tasks, phases, links, FIFOs and time series as "
+        "CSV, summary.json, trace.json.",
+        "FOLDER",
+    )
+    trace: str | None = option(
+        "Write a timeline to look at in ui.perfetto.dev or chrome://tracing.", "FILE.json"
+    )
+
+    def every(self) -> float | None:
+        """Return the seconds between two snapshots of the links; None for no snapshots."""
+        if self.interval is None:
+            return None
+        if self.out is None and self.trace is None:
+            raise click.UsageError("--interval needs --out or --trace")
+        every = read_time(self.interval, "--interval")
+        if not 0 < every < float("inf"):
+            expected = "a time such as 500ns or 5us"
+            raise InputError("bad --interval", found=self.interval, expected=expected)
+        return every
+
+
+@dataclass(frozen=True)
+class SimulationOutput(PageOutput):
+    """Output that may also be the counters of links."""
+
+    links_path: str | None = option(
+        "Write the counters of every link as CSV.", "FILE.csv|-", "--links"
+    )
+
+
+def check_interval(interval: float, least_time: float, torus: tc.Torus) -> None:
+    """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
+    least = least_time / simulation_run.most_snapshots(torus)
+    if interval < least:
+        raise InputError(
+            "--interval too short for this run",
+            found=seconds(interval),
+            expected=f"at least {seconds(least)}",
+        )
+
+
+@sub_command("simulate")
+def command(
+    traffic: Traffic,
+    which: OneOrMany,
+    packets: Packets,
+    work: Work,
+    details: Details,
+    output: SimulationOutput,
+) -> None:
+    """Simulate mappings packet by packet: what takes one its time, or many ranked by time.
+
+    Of one mapping, --csv has one row that sums it up, --links one row for each link, --out has
+    everything. With many mappings, --csv has one row for each. With --flows, messages that use a
+    link at the same time share it, as connections do, and no packets are made.
+
+    \b
+    toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
+    toruscast simulate --comm app.edges --torus 8x8x8 --mappings maps/ --csv times.csv
+    toruscast simulate --flows --comm lammps-salt-64 --torus 4x4x4 --candidates 84
+    """  # noqa: D301
+    which.check(packets)
+    output.check({"--trace": details.trace}, inside(details.out))
+    if details.out is not None:
+        check_result_folder(details.out)
+    every = details.every()
+    application = load_application(traffic)
+    torus = load_torus(traffic, OF_PACKETS if packets.flows else ())
+    setting = Setting(application, traffic, torus)
+    workload = application.workload
+    if which.mapping is None:
+        several = load_mappings(workload, torus, which, work.seed)
+    else:
+        several = [load_mapping(workload, torus, which.mapping, which, work.seed)]
+    if packets.flows:
+        rank_flows(setting, several, packets.flow_error, work.seed, work.jobs, which.top, output)
+    elif which.mapping is None:
+        how = {
+            "routing": work.routing,
+            "coarsening": packets.coarsening or 1,
+            "error": packets.error,
+            "iterations": packets.repeat,
+            "seed": work.seed,
+        }
+        rank_packets(setting, several, how, work.jobs, which.top, output)
+    else:
+        _simulate_one(setting, several[0], packets, work, details, every, output)
+
+
+def _simulate_one(
+    setting: Setting,
+    mapping: tc.TaskMapping,
+    packets: Packets,
+    work: Work,
+    details: Details,
+    every: float | None,
+    output: SimulationOutput,
+) -> None:
+    """Simulate a mapping, and write all that is wanted of it."""
+    workload, torus = setting.application.workload, setting.torus
+    if every is not None:
+        least = reasons.explain(workload, torus, mapping, routing=work.routing).lower_bound
+        check_interval(every, least, torus)
+    with output.progress("Simulating", count=part_of("packet-hops")) as progress:
+        result = tc.simulate(
+            workload,
+            torus,
+            mapping,
+            routing=work.routing,
+            coarsening=packets.coarsening or 1,
+            error=packets.error,
+            iterations=packets.repeat,
+            seed=work.seed,
+            interval=every,
+            progress=progress,
+        )
+    why = reasons.explain(workload, torus, mapping, routing=work.routing, simulation=result)
+    in_words = f"{setting.in_words()}; mapping {printable(mapping.name)}, {occupancy([mapping])}"
+    found = answers.simulation.answer(result, why, setting=f"{in_words}; {work.routing} routing.")
+    more = {
+        **setting.describe(),
+        "routing": work.routing,
+        "tasks_per_node": mapping.tasks_per_node,
+        "seed": work.seed,
+    }
+    output.deliver(found, more)
+    if details.trace is not None:
+        simulation_trace.write_trace(result, details.trace)
+    if output.links_path is not None or details.out is not None:
+        named = answers.simulation.labelled(result.links(), torus)
+        if output.links_path is not None:
+            write_text(named.to_csv(lineterminator="\n"), output.links_path)
+        if details.out is not None:
+            write_folder(details.out, result, named, {**more, **found.content})

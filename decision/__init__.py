@@ -1,0 +1,11 @@
+"""Which mapping is fastest and which to run next: posteriors, simulations, measured runs.
+
+Open `forecasts.py` first; `race.py` chooses what is simulated, `planning.py` what is run.
+Every public name is listed in ``__init__.pyi`` and imported when first used.
+"""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,254 @@
+"""An answer: which candidate is fastest, how sure that is, and what it cost to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.features.reasons import Reasons, explain
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.notebook import html_card, html_rows
+from toruscast.routing import Routing
+from toruscast.text import counted, percent, seconds, shown_name
+from toruscast.training.fitted import FittedModel
+
+from .race import REGRET, SURE, Goal
+
+if TYPE_CHECKING:
+    from toruscast.decision.measured import Measured
+    from toruscast.training.predictor import TimePredictor
+
+SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
+"""Features that stand in the table of an answer."""
+# Rows that a notebook shows.
+_SHOWN = 5
+OF_SUMS = (0.84, 2.3)
+"""Times of programs with their rounds over those of all their messages at once: 90 % lie between
+(`python -m studies run real_mpi`)."""
+TOLD_APART = 0.01
+"""Candidates less likely to be the fastest are told apart from it."""
+
+
+Kind = Literal["proved", "sure", "tied", "priced", "open"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far the answer of a forecast, a search or a plan of runs can be trusted.
+
+    Attributes
+    ----------
+    kind : {"proved", "sure", "tied", "priced", "open"}
+        *proved*: the best simulated time is no longer than what every other candidate takes at
+        least. *sure*: no other takes less by more than ``goal``, with the probability of
+        ``certainty``, 95 % or more. *open*: neither; the budget was spent, or more runs are worth
+        while. Of runs also *priced*: more runs cost more than they gain in the mean; and *tied*:
+        so it is, or noise blurs the rest, and the rivals cannot be told apart without many more.
+    certainty : float
+        Probability that no candidate takes less than the best by more than ``goal``.
+    rivals : tuple of str
+        Candidates that may still be the fastest, likeliest first.
+    rcc : float or None
+        Share of all pairs of candidates that are expected in the right order; None of times of a
+        machine alone.
+    goal : float
+        Share of the time that ``certainty`` is about: what is not worth more simulations or
+        runs, or more where *tied* or *priced*.
+    """
+
+    kind: Kind
+    certainty: float
+    rivals: tuple[str, ...]
+    rcc: float | None = None
+    goal: float = REGRET
+
+    @classmethod
+    def of(
+        cls,
+        table: pd.DataFrame,
+        certainty: float,
+        rcc: float | None = None,
+        kind: Kind | None = None,
+    ) -> Self:
+        """Return that of a table, best first; *sure* or *open* by its certainty."""
+        kind = kind or ("sure" if certainty >= SURE else "open")
+        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+        rivals = rest["mapping"][rest["p_best"] >= TOLD_APART]
+        return cls(kind, certainty, () if kind == "proved" else tuple(rivals), rcc)
+
+
+class Cost(NamedTuple):
+    """What an answer cost."""
+
+    to_answer: int
+    """Candidates simulated until it was decided."""
+    simulated: int
+    """Candidates simulated in all: cheap ones are simulated to the last, for their order."""
+    candidates: int
+    sketched: bool
+    """Whether the model reads a sketch, a coarser simulation, of every candidate."""
+    measured: int = 0
+    """Candidates that ran on the machine."""
+    coarsening: int | None = None
+    """Packets that were one in a simulation of all others, for their order; None without one."""
+    networks: int = 1
+    """Networks that each candidate was simulated on: several where the rules are unknown."""
+
+
+class PhysicalOrder(NamedTuple):
+    """The order by the release bound, beside that of a model of one's own."""
+
+    first: str
+    """The candidate whose bound is least."""
+    held_out: dict[str, float] | None
+    """RCC of the samples that the model did not learn from: ``model`` and ``release_bound``."""
+
+
+class Networks(NamedTuple):
+    """What a machine of unknown rules may be, and how its candidates fare there."""
+
+    times: pd.DataFrame
+    """Simulated seconds: a row per mapping, a column per network; NaN where not simulated."""
+    weights: dict[str, float]
+    """Probability of each network; measured runs change it."""
+
+    @property
+    def spread(self) -> float:
+        """By what share the networks differ about a mapping, root mean square."""
+        logs = np.log(self.times.dropna().to_numpy())
+        apart = logs - logs.mean(axis=0)
+        return float(np.expm1(np.sqrt(apart.var(axis=1).mean())))
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Which candidate is fastest; made by `forecast`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
+        (probability of being the fastest), ``how``, the lower bound and the main metrics; with
+        ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
+        ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
+        Of a profile (`Workload.summed`) they hold if all messages start at once; ``low`` and
+        ``high`` know that a program with rounds takes longer.
+        ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
+    verdict : Verdict
+    cost : Cost
+    scores : dict of str to float
+        Quality of the forecast where all candidates were simulated to check it, else empty.
+    learned : Measured or None
+        What the measured times taught, where there are some.
+    unlearned : tuple of str
+        Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
+        default model are then those of the kind on which it is off furthest.
+    spent : dict of str to float
+        Seconds that went into ``bound`` (features of the routes, and the model), ``coarse`` (longer
+        packets) and ``full`` (real packets).
+    goal : {"fastest", "order"}
+        What simulations were to decide.
+    physical : PhysicalOrder or None
+        The order by the release bound, where another model than the default one orders; the table
+        then has the column ``release_bound``.
+    networks : Networks or None
+        Times on each network that the machine may have, where its rules are unknown
+        (`Network.rules`).
+    """
+
+    workload: Workload
+    torus: Torus
+    mappings: tuple[TaskMapping, ...]
+    routing: Routing
+    fitted: FittedModel
+    coverage: float
+    table: pd.DataFrame
+    verdict: Verdict
+    cost: Cost
+    scores: dict[str, float]
+    learned: Measured | None = None
+    unlearned: tuple[str, ...] = ()
+    networks: Networks | None = None
+    physical: PhysicalOrder | None = None
+    spent: Mapping[str, float] = field(default_factory=dict)
+    goal: Goal = "fastest"
+
+    @property
+    def model(self) -> TimePredictor:
+        """The model as an estimator of scikit-learn, which takes a second to start."""
+        from toruscast.training.predictor import TimePredictor
+
+        return TimePredictor.of(self.fitted)
+
+    @property
+    def best(self) -> TaskMapping:
+        """The mapping in the first row."""
+        return self.named(self.table["mapping"].iloc[0])
+
+    def named(self, name: str) -> TaskMapping:
+        """Return the candidate of a name in the table."""
+        names = names_of(self.mappings)
+        if name not in names:
+            raise InputError("no such candidate", found=name, expected=", ".join(names[:3]))
+        return self.mappings[names.index(name)]
+
+    def reasons(self, mapping: str | None = None) -> Reasons:
+        """Return what limits a candidate and its busiest links; the best if none is named."""
+        name = self.table["mapping"].iloc[0] if mapping is None else mapping
+        return explain(self.workload, self.torus, self.named(name), routing=self.routing)
+
+    def __repr__(self) -> str:
+        first = self.table.iloc[0]
+        return (
+            f"Forecast({shown_name(first['mapping'])} is fastest of "
+            f"{counted(len(self.table), 'candidate')} on {shown_name(self.torus)}: "
+            f"{seconds(first['time'])} {first['how']}, {self.verdict.kind})"
+        )
+
+    def _repr_html_(self) -> str:
+        first = self.table.iloc[0]
+        facts = [
+            ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
+            ("how sure", f"{self.verdict.kind}, {percent(self.verdict.certainty)}"),
+            ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
+        ]
+        rows = [
+            (
+                row["mapping"],
+                *(seconds(row[key]) for key in ("time", "low", "high")),
+                percent(row["p_best"]),
+                row["how"],
+            )
+            for row in self.table.head(_SHOWN).to_dict("records")
+        ]
+        head = ["mapping", "time", "low", "high", "P(best)", "source"]
+        return html_card(self, facts) + html_rows(head, rows)
+
+
+def names_of(mappings: Sequence[TaskMapping]) -> list[str]:
+    """Return the names in the table: that of each mapping, or its number."""
+    return [mapping.name or str(i) for i, mapping in enumerate(mappings)]
+
+
+def ranked(
+    names: Sequence[str],
+    features: pd.DataFrame,
+    columns: Mapping[str, Any],
+    leads: NDArray[np.bool_] | None = None,
+) -> pd.DataFrame:
+    """Return the table of an answer, best first, indexed by the numbers of the candidates.
+
+    The ``columns`` are time, low, high, p_best and how. The best of those that lead comes first.
+    """
+    shown = {name: features[name].to_numpy() for name in SHOWN_FEATURES}
+    table = pd.DataFrame({"mapping": list(names), **columns, **shown})
+    last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
+    table = table.iloc[np.lexsort((-table["p_best"], table["time"], last))]
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    return table

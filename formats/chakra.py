@@ -1,0 +1,529 @@
+"""Chakra execution traces: a file for each rank, JSON or length-delimited protobuf.
+
+Patterns were `generator.py`, `text_converter.py` and `pytorch_converter.py` of mlcommons/chakra
+(21585d8, 2026-05-20), and the traces in `examples/` of ASTRA-sim (518bd51, 2026-03-25). Of the wire
+format of protobuf there is what the published schema (et_def.proto) needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from toruscast.errors import InputError
+from toruscast.mapping.collectives.schedules import collective_named
+from toruscast.mapping.comm_graph import MAX_TASKS, Workload
+
+from .dialect import Dialect
+from .graphs import GraphOptions, topological_order
+from .source import Source
+from .traces import RankActions
+
+FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
+TYPES = (
+    *("INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE"),
+    *("COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"),
+)
+SEND, RECEIVE, COLLECTIVE = TYPES[5:]
+COLLECTIVES = (
+    *("ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST"),
+    *("ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"),
+)
+# comm_size is what each rank puts in. So ASTRA-sim reads it (Workload.cc hands it on, Ring.cc sends
+# messages of all of it in an all-gather, and of an n-th of it in an all-reduce, a reduce-scatter
+# and an all-to-all), and so Chakra's converter writes it (PyTorchNode.comm_size adds up the input
+# tensors). Of these collectives the buffer of all ranks is n times as long.
+_OF_EACH = ("allgather", "gather")
+JSON_START = re.compile(
+    rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
+)
+Node = dict[str, Any]
+# Kind and size of each collective, by rank, by the name of its process group.
+Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
+# Names of the group of all ranks.
+EVERYONE = ("", "0", "default_pg", "None")
+LISTS = "comm_group.json"
+
+
+def is_chakra(source: Source) -> bool:
+    """Whether this is a trace, or a folder or prefix of ``NAME.RANK.et``."""
+    if not source.is_file:
+        return bool(_rank_files(Path(source.path)))
+    return bool(JSON_START.match(source.start)) or is_chakra_start(source.start)
+
+
+def read(source: Source, options: GraphOptions) -> Workload:
+    """Return the rounds of all ranks, collectives sent by a named algorithm."""
+    options.only(source.path, "include", "collectives", "gathered")
+    files = _files(source)
+    if len(files) > 1 and sorted(files) != list(range(len(files))):
+        missing = next(rank for rank in range(max(files)) if rank not in files)
+        raise InputError("trace of a rank missing", file=source.path, found=f"no rank {missing}")
+    nodes = {rank: _in_order(file, list(_nodes(file))) for rank, file in files.items()}
+    seen: Groups = {}
+    most = len(files) if len(files) > 1 else 0
+    for rank, file in files.items():
+        for node in nodes[rank]:
+            if node["type"] == SEND:
+                most = max(most, 1 + max(_ends(file, node, rank)))
+            elif node["type"] == COLLECTIVE:
+                here = seen.setdefault(_group_name(file, node), {}).setdefault(rank, Counter())
+                here[_kind(file, node), _size(file, node)] += 1
+    n_tasks = options.n_tasks or most
+    groups = {}
+    if options.include != "point_to_point":
+        groups = _members(source, files, seen, n_tasks, options)
+    return _program(files, nodes, groups, options).rounds(source.path, n_tasks, options)
+
+
+def _program(
+    files: Mapping[int, Source],
+    nodes: Mapping[int, Sequence[Node]],
+    groups: Mapping[str, Sequence[int]],
+    options: GraphOptions,
+) -> RankActions:
+    """What the ranks did, each in its order; a trace that is alone stands for those of all."""
+    program = RankActions()
+    numbers = {name: number for number, name in enumerate(groups, 1)}
+    program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
+    for rank, file in files.items():
+        for node in nodes[rank]:
+            if node["type"] == SEND:
+                src, dst = _ends(file, node, rank)
+                program.send(src, dst, _size(file, node), tag=_tag(node))
+            elif node["type"] == RECEIVE and "comm_src" in node:
+                src, dst = _ends(file, {"comm_dst": rank} | node)
+                program.receive(dst, src, tag=_tag(node))
+            elif node["type"] == COLLECTIVE and groups:
+                name = _group_name(file, node)
+                collective = collective_named(_kind(file, node)) or ""
+                size = _size(file, node)
+                if collective in _OF_EACH and options.gathered == "each":
+                    size *= len(groups[name])
+                for task in [rank] if len(files) > 1 else groups[name]:
+                    key = program.collective(task, numbers[name], collective)
+                    program.sizes[key] = size
+    return program
+
+
+def _ends(source: Source, node: Node, rank: int | None = None) -> tuple[int, int]:
+    return _number(source, node, "comm_src", rank), _number(source, node, "comm_dst")
+
+
+def _tag(node: Node) -> int:
+    """Tag of a message; 0 where it is none."""
+    try:
+        return int(node.get("comm_tag", 0)) & (2**31 - 1)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
+    """Return nodes in an order in which each comes behind those that it waits for."""
+    place = {str(node.get("id")): at for at, node in enumerate(nodes)}
+    before = [
+        {
+            place[str(other)]
+            for key in DEPENDENCIES.values()
+            for other in _list(node.get(key))
+            if str(other) in place
+        }
+        for node in nodes
+    ]
+    order = topological_order(before)
+    if len(order) < len(nodes):
+        node = nodes[min({*range(len(nodes))} - {*order})]
+        raise _fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
+    chain = [at for at in order if nodes[at]["type"] == COLLECTIVE]
+    for earlier, later in pairwise(chain):
+        before[later].add(earlier)
+    turn = {at: number for number, at in enumerate(order)}
+    late = {COLLECTIVE: 1, RECEIVE: 2}
+    by_turn = topological_order(before, lambda at: (late.get(nodes[at]["type"], 0), turn[at]))
+    return [nodes[at] for at in by_turn]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _files(source: Source) -> dict[int, Source]:
+    if source.is_file:
+        match = FILE.fullmatch(Path(source.path).name)
+        return {int(match[2]) if match else 0: source}
+    return {rank: Source(file) for rank, file in _rank_files(Path(source.path)).items()}
+
+
+def _rank_files(path: Path) -> dict[int, Path]:
+    """The traces of a folder or prefix by rank; none if they have several names."""
+    try:
+        folder, start = (path, "") if path.is_dir() else (path.parent, path.name)
+        found = [(FILE.fullmatch(file.name), file) for file in folder.iterdir()]
+    except (OSError, ValueError):
+        return {}
+    named = [(m, file) for m, file in found if m and (not start or m[1] == start)]
+    if len({(m[1], m[3]) for m, _ in named}) != 1:
+        return {}
+    return dict(sorted((int(m[2]), file) for m, file in named))
+
+
+def _nodes(source: Source) -> Iterator[Node]:
+    """Every node with its type as a word and its attributes by name."""
+    if is_chakra_start(source.start):
+        plain = chakra_nodes(source.path, source.data)
+    else:
+        plain = _json_nodes(source)
+    for node in plain:
+        kind = node.get("type", 0)
+        known = isinstance(kind, int) and 0 <= kind < len(TYPES)
+        word = TYPES[kind] if known else str(kind)
+        if word not in TYPES:
+            raise InputError("unknown node type", file=source.path, found=word, expected=TYPES[5])
+        attributes = {
+            str(a.get("name")): _value(a) for a in node.get("attr") or [] if isinstance(a, dict)
+        }
+        yield {**node, **attributes, "type": word}
+
+
+def _json_nodes(source: Source) -> Iterator[Node]:
+    """Nodes of a list, of an object with "nodes", or of objects behind each other."""
+    decoder, words, at = json.JSONDecoder(), source.text.data.decode(), 0
+    try:
+        while at < len(words):
+            content, at = decoder.raw_decode(words, at)
+            while at < len(words) and words[at] in " \t\n,":
+                at += 1
+            found = content.get("nodes", [content]) if isinstance(content, dict) else content
+            for node in found if isinstance(found, list) else ():
+                if isinstance(node, dict) and ("type" in node or "id" in node):
+                    yield node
+    except (ValueError, RecursionError) as error:
+        line = words.count("\n", 0, getattr(error, "pos", at)) + 1
+        found_ = getattr(error, "msg", "nested too deeply")
+        raise source.text.fault("damaged JSON", line, found_, "a Chakra trace") from None
+
+
+def _value(attribute: Node) -> Any:
+    """The value of an attribute, whatever its type is called."""
+    for key, value in attribute.items():
+        if key not in ("name", "doc_string", "docString"):
+            return value
+    return None
+
+
+def _number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:
+    value = node.get(name, otherwise)
+    try:
+        number = int(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if not 0 <= number < MAX_TASKS:
+        raise _fault(source, node, f"bad {name}", value, "a rank")
+    return number
+
+
+def _size(source: Source, node: Node) -> float:
+    try:
+        size = float(node.get("comm_size"))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        size = -1.0
+    if not 0 <= size <= 1e18:
+        raise _fault(source, node, "bad comm_size", node.get("comm_size"), "bytes")
+    return size
+
+
+def _kind(source: Source, node: Node) -> str:
+    kind = node.get("comm_type")
+    word = str(kind)
+    if word.isdigit() and int(word[:4]) < len(COLLECTIVES):
+        word = COLLECTIVES[int(word[:4])]
+    if word not in COLLECTIVES:
+        expected = f"comm_type, one of {', '.join(COLLECTIVES)}"
+        raise _fault(source, node, "Chakra collective of no known type", kind, expected)
+    return word
+
+
+def _group_name(source: Source, node: Mapping[str, Any]) -> str:
+    """Return the process group of a collective; "" for all ranks."""
+    dims = node.get("involved_dim")
+    if isinstance(dims, dict):
+        dims = dims.get("values")
+    if isinstance(dims, list) and not all(dims):
+        fault = "Chakra collective along some dimensions only, which ASTRA-sim's network file tells"
+        raise _fault(source, node, fault, f"involved_dim {dims}", "process groups (pg_name)")
+    name = node.get("pg_name", node.get("comm_group"))
+    return "" if name is None or str(name) in EVERYONE else str(name)
+
+
+def _members(
+    source: Source,
+    files: Mapping[int, Source],
+    seen: Groups,
+    n_tasks: int,
+    options: GraphOptions,
+) -> dict[str, list[int]]:
+    """Return the ranks of each group."""
+    alone = len(files) < 2
+    lists = _lists(source) if set(seen) - {""} else {}
+    found = {}
+    for name, by_rank in seen.items():
+        if alone and not name and (n_tasks < 2 or options.n_tasks is None):
+            raise InputError(
+                "Chakra trace of one rank: nothing tells how many take part in its collectives",
+                file=source.path,
+                expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
+                "or the number of tasks (n_tasks=, --tasks)",
+            )
+        ranks = [*range(n_tasks)] if not name else lists.get(name, sorted(by_rank))
+        if alone and name and name not in lists:
+            raise InputError(
+                "Chakra trace of one rank: nothing tells who is in its process groups",
+                file=source.path,
+                found=f"pg_name {name}",
+                expected=f"the traces of all ranks, or {LISTS} beside it",
+            )
+        if not ranks or ranks[-1] >= n_tasks:
+            raise InputError(
+                "rank of a process group out of range",
+                file=source.path,
+                found=f"{ranks[-1:]} of pg_name {name}",
+                expected=f"0 to {n_tasks - 1}",
+            )
+        shared = next(iter(by_rank.values()))
+        for rank in ranks if not alone else by_rank:
+            if by_rank.get(rank) != shared:
+                where = f"rank {rank}" + (f", pg_name {name}" if name else "")
+                raise InputError("collectives of the ranks differ", file=source.path, found=where)
+        found[name] = ranks
+    return found
+
+
+def _lists(source: Source) -> dict[str, list[int]]:
+    """The ranks of groups that a file beside the traces lists."""
+    place = Path(source.path)
+    file = (place if place.is_dir() else place.parent) / LISTS
+    if not file.is_file():
+        return {}
+    listed = Source(file)
+    content = listed.text.json()
+    lists = content.items() if isinstance(content, dict) else ()
+    good = {
+        str(name): sorted(set(ranks))
+        for name, ranks in lists
+        if isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)
+    }
+    if not isinstance(content, dict) or len(good) < len(content):
+        raise listed.text.fault("bad groups", 1, str(content)[:60], '{"1": [0, 2]}')
+    return good
+
+
+def _fault(
+    source: Source, node: Mapping[str, Any], message: str, found: Any, expected: str
+) -> InputError:
+    where = f"node {node.get('id', '?')}: {'none' if found is None else found}"
+    return InputError(message, file=os.fspath(source.path), found=where, expected=expected)
+
+
+DIALECT = Dialect(
+    name="chakra",
+    holds="graph",
+    title="Chakra execution trace, JSON or protobuf",
+    recognise=is_chakra,
+    read=read,
+    documentation="""
+The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
+or one file, which stands for all where `--tasks` says how many. Sends go from `comm_src` to
+`comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
+message that its rank had received before it, and a collective begins when its last rank has reached
+it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above
+them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean
+of all. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
+binomial tree (broadcast, reduce), pairwise (all-to-all) or directly (gather, scatter);
+`--collectives allreduce=rabenseifner` names another algorithm. `comm_size` is what each rank puts
+in, as ASTRA-sim and Chakra's converters take it; where it is the whole gathered buffer, as in
+SimAI, say `--gathered whole`. Collectives of a process group
+(`pg_name`) go among the ranks in whose traces it stands, or those that `comm_group.json` beside
+them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may
+stand in `attr` or beside its `type`.
+""",
+    example="""{"nodes": [
+{"id": 1, "name": "s", "type": "COMM_SEND_NODE", "comm_src": 0, "comm_dst": 1, "comm_size": 4096},
+{"id": 2, "name": "s", "type": "COMM_SEND_NODE", "comm_src": 1, "comm_dst": 2, "comm_size": 64}
+]}
+""",
+)
+
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+# Fields of a Node and of its attributes that are of use here.
+_ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
+DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
+# Tags of nodes and of attributes are such bytes, which no text holds.
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+# Wire types of the fields of GlobalMetadata and of Node.
+_OF_METADATA = {1: BYTES, 2: BYTES}
+_OF_NODE = dict.fromkeys((1, 3, 4, 5, 6, 7), VARINT) | dict.fromkeys((2, 8, 9, 10), BYTES)
+
+
+def is_chakra_start(data: bytes) -> bool:
+    """Whether the first message is Chakra's metadata, and a node follows if so much is there.
+
+    The metadata may be empty or long: Chakra's generator writes a version, its converters write
+    attributes, among them the whole text that they convert.
+    """
+    if not _CONTROL.search(data):
+        return False
+    try:
+        size, at = _varint(data, 0)
+        end = at + size
+        whole = end <= len(data)
+        fields = list(_fields(data[at:end], cut=not whole))
+        if not all(_is_metadata(*field) for field in fields):
+            return False
+        if not whole or end == len(data):
+            return bool(fields)
+        size, at = _varint(data, end)
+        node = list(_fields(data[at : at + size], cut=at + size > len(data)))
+    except (IndexError, ValueError):
+        return False
+    known = all(_OF_NODE.get(number) == kind or kind == BYTES for number, kind, _ in node)
+    numbers = {number for number, _, _ in node}
+    return known and bool(numbers & {_NAME, _TYPE, ATTRIBUTE}) and numbers <= set(_OF_NODE)
+
+
+def _is_metadata(number: int, kind: int, value: int | bytes) -> bool:
+    """Whether a field is a version, or an attribute with a name."""
+    if _OF_METADATA.get(number) != kind or not isinstance(value, bytes):
+        return False
+    if number == 1:
+        return value.decode().isprintable()
+    first = next(iter(_fields(value, cut=True)), None)
+    return first is not None and first[:2] == (1, BYTES)
+
+
+def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the nodes behind the metadata."""
+    at, number = 0, 0
+    try:
+        while at < len(data):
+            size, at = _varint(data, at)
+            if size > len(data) - at:
+                raise ValueError(f"message {number} is cut")
+            if number:
+                yield _wire_node(data[at : at + size])
+            at, number = at + size, number + 1
+    except (ValueError, IndexError, struct.error) as error:
+        found = str(error) or type(error).__name__
+        raise InputError("damaged Chakra trace", file=path, found=found) from None
+
+
+def _wire_node(data: bytes) -> dict[str, Any]:
+    node: dict[str, Any] = {"attr": []}
+    for key, _, value in _fields(data):
+        if key == _ID:
+            node["id"] = value
+        elif key == _NAME and isinstance(value, bytes):
+            node["name"] = value.decode(errors="replace")
+        elif key == _TYPE:
+            node["type"] = value
+        elif key in DEPENDENCIES:
+            node.setdefault(DEPENDENCIES[key], []).extend(_wire_numbers(value))
+        elif key == ATTRIBUTE and isinstance(value, bytes):
+            node["attr"].append(_attribute(value))
+    return node
+
+
+def _wire_numbers(value: int | bytes) -> list[int]:
+    """One number, or those of a packed list."""
+    if isinstance(value, int):
+        return [value]
+    found, at = [], 0
+    while at < len(value):
+        number, at = _varint(value, at)
+        found.append(number)
+    return found
+
+
+def _attribute(data: bytes) -> dict[str, Any]:
+    attribute: dict[str, Any] = {}
+    for key, _, value in _fields(data):
+        if isinstance(value, int) and key in _OF_VARINT:
+            attribute["value"] = _OF_VARINT[key](value)
+        elif isinstance(value, bytes) and key in _OF_BYTES:
+            attribute["name" if key == 1 else "value"] = _OF_BYTES[key](value)
+    return attribute
+
+
+def _unpacked(form: str) -> Callable[[bytes], Any]:
+    return lambda data: struct.unpack(f"<{form}", data)[0]
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _bools(data: bytes) -> list[bool]:
+    """The values of a list, packed or one by one."""
+    values: list[bool] = []
+    for _, kind, value in _fields(data):
+        if isinstance(value, bytes) and kind == BYTES:
+            values += map(bool, value)
+        else:
+            values.append(bool(value))
+    return values
+
+
+def _fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
+    """Number, wire type and value of each field of a message; of a cut one those that are whole."""
+    at = 0
+    while at < len(data):
+        try:
+            tag, at = _varint(data, at)
+            kind = tag & 7
+            if kind == VARINT:
+                value, at = _varint(data, at)
+                yield tag >> 3, kind, value
+                continue
+            length = {FIXED64: 8, FIXED32: 4}.get(kind)
+            if kind == BYTES:
+                length, at = _varint(data, at)
+        except IndexError:
+            if cut:
+                return
+            raise
+        if length is None or (length > len(data) - at and not cut):
+            raise ValueError(f"bad field {tag >> 3}")
+        yield tag >> 3, kind, data[at : at + length]
+        at += length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise ValueError("number of more than ten bytes")
+
+
+# What the fields of an attribute hold, by their numbers: its name and a value of some type.
+_OF_VARINT: dict[int, Callable[[int], Any]] = {
+    **dict.fromkeys((7, 9, 11, 13, 27), int),
+    **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
+}
+_OF_BYTES: dict[int, Callable[[bytes], Any]] = {
+    **dict.fromkeys((1, 29), _decoded),
+    **{key: _unpacked(form) for key, form in ((3, "d"), (5, "f"), (19, "I"), (21, "Q"))},
+    **{key: _unpacked(form) for key, form in ((23, "i"), (25, "q"))},
+    28: _bools,
+}
+DIALECTS = (DIALECT,)

@@ -1,0 +1,203 @@
+"""What the readers and writers of graphs share: options, from rows to a graph, rows to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._slow import pandas as pd
+from toruscast.errors import DuplicateEdgeError, InputError
+from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
+from toruscast.mapping.task_mapping import first_repeat
+from toruscast.text import counted
+
+from .source import at_file, warn_of
+from .tables import Table
+
+Include = Literal["all", "point_to_point", "collective"]
+Duplicates = Literal["refuse", "sum"]
+Gathered = Literal["each", "whole"]
+AnyPath = str | os.PathLike[str]
+Array = NDArray[Any]
+# What is said of an option that a format does not use.
+_UNUSED = {
+    "include": "no monitoring output, so there is nothing to select",
+    "columns": "no table with named columns",
+    "collectives": "no trace with collectives, so there is no algorithm to choose",
+    "gathered": "no trace whose gathers have two readings",
+}
+_DEFAULTS = {"include": "all", "gathered": "each"}
+# So many tasks are believed only of as many edges, or where they are stated.
+_MANY = 2**20
+_FEW_TASKS_AN_EDGE = 16
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Options of `read_workload`; a dialect that cannot use one refuses it."""
+
+    name: str = ""
+    n_tasks: int | None = None
+    include: Include = "all"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of the file's columns by ours, for tables."""
+    duplicates: Duplicates = "refuse"
+    """Whether pairs that stand several times are added up."""
+    collectives: Mapping[str, str] = field(default_factory=dict)
+    """Algorithms by collective, such as {"allreduce": "ring"}."""
+    gathered: Gathered = "each"
+    """Whether the size of a gather or all-gather is what each rank puts in, or the whole."""
+
+    def only(self, path: AnyPath, *used: str) -> None:
+        """Raise `InputError` if an option is set that the file's format does not use."""
+        for option, message in _UNUSED.items():
+            value = getattr(self, option)
+            if option not in used and value and value != _DEFAULTS.get(option):
+                found = value if isinstance(value, str) else ", ".join(value.values())
+                raise InputError(message, file=path, found=found, expected=_DEFAULTS.get(option))
+
+    def graph(
+        self,
+        n_tasks: int,
+        src: Array,
+        dst: Array,
+        nbytes: Array,
+        n_messages: Array | None = None,
+        *,
+        grid: tuple[int, ...] | None = None,
+    ) -> CommGraph:
+        """Return the graph of columns; pairs may stand several times where they are added up."""
+        build = sum_edges if self.duplicates == "sum" else CommGraph
+        return build(n_tasks, src, dst, nbytes, n_messages, grid=grid, name=self.name)
+
+    def agree(self, count: int | None, path: AnyPath) -> int | None:
+        """Return the one task count that the file and the caller give."""
+        if count is not None and self.n_tasks is not None and count != self.n_tasks:
+            raise InputError("wrong number of tasks", file=path, found=count, expected=self.n_tasks)
+        return count if self.n_tasks is None else self.n_tasks
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the file tells besides its edges."""
+
+    n_tasks: int | None = None
+    grid: tuple[int, ...] | None = None
+    counts: bool = False
+    """Whether it says that the fourth column holds message counts."""
+
+
+def graph_of(
+    table: Table, values: dict[str, Array], told: Stated, options: GraphOptions
+) -> CommGraph:
+    """Return the graph of the columns src, dst, nbytes and maybe n_messages."""
+    src, dst = values["src"], values["dst"]
+    n_tasks = options.agree(told.n_tasks, table.text.file)
+    most = MAX_TASKS if n_tasks is None else n_tasks
+    for what, ends in (("source", src), ("destination", dst)):
+        if ends.size and ends.max() >= most:
+            row = int(np.flatnonzero(ends >= most)[0])
+            expected = f"a task from 0 to {most - 1}"
+            if ends[row] == most and n_tasks is not None and min(src.min(), dst.min()) == 1:
+                expected += " (are the tasks counted from 1?)"
+            raise table.fault(row, f"{what} out of range", ends[row], expected)
+    if n_tasks is None:
+        n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+        _check_filled(table, np.maximum(src, dst), n_tasks)
+        _warn_of_one(table.text.file, src, dst, n_tasks)
+    amounts = values["nbytes"], values.get("n_messages")
+    try:
+        with at_file(table.text.file):
+            return options.graph(n_tasks, src, dst, *amounts, grid=told.grid)
+    except InputError:
+        _refuse_twice(table, src, dst, n_tasks)
+        raise
+
+
+def _check_filled(table: Table, ends: Array, n_tasks: int) -> None:
+    """Refuse very many tasks of which nearly none take part, unless the file states them."""
+    if n_tasks > max(_MANY, _FEW_TASKS_AN_EDGE * ends.size):
+        raise table.fault(
+            int(np.argmax(ends)),
+            "nearly all tasks without traffic",
+            f"{n_tasks} tasks and {counted(ends.size, 'edge')}",
+            "smaller numbers of tasks, or above the edges a line such as '# n_tasks "
+            f"{n_tasks}' if there are so many",
+        )
+
+
+def _warn_of_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:
+    """Say so if every task but 0 takes part: the file may count from 1."""
+    if not 3 <= n_tasks <= 2 * src.size + 1 or not (src.min() >= 1 and dst.min() >= 1):
+        return
+    seen = np.zeros(n_tasks, bool)
+    seen[src] = seen[dst] = True
+    if seen[1:].all():
+        warn_of(
+            file,
+            "task 0 neither sends nor receives, all others do: are the tasks counted from "
+            f"1? There are {n_tasks} tasks now",
+        )
+
+
+def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
+    """Name the second line of a pair, if one stands twice."""
+    if repeat := first_repeat(src * np.int64(n_tasks) + dst):
+        first, second = repeat
+        found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
+        expected = 'each pair once; duplicates="sum" adds them up (--duplicates sum)'
+        fault = DuplicateEdgeError("edge stands twice", found=found, expected=expected)
+        raise fault.replace(file=table.text.file, line=table.line(second)) from None
+
+
+def topological_order(
+    before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
+) -> list[int]:
+    """Return places in an order in which each comes behind those before it, the least key first.
+
+    Places that wait for each other are left out.
+
+    Examples
+    --------
+    >>> topological_order([[2], [0], []])
+    [2, 0, 1]
+    """
+    after: list[list[int]] = [[] for _ in before]
+    waits = [len(others) for others in before]
+    for at, others in enumerate(before):
+        for other in others:
+            after[other].append(at)
+    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        _, at = heappop(ready)
+        order.append(at)
+        for other in after[at]:
+            waits[other] -= 1
+            if not waits[other]:
+                heappush(ready, (key(other), other))
+    return order
+
+
+def write_rows(path: Path, head: str, columns: Sequence[Array], separator: str) -> None:
+    """Write a line for each row below ``head``; whole numbers without a point."""
+    table = pd.DataFrame({i: without_point(column) for i, column in enumerate(columns)})
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(head)
+        table.to_csv(stream, sep=separator, header=False, index=False, lineterminator="\n")
+
+
+def without_point(values: Array) -> Array:
+    """Return numbers that are all whole as such, so that they are written without a point."""
+    if values.dtype.kind != "f":
+        return values
+    exact = (values == np.floor(values)) & (values < 2**53)
+    return values.astype(np.int64) if exact.all() else values

@@ -1,0 +1,100 @@
+"""Which format a file has, where the caller does not name it.
+
+The first rule that speaks for a format decides. Where none does, or one speaks for two formats,
+the caller has to name the format:
+
+1. The file's own name, where a launcher fixes it (``MPICH_RANK_ORDER``).
+2. A signature, or a header with the names of columns: `Dialect.recognise`.
+3. The suffix, but neither ``.txt`` nor, of bare numbers, ``.csv``. Numbers decide between several.
+4. Bare numbers. Of a graph, 3 or 4 columns are edges, maybe below the number of tasks; n rows of n
+   are a matrix. Of a mapping, one column or row are nodes; as many columns as the torus has
+   dimensions, and maybe a slot, are coordinates. A number of the rows below may be the head of a
+   file of METIS, Scotch or SST-macro.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+from toruscast.errors import InputError
+
+from .dialect import NOUNS, OPTIONS, Dialect, Holds
+from .edges import COMMENT
+from .registry import dialect_of, dialects
+from .source import LINES, WHOLE, Source, fields
+
+
+def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
+    """Return the dialect of a file, by the rules or by the name that the caller gives."""
+    if name != "auto":
+        return dialect_of(name, holds)
+    fits = formats_of(source, holds)
+    if len(fits) == 1:
+        return fits[0]
+    # A file that cannot be read, or is no text, says so itself.
+    number, found = source.text.first_line()
+    known = {_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    names = [dialect.name for dialect in fits]
+    names = names or [known[shape] for shape in get_close_matches(_shape(found), known, 2, 0)]
+    close = " or ".join(f"--format {name}" for name in names)
+    if not fits and (others := formats_of(source)):
+        close += f"; {OPTIONS[others[0].holds]} takes a {NOUNS[others[0].holds]} ({others[0].name})"
+    message = f"{NOUNS[holds]} in a format that is not clear"
+    raise InputError(message, file=source.path, line=number, found=found[:80], expected=close)
+
+
+def formats_of(source: Source, holds: Holds | None = None) -> list[Dialect]:
+    """Return the dialects that the first rule speaks for, of all kinds of files if None."""
+    known = dialects(holds)
+    file = Path(source.path).name.lower().removesuffix(".gz")
+    fixed = [d for d in known if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
+    if signed := fixed or [dialect for dialect in known if dialect.recognise(source)]:
+        return signed
+    suffix = Path(file).suffix
+    named = [d for d in dialects() if suffix in d.suffixes and suffix != ".txt"]
+    names = _by_numbers(source) if source.has_numbers else set()
+    fits = [dialect for dialect in known if f"{dialect.holds}/{dialect.name}" in names]
+    if not named or (fits and suffix == ".csv"):
+        return fits
+    return [d for d in named if d in fits] or [d for d in named if d in known][:1]
+
+
+def _by_numbers(source: Source) -> set[str]:
+    """Return the dialects that rows of bare numbers fit, such as "graph/edges"."""
+    rows = [fields(line) for _, line in source.lines]
+    width, below = len(rows[0]), {len(row) for row in rows[1:]}
+    edges = (width == 1 and below <= {3, 4}) or width in (3, 4)
+    matrix = below == {width} and 1 < width == len(rows) < LINES
+    if edges and matrix:
+        # Comments on the tasks stand above edges only, whose ends are whole numbers.
+        told = any(COMMENT.fullmatch(line.strip()) for line in source.raw_lines)
+        matrix = not told and source.n_tasks in (None, width)
+        edges = not matrix or all(WHOLE.fullmatch(end) for row in rows for end in row[:2])
+    ndim = source.torus.ndim if source.torus else 0
+    is_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
+    places = width > 1 and (below == {width} or (ndim > 0 if below else is_place))
+    count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
+    counts = 0 < count == sum(1 for _ in islice(source.stream.lines(), count + 2)) - 1
+    heads = {
+        "mapping/sst-macro": counts and (width, below) == (1, {1}),
+        "mapping/scotch-map": counts and (width, below) == (1, {2}),
+        "mapping/sst-coordinates": counts and [*map(str, below)] == rows[0][1:],
+    }
+    is_head = any(heads.values()) and (source.n_tasks == count or below != {width})
+    fits = heads | {
+        "graph/edges": edges and not (counts and width > 1 and below != {width}),
+        "graph/matrix": matrix or width > 4,
+        "graph/metis": counts and width > 1,
+        "mapping/nodes": (not below or {width} == below == {1}) and not places and not is_head,
+        "mapping/bluegene": places and not is_head,
+    }
+    return {name for name, is_one in fits.items() if is_one}
+
+
+def _shape(text: str) -> str:
+    """Return the first line that is no comment, each word and each number as one letter."""
+    line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
+    return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

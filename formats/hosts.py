@@ -1,0 +1,491 @@
+"""The host of each task, and tables of hosts: lists, hostfiles, rankfiles, what launchers print.
+
+Patterns: hostfiles and rankfiles of Open MPI 4 and 5, `SLURM_HOSTFILE` and node lists of Slurm 23,
+`flux job taskmap --to=hosts` and `--to=multiline` of flux-core 0.60.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from toruscast.errors import InputError
+from toruscast.mapping.task_mapping import Hosts, TaskMapping
+from toruscast.mapping.torus import Torus
+
+from .dialect import Dialect
+from .orders import axes_in, known_columns, split_names
+from .placements import MappingOptions, Target, mapping_on_hosts
+from .source import WHOLE, Source, Text, spans, whole, write_text
+from .tables import read_words
+
+MOST = 2**20
+# A name, or the pieces of one between ranges in brackets.
+NAME = re.compile(r"[A-Za-z_][\w.-]*")
+# What stands between commas, those in brackets left alone.
+_PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
+RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
+HOST_LINE = re.compile(
+    r"([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
+)
+SLOTS = re.compile(r"(?:slots|cpu)\s*=\s*(\d+)")
+RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)
+RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
+TASKS_LINE = re.compile(
+    r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
+)
+LABEL_LINE = re.compile(
+    r"(?:\[\d+,(\d{1,9})\](?:<stdout>)?\s*:|(\d{1,9}):)\s*([A-Za-z0-9_][\w.-]*)"
+)
+
+
+def split_list(text: str) -> list[str]:
+    """Split at the commas that stand outside of brackets.
+
+    Examples
+    --------
+    >>> split_list("n[1-2,5],login1")
+    ['n[1-2,5]', 'login1']
+    """
+    return [part.strip() for part in _PART.findall(text) if part.strip()]
+
+
+def expand(word: str) -> list[str]:
+    """Return the hosts of a name with ranges in brackets, the last range fastest.
+
+    Examples
+    --------
+    >>> expand("nodes[021-022,7]"), expand("r[0-1]n[1-2]")
+    (['nodes021', 'nodes022', 'nodes7'], ['r0n1', 'r0n2', 'r1n1', 'r1n2'])
+    """
+    if not RANGED.fullmatch(word):
+        expected = "a host such as node7, or node[007-012,020]"
+        raise InputError("bad name of a host", found=word, expected=expected)
+    names = [""]
+    for piece in re.split(r"(\[[^\]]*\])", word):
+        ends = _range(piece[1:-1]) if piece.startswith("[") else [piece]
+        if len(names) * len(ends) > MOST:
+            raise InputError("too many hosts", found=word, expected=f"at most {MOST}")
+        names = [name + end for name in names for end in ends]
+    return names
+
+
+def _range(text: str) -> list[str]:
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first or last - first >= MOST:
+            raise InputError("bad range of hosts", found=f"[{text}]", expected="[low-high,...]")
+        width = len(match[1]) if match[1].startswith("0") or match[2] else 0
+        found += [f"{number:0{width}d}" for number in range(first, last + 1)]
+        if len(found) > MOST:
+            raise InputError(
+                "too many hosts", found=f"[{text[:40]}...]", expected=f"at most {MOST}"
+            )
+    return found
+
+
+def compress(names: Sequence[str]) -> str:
+    """Return hosts as a list in which neighbours that count upwards become a range.
+
+    Examples
+    --------
+    >>> compress(["n07", "n08", "n09", "login", "n3", "n3"])
+    'n[07-09],login,n3,n3'
+    """
+    parts: list[str] = []
+    for _, several in groupby(enumerate(names), lambda item: _series(*item)):
+        run = [name for _, name in several]
+        stem, digits = _split_number(run[0])
+        last = _split_number(run[-1])[1]
+        parts.append(run[0] if len(run) == 1 else f"{stem}[{digits}-{last}]")
+    return ",".join(parts)
+
+
+def _split_number(name: str) -> tuple[str, str]:
+    """A name without the digits at its end, and these."""
+    stem = re.sub(r"\d{1,9}\Z", "", name)
+    return stem, name[len(stem) :]
+
+
+def _series(place: int, name: str) -> tuple[str, int, int | str]:
+    """Equal for neighbours in a list that count upwards."""
+    stem, digits = _split_number(name)
+    return stem, len(digits), int(digits) - place if digits else place
+
+
+def is_hostfile(source: Source) -> bool:
+    """Whether each line is the name of a host, maybe with its slots."""
+    # Bare words may be anything: several of them, or digits or slots beside, are hosts.
+    digits = any(re.search(r"\d", line) for _, line in source.lines[:8])
+    return digits and source.all_match(HOST_LINE)
+
+
+def is_slurm(source: Source) -> bool:
+    """Whether hosts stand with commas between, or ranges in brackets."""
+    words = _hosts_in(source)
+    several = any(len(split_list(line)) > 1 for _, line in source.lines[:8])
+    named = all(re.search(r"\d", word) for word in words)
+    return bool(words) and (any("[" in word for word in words) or (several and named))
+
+
+def _hosts_in(source: Source) -> list[str]:
+    """The hosts of the first lines; none if there is anything else."""
+    words = [word for _, line in source.lines[:8] for word in split_list(line)]
+    return words if all(map(RANGED.fullmatch, words)) else []
+
+
+def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of a host a line; ``slots=2`` stands for two tasks in a row."""
+    text = source.text
+    at: list[int] = []
+    names: list[str] = []
+    for number, match in text.matches(HOST_LINE, "line of a hostfile", "HOST or HOST slots=N"):
+        slots = SLOTS.search(match[3])
+        count = int(match[2] or (slots[1] if slots else 1))
+        if len(names) + count > MOST:
+            raise text.fault("too many slots", number, match[0], f"at most {MOST}")
+        names += [match[1]] * count
+        at += [number] * count
+    return mapping_on_hosts(text, options, at, names)
+
+
+def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of a list of hosts with ranges: a host for each task."""
+    return mapping_on_hosts(source.text, options, *_listed(source.text, MOST))
+
+
+def _listed(text: Text, most: int) -> tuple[list[int], list[str]]:
+    """Line and name of each host of lists with ranges."""
+    at: list[int] = []
+    names: list[str] = []
+    for number, line in text.lines("#"):
+        for word in split_list(line):
+            with text.at(number):
+                names += expand(word)
+        at += [number] * (len(names) - len(at))
+        if len(names) > most:
+            raise text.fault("too many hosts", number, len(names), f"at most {most}")
+    return at, names
+
+
+def are_tasks_of_hosts(source: Source) -> bool:
+    """Whether each line is a host, a colon and the tasks there."""
+    # One label with numbers may be TreeMatch's.
+    lines = [line.partition(":") for _, line in source.lines[:8]]
+    sure = len(lines) > 1 or any(re.search(r"\d", host) or "-" in tasks for host, _, tasks in lines)
+    return sure and source.all_match(TASKS_LINE)
+
+
+def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of lines ``node017: 0-3,8``; a host may stand on several."""
+    text = source.text
+    at: list[int] = []
+    tasks: list[int] = []
+    names: list[str] = []
+    for number, match in text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8"):
+        for first, last in spans(text, number, match[2], MOST - len(tasks)):
+            tasks += range(first, last + 1)
+        names += [match[1]] * (len(tasks) - len(names))
+        at += [number] * (len(tasks) - len(at))
+    return mapping_on_hosts(text, options, at, names, task=tasks)
+
+
+def write_hostfile(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the host of each task, a line each."""
+    write_text(path, "".join(f"{name}\n" for name in target.named.of_tasks(mapping)))
+
+
+def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the host of each task on one line, with ranges."""
+    names = target.named.of_tasks(mapping)
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise InputError("name of a host that Slurm does not take", found=name)
+    write_text(path, compress(names) + "\n")
+
+
+def is_rankfile(source: Source) -> bool:
+    """Whether the first line with data says which host a rank goes to."""
+    return bool(re.match(r"rank\s+\d+\s*=", source.first_line()[1], re.I))
+
+
+def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of lines ``rank 3=host slot=1``; ``+n2`` is the third host."""
+    text = source.text
+    rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
+    at = [number for number, _ in rows]
+    ranks = [int(match[1]) for _, match in rows]
+    hosts: list[Any] = [
+        int(relative[1]) if (relative := RELATIVE.fullmatch(match[2])) else match[2]
+        for _, match in rows
+    ]
+    plain = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
+    slots = [int(match[0]) if match else -1 for match in plain]
+    # Slots of cores, and those that several ranks share, tell no place.
+    once = len(set(zip(hosts, slots, strict=True))) == len(slots)
+    share = max(options.tasks_of_host(0), max(slots, default=0) + 1)
+    hosts_of_node = 1 if options.hosts is None else options.hosts.most
+    fits = options.capacity is None or share * hosts_of_node <= options.capacity
+    given = slots if once and fits and min(slots, default=-1) >= 0 else None
+    return mapping_on_hosts(text, options, at, hosts, task=ranks, slot=given)
+
+
+def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write host and slot of each rank."""
+    hosts = target.named
+    place = hosts.places(mapping)
+    share = -(-mapping.tasks_per_node // hosts.most)
+    slot = mapping.slot - share * hosts.index[place]
+    lines = (
+        f"rank {rank}={hosts.names[host]} slot={s}\n"
+        for rank, (host, s) in enumerate(zip(place.tolist(), slot.tolist(), strict=True))
+    )
+    write_text(path, "".join(lines))
+
+
+def is_labelled(source: Source) -> bool:
+    """Whether the first lines are a rank, a colon and one word."""
+    return source.all_match(LABEL_LINE)
+
+
+def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of lines ``3: node017``, in any order."""
+    rows = list(source.text.matches(LABEL_LINE, "line of ranks", "RANK: HOST"))
+    at = [number for number, _ in rows]
+    ranks = [int(match[1] or match[2]) for _, match in rows]
+    hosts: list[Any] = [match[3] for _, match in rows]
+    if all(WHOLE.fullmatch(host) and len(host) < 10 for host in hosts):
+        hosts = list(map(int, hosts))
+    return mapping_on_hosts(source.text, options, at, hosts, task=ranks)
+
+
+_LISTS = (
+    Dialect(
+        name="rankfile",
+        holds="mapping",
+        title="rankfile of Open MPI and PRRTE",
+        recognise=is_rankfile,
+        read=read_rankfile,
+        write=write_rankfile,
+        on_hosts=True,
+        suffixes=(".rankfile", ".rank"),
+        documentation="""
+A line `rank N=HOST slot=S` for each task, in any order. `--hosts FILE` gives the node of each host;
+`+n2` is the third of them. Slots that are no single numbers (`0:1`, `0-3`), or that several ranks
+share, are not kept: tasks of a node then take its slots in their order.
+""",
+        example="rank 0=c00 slot=0\nrank 1=c01 slot=0\nrank 2=c03 slot=0\nrank 3=c02 slot=0\n",
+        advice="mpirun --map-by rankfile:file={file}, or mpirun --rankfile {file} (Open MPI 4)",
+    ),
+    Dialect(
+        name="hostfile",
+        holds="mapping",
+        title="the host of each task, a line each (Open MPI seq, MPICH, SLURM_HOSTFILE)",
+        recognise=is_hostfile,
+        read=read_hostfile,
+        write=write_hostfile,
+        on_hosts=True,
+        suffixes=(".hosts", ".hostfile"),
+        documentation="""
+A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behind it stands for two
+tasks. `--hosts FILE` gives the node of each host.
+""",
+        example="c00 slots=1\nc01 slots=1\nc03 slots=1\nc02 slots=1\n",
+        advice="mpirun --map-by seq --hostfile {file}, mpirun -machinefile {file} (MPICH), or "
+        "SLURM_HOSTFILE={file} srun --distribution=arbitrary",
+    ),
+    Dialect(
+        name="slurm",
+        holds="mapping",
+        title="the host of each task as a Slurm list with ranges",
+        recognise=is_slurm,
+        read=read_slurm,
+        write=write_slurm,
+        on_hosts=True,
+        suffixes=(".nodelist",),
+        documentation="""
+Hosts with commas between and ranges in brackets, such as `node[007-009],node002`, one for each
+task. `--hosts FILE` gives the node of each host.
+""",
+        example="nodes[021-022],nodes[019,024]\n",
+        advice="srun --distribution=arbitrary --nodelist=$(cat {file})",
+    ),
+    Dialect(
+        name="flux-hosts",
+        holds="mapping",
+        title="the tasks of each host, as flux job taskmap --to=hosts prints them",
+        recognise=are_tasks_of_hosts,
+        read=read_tasks_of_hosts,
+        on_hosts=True,
+        documentation="""
+A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the node of each host.
+""",
+        example="c00: 0-1\nc01: 2-3\n",
+    ),
+    Dialect(
+        name="labelled",
+        holds="mapping",
+        title="what launchers print of each rank: 3: host (srun -l hostname, flux job taskmap)",
+        recognise=is_labelled,
+        read=read_labelled,
+        documentation="""
+A rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname` print them,
+in any order; or the number of its node in the order of the allocation. `--hosts FILE` gives the
+node of each host.
+""",
+        example="0: c00\n2: c03\n1: c01\n3: c02\n",
+    ),
+)
+
+
+PAIRS = re.compile(r"\w+\s*=\s*[^,\s]+(\s*,\s*\w+\s*=\s*[^,\s]+)+\s*,?")
+# Cray's launchers call a node by its number.
+NID = "nid{:05d}"
+
+
+def is_table(source: Source) -> bool:
+    """Whether the first line names hosts and their places, or each line does with = signs."""
+    if not source.lines:
+        return False
+    line = source.lines[0][1]
+    if PAIRS.fullmatch(line):
+        return "x_coord" in line
+    names = split_names(line)
+    columns = known_columns(names)
+    if "nid" in names:
+        columns[names.index("nid")] = "host"
+    places = "node" in columns or any(c is not None and len(c) == 1 for c in columns)
+    return "host" in columns and places
+
+
+def are_names(source: Source) -> bool:
+    """Whether there is nothing but names of hosts."""
+    words = [word for _, line in source.lines for word in split_list(line)]
+    return bool(words) and all(map(RANGED.fullmatch, words))
+
+
+def read_table(source: Source, torus: Torus) -> Hosts:
+    """Return the hosts of a table."""
+    text = source.text
+    if PAIRS.fullmatch(source.first_line()[1]):
+        rows = [(n, _pairs(text, n, line)) for n, line in text.lines("#")]
+    else:
+        rows = _named_rows(text)
+    names: list[str] = []
+    nodes: list[int] = []
+    aliases: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for number, row in rows:
+        name, other = _names(text, number, row)
+        if name in lines:
+            found = f"{name}, also on line {lines[name]}"
+            raise text.fault("host stands twice", number, found, "each host once")
+        lines[name] = number
+        names.append(name)
+        if other:
+            aliases[other] = name
+        nodes.append(_node(text, number, row, torus))
+    if not names:
+        raise text.fault("table without a host")
+    return Hosts(names, nodes, torus, aliases)
+
+
+def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
+    names, rows = read_words(text, text.lines("#"), lambda _: True)
+    keys = _keys([name.strip("'").lower() for name in names])
+    return [
+        (at, dict(zip(keys, (cell.strip("'") for cell in cells), strict=True)))
+        for at, cells in rows
+    ]
+
+
+def _keys(names: list[str]) -> list[str]:
+    """What each column is called here: host, node, nid, a letter, or its own name."""
+    keys = [column or name for column, name in zip(known_columns(names), names, strict=True)]
+    if "nid" in names and any(column and len(column) == 1 for column in keys):
+        # With coordinates beside it, it is the number of a host, not of a node of the torus.
+        keys[names.index("nid")] = "nid"
+    return keys
+
+
+def _pairs(text: Text, number: int, line: str) -> dict[str, str]:
+    if not PAIRS.fullmatch(line):
+        raise text.fault("bad line of a table of hosts", number, line, "name=value,name=value,...")
+    pairs = [part.partition("=") for part in line.split(",") if part.strip()]
+    names = [name.strip().lower() for name, _, _ in pairs]
+    values = [value.strip().strip("'\"") for _, _, value in pairs]
+    return dict(zip(_keys(names), values, strict=True))
+
+
+def _names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str | None]:
+    """The name of a row's host as launchers have it, and another one."""
+    nid = row.get("nid") or row.get("processor_id")
+    if nid is not None:
+        name = NID.format(whole(text, number, "node number (nid)", nid, 10**7))
+        return name, row.get("host")
+    if not row.get("host"):
+        raise text.fault("no name of a host", number, str(row)[:60], "a column host")
+    return row["host"], None
+
+
+def _node(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
+    columns: list[Any] = list(row)
+    axes = axes_in(columns, torus)
+    if axes:
+        place = [
+            whole(text, number, f"coordinate {axis}", row[axis], size - 1)
+            for axis, size in zip(axes, torus.shape, strict=True)
+        ]
+        return int(torus.node(place))
+    if "node" in row:
+        return whole(text, number, "node", row["node"], torus.n_nodes - 1)
+    found = ", ".join(row)
+    expected = f"columns {', '.join(torus.axes.lower())}, the dimensions of {torus}, or node"
+    raise text.fault("table of hosts without places", number, found, expected)
+
+
+def read_names(source: Source, torus: Torus) -> Hosts:
+    """Return the hosts of bare names, one for each node in C order."""
+    text = source.text
+    _, names = _listed(text, MOST)
+    if len(names) != torus.n_nodes:
+        expected = f"{torus.n_nodes}, one for each node of {torus}, or columns host,x,y,z"
+        raise text.fault("names of hosts without places", None, len(names), expected)
+    with text.at(None):
+        return Hosts(names, range(torus.n_nodes), torus)
+
+
+TABLES = (
+    Dialect(
+        name="host-table",
+        holds="hosts",
+        title="name and place of each host",
+        recognise=is_table,
+        read=read_table,
+        documentation="""
+Columns with names, in any order: `host`, and the coordinates (`x,y,z`) or `node`. The order of the
+lines is that in which the launcher fills its hosts. Several hosts may have the same coordinates, as
+those of a Cray Gemini router. A column `nid` (from `xtprocadmin` or the machine's database, also as
+lines of `nid=...,x_coord=...`) gives hosts `nid00012`; the coordinates have to stand beside
+it, for `xtprocadmin` and `xtnodestat` alone do not print them.
+""",
+        example="host,x,y\nc00,0,0\nc01,0,1\nc02,1,0\nc03,1,1\n",
+    ),
+    Dialect(
+        name="host-names",
+        holds="hosts",
+        title="names of hosts alone, one for each node in C order",
+        recognise=are_names,
+        read=read_names,
+        documentation="""
+Names, a line each or as a Slurm list with ranges, as many as the torus has nodes.
+""",
+        example="",
+    ),
+)
+DIALECTS = (*_LISTS, *TABLES)

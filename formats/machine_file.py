@@ -1,0 +1,255 @@
+"""Machine files, and what readers and writers of tori share."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from toruscast.errors import InputError
+from toruscast.files import parse_toml
+from toruscast.mapping.machines import get
+from toruscast.mapping.machines.machine import (
+    OF_NETWORK,
+    OF_TORUS,
+    WORDS,
+    check_keys,
+    read_machine,
+    take_table,
+)
+from toruscast.mapping.network import Network
+from toruscast.mapping.torus import Torus
+from toruscast.mapping.twist import named_twist
+
+from .dialect import Dialect
+from .source import Source, Text, label, write_text
+
+SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
+_OF_HOLES = ("nodes", "links", "slow")
+OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
+
+
+def is_toml(source: Source) -> bool:
+    """Whether a line sets a shape or a machine."""
+    return any(SIGN.match(line) for line in source.raw_lines) and not _is_program(source)
+
+
+def is_json(source: Source) -> bool:
+    """Whether an object has a shape or a machine."""
+    return bool(OBJECT.match(source.start[:4096]))
+
+
+def _is_program(source: Source) -> bool:
+    """Whether a line opens a brace, includes a file or calls a function, as none of TOML does."""
+    sign = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
+    return any(sign.match(line) for line in source.raw_lines)
+
+
+def read_toml(source: Source) -> Torus:
+    """Return the torus of a TOML file."""
+    return torus_of(parse_toml(source.data, source.path), label(source.path))
+
+
+def read_json(source: Source) -> Torus:
+    """Return the torus of a JSON object with the same keys."""
+    text = source.text
+    content = text.json()
+    if not isinstance(content, dict):
+        raise text.fault("no machine file", 1, str(content)[:60], 'an object with "shape"')
+    return torus_of(content, label(source.path))
+
+
+def torus_of(content: dict[str, Any], name: str) -> Torus:
+    """Return the torus that the keys of a machine file describe.
+
+    The keys are those of the files of the machines that come along, as of `read_machine`.
+    ``machine`` names one of these, from which what the file does not tell is taken; ``twisted`` is
+    a twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
+    ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
+
+    Examples
+    --------
+    >>> str(torus_of({"shape": [4, 8], "wrap": [True, False]}, "mine"))
+    'mine 4x8m'
+    """
+    try:
+        return _torus(dict(content), name)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("bad torus", found=error) from None
+
+
+def _torus(content: dict[str, Any], name: str) -> Torus:
+    holes = take_table(content, "holes")
+    check_keys(holes, _OF_HOLES, "key of [holes]")
+    machine, twisted = content.pop("machine", None), content.pop("twisted", None)
+    if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
+        raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
+    torus = read_machine(content, name)() if machine is None else _changed(machine, content)
+    if twisted is not None:
+        torus = replace(torus, twist=named_twist(torus.shape) if twisted else ())
+    return _with_holes(torus, **holes)
+
+
+def _changed(machine: str, content: dict[str, Any]) -> Torus:
+    """A machine that is known, with some of its numbers changed."""
+    if "shape" in content:
+        expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
+        raise InputError("both a machine and a shape", found=machine, expected=expected)
+    network = take_table(content, "network")
+    check_keys(network, OF_NETWORK, "key of [network]")
+    changes = {key: value for key, value in content.items() if key not in WORDS}
+    check_keys(changes, OF_TORUS, "key of a torus")
+    return replace(get(machine), **changes).with_network(**network)
+
+
+def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
+    pairs = [pair for pair in slow if isinstance(pair, list) and len(pair) == 2]
+    if len(pairs) < len(slow):
+        expected = "pairs of link and bytes per second"
+        raise InputError("bad slow links", found=slow, expected=expected)
+    speeds = {_link(torus, link): bandwidth for link, bandwidth in pairs}
+    if nodes or links:
+        torus = torus.without(nodes=nodes, links=[_link(torus, link) for link in links])
+    return torus.with_links(speeds) if speeds else torus
+
+
+def _link(torus: Torus, link: object) -> int:
+    return torus.read_link(link if isinstance(link, str) else str(link))
+
+
+def content_of(torus: Torus) -> dict[str, Any]:
+    """Return the keys of a machine file that describe a torus; nothing that is a default.
+
+    Examples
+    --------
+    >>> content_of(Torus((4, 4), wrap=(True, False)).with_network(payload=256))
+    {'shape': [4, 4], 'wrap': [True, False], 'name': '', 'network': {'payload': 256}}
+    """
+    plain = Torus(torus.shape)
+    content: dict[str, Any] = {"shape": list(torus.shape)}
+    for field in fields(Torus):
+        value = getattr(torus, field.name)
+        if field.name not in ("shape", "network", "holes") and value != getattr(plain, field.name):
+            content[field.name] = _listed(value)
+    if torus.name == "":
+        # Without it a file names its torus.
+        content["name"] = ""
+    changed = {
+        field.name: getattr(torus.network, field.name)
+        for field in fields(Network)
+        if getattr(torus.network, field.name) != getattr(plain.network, field.name)
+    }
+    content |= {"network": changed} if changed else {}
+    holes = {name: _listed(getattr(torus.holes, name)) for name in ("nodes", "links", "slow")}
+    kept = {name: value for name, value in holes.items() if value}
+    return content | ({"holes": kept} if kept else {})
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def write_toml(torus: Torus, path: Path) -> None:
+    """Write all that is known of a torus as TOML."""
+    content = content_of(torus)
+    tables = {name: content.pop(name) for name in ("network", "holes") if name in content}
+    lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def write_json(torus: Torus, path: Path) -> None:
+    """Write all that is known of a torus as JSON."""
+    content = content_of(torus)
+    for key, value in content.get("network", {}).items():
+        if value == math.inf:
+            raise InputError("JSON has no infinite number", found=key, expected="TOML")
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if not isinstance(value, str):
+        return repr(value)
+    # Texts of TOML and JSON have the same escapes, but TOML has no pairs of surrogates, so that
+    # other characters stand as they are; and it escapes the last of ASCII.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+DIALECTS = (
+    Dialect(
+        name="toml",
+        holds="torus",
+        title="machine file: the parameters of a torus and its network in TOML",
+        recognise=is_toml,
+        read=read_toml,
+        write=write_toml,
+        suffixes=(".toml",),
+        documentation="""
+The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `order`, `tie`, `twist`,
+`axes`, a value or one for each dimension) and, in a table `[network]`, those of `Network`.
+`machine = "tpu_v4:4x4x8"` in place of `shape` takes what the file does not tell from a machine;
+`twisted = true` is a twist without its rows. A table `[holes]` has the `nodes` of others, missing
+`links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a label such
+as `"(0,2,1) +Z"`.
+""",
+        example="""shape = [8, 8, 16]
+wrap = [true, true, false]
+bandwidth = [50e9, 50e9, 25e9]
+[network]
+hop_latency = 2e-7
+""",
+    ),
+    Dialect(
+        name="machine-json",
+        holds="torus",
+        title="machine file in JSON",
+        recognise=is_json,
+        read=read_json,
+        write=write_json,
+        suffixes=(".json",),
+        documentation="\nAn object with the keys of the TOML file.\n",
+        example='{"shape": [4, 4], "wrap": [true, false], "network": {"payload": 256}}\n',
+    ),
+)
+
+
+def with_unit(
+    text: Text, line: int | None, key: str, value: str, read: Callable[[str], float]
+) -> float:
+    """Return a bandwidth or time with its unit, or raise `InputError` at the line."""
+    try:
+        return read(value)
+    except InputError as error:
+        raise text.fault(f"bad {key}", line, value or "none", error.expected) from None
+
+
+def whole_words(text: Text, line: int | None, key: str, words: Sequence[str]) -> tuple[int, ...]:
+    """Return one whole number or more, or raise `InputError` at the line."""
+    if not words or not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
+        raise text.fault(f"bad {key}", line, ",".join(words) or "none", "sizes such as 4,4,8")
+    return tuple(map(int, words))
+
+
+def torus_at(source: Source, line: int | None, sizes: Sequence[int], **options: Any) -> Torus:
+    """Return a torus, named after the file if nothing else is; errors name the line."""
+    hop_latency = options.pop("hop_latency", None)
+    with source.text.at(line):
+        torus = Torus(tuple(sizes), **{"name": label(source.path)} | options)
+        return torus if hop_latency is None else torus.with_network(hop_latency=hop_latency)
+
+
+def check_supported(torus: Torus, tool: str, expected: str, good: bool = True) -> None:
+    """Raise `InputError` if a torus is twisted or not as a tool's tori are."""
+    if torus.twist or not good:
+        raise InputError(f"{tool} has no such torus", found=str(torus), expected=expected)

@@ -1,0 +1,420 @@
+"""Communication graphs as matrices: text with or without labels, Matrix Market, NumPy, SciPy.
+
+The pattern of labelled ones was `DataFrame.to_csv` of pandas. R's `write.table` leaves out the cell
+above the labels of the rows.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._slow import scipy_io, sparse
+from toruscast.errors import InputError
+from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
+from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
+from toruscast.text import counted
+from toruscast.validation import whole_number
+
+from . import source as files
+from .dialect import Dialect
+from .edges import names_of
+from .graphs import Array, GraphOptions, Stated, graph_of, write_rows
+from .source import LINES, NUMBER, Source, Text, as_damaged, at_file, cells, fields
+from .tables import Column, read_table, row_of
+
+# A dense matrix of this many tasks takes 2 GiB.
+MAX_DENSE_TASKS = 16384
+# Of a matrix that is written.
+MOST = 2**13
+# Size of a matrix, and its entries: source, destination, value.
+Entries = tuple[int, tuple[Array, Array, Array]]
+_LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
+
+
+def graph_of_matrix(source: Source, matrix: Entries, options: GraphOptions) -> CommGraph:
+    """Return the graph of the entries of a square matrix; pairs may stand twice if summed."""
+    n_tasks, columns = matrix
+    options.agree(n_tasks, source.path)
+    with at_file(source.path):
+        return options.graph(n_tasks, *columns)
+
+
+def entries_of(dense: NDArray[np.float64]) -> Entries:
+    """Return the entries of a dense matrix that are not 0, row = source."""
+    if dense.ndim != 2 or dense.shape[0] != dense.shape[1] or not dense.size:
+        shape = "x".join(map(str, dense.shape))
+        raise InputError("matrix is not square", found=shape, expected="as many rows as columns")
+    src, dst = np.nonzero(dense)
+    return dense.shape[0], (src, dst, dense[src, dst])
+
+
+def read(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a dense matrix."""
+    options.only(source.path)
+    return graph_of_matrix(source, _dense(source.text), options)
+
+
+def _dense(text: Text) -> Entries:
+    """Size and positive entries of a dense matrix of numbers."""
+    number, line = text.first_line()
+    width = len(fields(line))
+    _check_width(text, number, width)
+    columns = [Column(f"entry for task {task}") for task in range(width)]
+    table = read_table(text, columns)
+    _check_rows(text, table.n_rows, width)
+    return entries_of(np.array(table.columns, np.float64).T)
+
+
+def _check_width(text: Text, number: int, width: int) -> None:
+    if width > MAX_DENSE_TASKS:
+        limit = f"at most {MAX_DENSE_TASKS}; write it as an edge list"
+        raise text.fault("dense matrix too large", number, f"{width} columns", limit)
+
+
+def _check_rows(text: Text, n_rows: int, width: int) -> None:
+    if n_rows != width:
+        found = counted(n_rows, "row") if n_rows < width else f"more than {width} rows"
+        raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
+
+
+def is_labelled(source: Source) -> bool:
+    """Whether the first line holds the labels of columns, which stand before the rows as well."""
+    rows = [cells(line)[1] for _, line in source.lines]
+    if len(rows) < 2:
+        return False
+    labels = _labels(rows[0], len(rows[1]))
+    before = [row[0] for row in rows[1:]]
+    return (
+        labels is not None
+        and len(set(labels)) == len(labels)
+        and len(before) <= len(labels)
+        and set(before) <= set(labels)
+        and (len(rows) == LINES or len(before) == len(labels))
+        and all(len(row) == len(rows[1]) for row in rows[1:])
+        and all(NUMBER.fullmatch(cell) for cell in rows[1][1:])
+        # A corner of numbers would be a matrix of numbers.
+        and (len(rows[0]) < len(rows[1]) or not NUMBER.fullmatch(rows[0][0]))
+    )
+
+
+def _labels(head: list[str], width: int) -> list[str] | None:
+    """Labels of the columns; the cell above the labels of the rows may be missing."""
+    if width < 2 or not width - 1 <= len(head) <= width:
+        return None
+    return head[1:] if len(head) == width else head
+
+
+def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a matrix whose labels say which task a row and a column is."""
+    options.only(source.path)
+    text = source.text
+    number, line = text.first_line()
+    rows = text.lines(skip=number)
+    first = next(rows, None)
+    if first is None:
+        raise text.fault("matrix without rows", number, line)
+    separator, parts = cells(first[1])
+    labels = _labels(cells(line)[1], len(parts)) or []
+    width = len(labels)
+    _check_width(text, number, width)
+    task = _tasks_of(text, number, labels)
+    columns = [None, *(Column(f"entry for {label}") for label in labels)]
+    dense = np.zeros((width, width))
+    seen: dict[int, int] = {}
+    for at, row in text.lines(skip=number):
+        label = row.split(separator)[0].strip().strip("\"'")
+        if label not in task or (at_before := seen.setdefault(task[label], at)) != at:
+            known = label in task
+            found = f"{label}, also on line {at_before}" if known else label
+            message = "row stands twice" if known else "row of no column"
+            raise text.fault(message, at, found, "a row for each column")
+        dense[task[label], list(task.values())] = row_of(text, at, row, columns, separator)
+    _check_rows(text, len(seen), width)
+    return graph_of_matrix(source, entries_of(dense), options)
+
+
+def _tasks_of(text: Text, number: int, labels: list[str]) -> dict[str, int]:
+    """The task of each label: its number where all have one, else its place."""
+    matches = [_LAST_NUMBER.fullmatch(label) for label in labels]
+    before = {match[1] for match in matches if match}
+    if not all(matches) or len(before) != 1:
+        return {label: place for place, label in enumerate(labels)}
+    numbers = [int(match[2]) for match in matches if match]
+    least = min(numbers)
+    if sorted(numbers) != list(range(least, least + len(numbers))) or least > 1:
+        expected = f"the tasks 0 to {len(labels) - 1}, or 1 to {len(labels)}, each once"
+        raise text.fault("bad labels of a matrix", number, ", ".join(labels)[:80], expected)
+    return {label: value - least for label, value in zip(labels, numbers, strict=True)}
+
+
+def is_npy(source: Source) -> bool:
+    """Whether the file starts as every array of NumPy does."""
+    return source.start.startswith(b"\x93NUMPY")
+
+
+def read_npy(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a square array, or of an array of records with a field a column."""
+    array = array_of_npy(source.data, source.path)
+    with at_file(source.path):
+        if array.dtype.names is None:
+            options.only(source.path)
+            return graph_of_matrix(source, entries_of(numbers_of(array)), options)
+        options.only(source.path, "columns")
+        return graph_of_columns({n: array[n] for n in array.dtype.names}, options, source)
+
+
+def graph_of_columns(arrays: dict[str, Array], options: GraphOptions, source: Source) -> CommGraph:
+    """Return the graph of arrays under the names of columns, as in a table."""
+    theirs = names_of(list(arrays), options.columns, source.path)
+    columns = {name: arrays[their] for name, their in theirs.items()}
+    src, dst = columns["src"], columns["dst"]
+    for name in ("src", "dst"):
+        if columns[name].ndim != 1 or columns[name].dtype.kind not in "iu":
+            raise InputError(f"bad {name}", found=columns[name].dtype, expected="whole numbers")
+    n_tasks = options.n_tasks or int(max(src.max(initial=0), dst.max(initial=0))) + 1
+    return options.graph(n_tasks, src, dst, columns["nbytes"], columns.get("n_messages"))
+
+
+def numbers_of(array: Array) -> NDArray[np.float64]:
+    """Return an array of numbers as floats."""
+    if array.dtype.kind not in "iufb":
+        raise InputError("bad matrix", found=array.dtype, expected="numbers")
+    return array.astype(np.float64)
+
+
+def write(comm: CommGraph, path: Path) -> None:
+    """Write the bytes of every pair; message counts are not kept."""
+    if comm.n_tasks > MOST:
+        expected = f"at most {MOST}; an edge list or Matrix Market holds only what is sent"
+        raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
+    if comm.n_tasks == 1:
+        expected = "two tasks or more: a number alone is read as that of tasks"
+        raise InputError("too few tasks for a dense matrix", found=1, expected=expected)
+    matrix = np.zeros((comm.n_tasks, comm.n_tasks))
+    matrix[comm.src, comm.dst] = comm.nbytes
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for row in matrix.tolist():
+            values = (str(int(v)) if v == int(v) and v < 2**53 else repr(v) for v in row)
+            file.write(" ".join(values) + "\n")
+
+
+_OURS = {"n_tasks", *COLUMNS}
+
+
+def is_npz(source: Source) -> bool:
+    """Whether the file is a zip archive, whose first member is a NumPy array."""
+    return source.start.startswith(b"PK\x03\x04")
+
+
+def read_npz(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
+    options.only(source.path, "columns")
+    most = most_unpacked(source.path, files.MAX_BYTES)
+    arrays = arrays_of_npz(source.data, source.path, most)
+    with at_file(source.path):
+        if options.columns:
+            return graph_of_columns(arrays, options, source)
+        if {"format", "shape", "data"} <= arrays.keys():
+            return graph_of_matrix(source, _sparse(source), options)
+        if not arrays.keys() >= _OURS:
+            raise InputError(
+                "unknown arrays",
+                found=", ".join(sorted(arrays)) or "none",
+                expected=f"{', '.join(sorted(_OURS))}, or a SciPy sparse matrix, or "
+                "--columns src=NAME,dst=NAME,nbytes=NAME",
+            )
+        grid = tuple(_whole(source.path, arrays, "grid").tolist()) if "grid" in arrays else ()
+        n_tasks = options.agree(_single(source.path, arrays, "n_tasks"), source.path) or 0
+        columns = [arrays[key] for key in COLUMNS]
+        return options.graph(n_tasks, *columns, grid=grid or None)
+
+
+def write_npz(comm: CommGraph, path: Path) -> None:
+    """Write the arrays n_tasks, src, dst, nbytes, n_messages and grid."""
+    # To a name without the suffix, NumPy would add it.
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            n_tasks=np.int64(comm.n_tasks),
+            grid=np.array(comm.grid or (), dtype=np.int64),
+            **{f: getattr(comm, f) for f in COLUMNS},
+        )
+
+
+def _sparse(source: Source) -> Entries:
+    """Size and entries of SciPy's coo, csr or csc."""
+    with as_damaged(source.path, ".npz file"):
+        matrix: Any = sparse.load_npz(io.BytesIO(source.data))
+        if matrix.format in ("csr", "csc"):
+            # Conversion trusts the pointers and indices.
+            matrix.check_format(full_check=True)
+    if matrix.format not in ("coo", "csr", "csc"):
+        raise InputError(
+            "sparse format not supported", found=matrix.format, expected="coo, csr or csc"
+        )
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError("matrix is not square", found=matrix.shape)
+    values = numbers_of(matrix.data)
+    entries = matrix.tocoo()
+    return matrix.shape[0], (entries.row, entries.col, values)
+
+
+def _whole(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> Array:
+    """Return a one-dimensional array of whole numbers."""
+    array = arrays[key]
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="whole numbers")
+    return array.astype(np.int64)
+
+
+def _single(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> int:
+    array = arrays[key]
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="one whole number")
+    return int(array.ravel()[0])
+
+
+_FIELDS = ("real", "integer")
+_SYMMETRIES = ("general", "symmetric")
+
+
+def is_matrix_market(source: Source) -> bool:
+    """Whether the file starts as every Matrix Market file does."""
+    return source.start[:14].lower() == b"%%matrixmarket"
+
+
+def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a Matrix Market file."""
+    options.only(source.path)
+    text = source.text
+    with as_damaged(source.path, "Matrix Market file"):
+        rows, width, entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))
+    if kind not in [["coordinate", f, s] for f in _FIELDS for s in _SYMMETRIES]:
+        expected = "coordinate real|integer general|symmetric"
+        if kind[1] == "pattern":
+            expected += "; a pattern says who talks to whom, not how many bytes"
+        raise text.fault("Matrix Market kind not supported", 1, " ".join(kind), expected)
+    number, line = text.first_line()
+    if rows != width:
+        raise text.fault("matrix is not square", number, line)
+    with text.at(number):
+        rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
+    # SciPy would read 1,5 as 1 and 0x10 as 0.
+    columns = [Column("row", whole=True), Column("column", whole=True), Column("value")]
+    table = read_table(text, columns, number)
+    if table.n_rows != entries:
+        raise text.fault("wrong number of entries", None, table.n_rows, entries)
+    src, dst, nbytes = table.columns
+    for what, ends in (("row", src), ("column", dst)):
+        outside = np.flatnonzero((ends < 1) | (ends > rows))
+        if outside.size:
+            row = int(outside[0])
+            raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
+    src, dst = src - 1, dst - 1
+    values = {"src": src, "dst": dst, "nbytes": nbytes}
+    graph = graph_of(table, values, Stated(rows), options)
+    if kind[2] == "general":
+        return graph
+    other = graph.src != graph.dst
+    src, dst, carried = graph.src, graph.dst, (graph.nbytes, graph.n_messages)
+    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src))]
+    both += [np.concatenate([each, each[other]]) for each in carried]
+    with at_file(text.file):
+        return CommGraph(graph.n_tasks, *both, name=options.name)
+
+
+def write_matrix_market(comm: CommGraph, path: Path) -> None:
+    """Write bytes only; message counts are lost."""
+    head = "%%MatrixMarket matrix coordinate real general\n"
+    head += f"{comm.n_tasks} {comm.n_tasks} {comm.n_edges}\n"
+    write_rows(path, head, [comm.src + 1, comm.dst + 1, comm.nbytes], " ")
+
+
+DIALECTS = (
+    Dialect(
+        name="matrix",
+        holds="graph",
+        title="dense matrix of bytes",
+        read=read,
+        write=write,
+        suffixes=(".mat",),
+        documentation="""
+N lines of N numbers: the bytes from the task of the line to the task of the column. Commas or
+blanks separate. A second matrix with the message counts may be given (`convert --messages FILE`,
+`messages=` in Python); without it every edge is one message.
+
+Three lines of three numbers, or four of four, may be edges as well: `--format edges` or
+`--format matrix` says which.
+""",
+        example="0 100.5 0 0 8\n100 0 100 0 0\n0 100 0 100 0\n0 0 100 0 100\n8 0 0 100 0\n",
+    ),
+    Dialect(
+        name="labelled-matrix",
+        holds="graph",
+        title="dense matrix of bytes with labels of rows and columns",
+        recognise=is_labelled,
+        read=read_labelled,
+        documentation="""
+What `DataFrame.to_csv` of pandas writes of a matrix: a line with the labels of the columns, then a
+line for each row behind its label. Labels that end in numbers (`0`, `rank3`) say which task it is;
+other labels count in their order. Commas, semicolons, tabs or blanks separate.
+""",
+        example=",0,2,1\n0,0.0,64.0,100.0\n1,8.0,0.0,0.0\n2,0.0,0.0,0.0\n",
+    ),
+    Dialect(
+        name="npy",
+        holds="graph",
+        title="NumPy array: a dense matrix of bytes, or records",
+        recognise=is_npy,
+        read=read_npy,
+        documentation="""
+What `numpy.save` writes: a square array, row = source, or an array of records whose fields are
+named as the columns of a `table`; `--columns` gives others. Nothing is unpickled.
+""",
+        example=b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }"
+        + b" " * 58
+        + b"\n"
+        + np.array([[0, 64], [8, 0]], "<f8").tobytes(),
+    ),
+    Dialect(
+        name="matrix-market",
+        holds="graph",
+        title="Matrix Market, coordinate",
+        recognise=is_matrix_market,
+        read=read_matrix_market,
+        write=write_matrix_market,
+        suffixes=(".mtx",),
+        documentation="""
+`real` or `integer`, `general` or `symmetric`; tasks count from 1, row = source. The values are
+bytes, one message an entry.
+""",
+        example="""%%MatrixMarket matrix coordinate integer general
+% row column bytes
+4 4 3
+1 2 4096
+2 3 4096
+4 1 64
+""",
+    ),
+    Dialect(
+        name="npz",
+        holds="graph",
+        title="NumPy archive: SciPy's sparse matrices, or ours",
+        recognise=is_npz,
+        read=read_npz,
+        write=write_npz,
+        suffixes=(".npz",),
+        documentation="""
+SciPy's sparse matrices of bytes (`scipy.sparse.save_npz`: coo, csr, csc; row = source), or the
+arrays `n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes, or others
+that `--columns` names. Entries that stand twice need `--duplicates sum`. Nothing is unpickled.
+""",
+    ),
+)

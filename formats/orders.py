@@ -1,0 +1,412 @@
+"""Rank orders of Cray MPICH and Flux, and mappings as tables with named columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping.task_mapping import TaskMapping
+from toruscast.mapping.torus import Torus
+from toruscast.text import counted
+
+from .dialect import Dialect
+from .placements import (
+    MappingOptions,
+    Target,
+    Whole,
+    check_range,
+    mapping_of,
+    mapping_on_hosts,
+    rows_of,
+    write_rows,
+)
+from .source import Source, Text, comma, fields, renamed, spans, write_text
+from .tables import Column, Table, read_rows, row_of
+
+SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
+# What the writer says of the ranks that a host takes.
+SHARE = re.compile(r"#.*\b([0-9]{1,6}) ranks a node")
+ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
+_MOST_RANKS = 2**20
+A_LINE = 16
+
+
+def is_rank_order(source: Source) -> bool:
+    """Whether ranks stand below a comment of Cray's tools, or with a range among them on one line.
+
+    Lines that follow each other end in commas: ranges on lines of their own may be those of nodes.
+    """
+    lines = [line for _, line in source.lines]
+    if not lines or not all(map(_items, lines)):
+        return False
+    ranged = "-" in "".join(lines) and all(line.endswith(",") for line in lines[:-1])
+    return ranged or any(SIGN.match(line) for line in source.raw_lines)
+
+
+def _items(line: str) -> list[str] | None:
+    items = [item.strip() for item in line.strip().rstrip(",").split(",")]
+    return items if all(ITEM.fullmatch(item) for item in items) else None
+
+
+def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping: the rank at each position, positions filling host after host."""
+    text = source.text
+    at, ranks = _ranks(text)
+    table, (rank,) = rows_of(text, at, ranks)
+    share = options.tasks_of_host(rank.size)
+    said = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
+    if said and options.capacity is None:
+        share = max(share, int(said[1]))
+    if rank.size > share * options.n_hosts:
+        expected = f"at most {share * options.n_hosts}, {share} on each"
+        raise text.fault("more positions than places", None, rank.size, expected)
+    position = np.arange(rank.size)
+    node, slot = options.on_host(position // share, position % share, share)
+    return mapping_of(table, node, options, slot=slot, task=rank)
+
+
+def _ranks(text: Text) -> tuple[list[int], list[int]]:
+    """The line and the rank at each position."""
+    at: list[int] = []
+    ranks: list[int] = []
+    for number, line in text.lines("#"):
+        for first, last in spans(text, number, line, _MOST_RANKS - len(ranks)):
+            ranks += range(first, last + 1)
+        at += [number] * (len(ranks) - len(at))
+    if not ranks:
+        raise text.fault("file without data")
+    return at, ranks
+
+
+def rank_at_position(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
+    """Return the rank at each position, and how many of them a host has."""
+    host = target.positions(mapping)
+    rank = np.lexsort((mapping.slot, host))
+    share = int(np.bincount(host).max())
+    full = np.arange(rank.size) // share
+    wrong = np.flatnonzero(full != host[rank])
+    if wrong.size:
+        place = int(full[wrong[0]])
+        what = f"node {place}" if target.hosts is None else f"host {target.hosts.names[place]}"
+        raise InputError(
+            "mapping that this launcher cannot lay out: it fills node after node",
+            found=f"{what} with {counted(int((host == place).sum()), 'task')}",
+            expected=f"{share} on each but the last; --hosts FILE lists the nodes that are yours, "
+            "in the launcher's order",
+        )
+    return rank, share
+
+
+def write_rank_order(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the rank at each position."""
+    rank, share = rank_at_position(mapping, target)
+    lines = [",".join(map(str, rank[i : i + A_LINE].tolist())) for i in range(0, rank.size, A_LINE)]
+    head = f"# MPICH_RANK_REORDER_METHOD=3, {share} ranks a node\n"
+    write_text(path, head + ",\n".join(lines) + "\n")
+
+
+RANK_ORDER = Dialect(
+    name="rank-order",
+    holds="mapping",
+    title="MPICH_RANK_ORDER of Cray MPICH: the rank at each position",
+    recognise=is_rank_order,
+    read=read_rank_order,
+    write=write_rank_order,
+    suffixes=("mpich_rank_order",),
+    documentation="""
+The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.
+Positions fill node after node, `--tasks-per-node` each, in the order of `--hosts` or else in C
+order. The file's name, a comment of Cray's tools (`# grid_order ...`) or a range is the sign: the
+same numbers on one line without any are the node of each task.
+""",
+    example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
+    advice="MPICH_RANK_REORDER_METHOD=3, the file being MPICH_RANK_ORDER in the working folder",
+)
+
+
+BLOCKS = re.compile(rb"\s*\[\s*\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\](\s*[,\]])")
+OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
+ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]")
+# The tasks of each node; a range tells it from numbers with decimal commas.
+RAW = re.compile(r"(?=.*\d-\d)\d{1,9}([-,]\d{1,9})*(;(\d{1,9}([-,]\d{1,9})*)?)*")
+VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
+BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
+_MOST_TASKS = 2**20
+
+
+def is_taskmap(source: Source) -> bool:
+    """Whether it starts as one, bare or in its object, or is a PMI_process_mapping."""
+    raw = len(source.lines) == 1 and bool(RAW.fullmatch(source.lines[0][1]))
+    signed = OBJECT.match(source.start) or VECTOR.match(source.start)
+    return raw or bool(signed) or _are_blocks(source.start[:4096])
+
+
+def _are_blocks(start: bytes) -> bool:
+    """Whether lists of four numbers are blocks of tasks, which have counts such as 1 in common."""
+    if not BLOCKS.match(start):
+        return False
+    blocks = ROW.findall(start.decode("latin-1"))
+    values = [value for block in blocks for value in block]
+    return len(blocks) == 1 or len(set(values)) < len(values)
+
+
+def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of blocks ``[first node, nodes, tasks a node, repeats]``."""
+    text = source.text
+    number, line = text.first_line()
+    if RAW.fullmatch(line):
+        return _read_raw(source, options)
+    pieces: list[NDArray[np.int64]] = []
+    count = 0
+    for block in _taskmap_blocks(source):
+        if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
+            expected = "[first node, nodes, tasks a node, repeats]"
+            raise text.fault("bad block of a taskmap", number, block, expected)
+        first, nodes, tasks, repeats = block
+        if first + nodes > options.n_hosts:
+            expected = f"0 to {options.n_hosts - 1}"
+            raise text.fault("node of a taskmap out of range", number, block, expected)
+        count += nodes * tasks * repeats
+        if count > _MOST_TASKS:
+            raise text.fault("too many tasks", number, block, f"at most {_MOST_TASKS}")
+        if nodes * tasks * repeats:
+            pieces.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
+    if not pieces:
+        raise text.fault("taskmap without a task", number, line)
+    return mapping_on_hosts(text, options, np.full(count, number), np.concatenate(pieces))
+
+
+def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of the tasks of each node, with semicolons between."""
+    text = source.text
+    number, line = text.first_line()
+    tasks: list[int] = []
+    places: list[int] = []
+    for place, words in enumerate(line.split(";")):
+        for first, last in spans(text, number, words, _MOST_TASKS - len(tasks)) if words else ():
+            tasks += range(first, last + 1)
+        places += [place] * (len(tasks) - len(places))
+    return mapping_on_hosts(text, options, [number] * len(tasks), places, task=tasks)
+
+
+def _taskmap_blocks(source: Source) -> list[Any]:
+    """Return the blocks of a Flux taskmap, or of PMI's vector as such: four numbers each."""
+    text = source.text
+    number, line = text.first_line()
+    if VECTOR.match(source.start):
+        rows = [[*map(int, block), 1] for block in BLOCK.findall(line)]
+        rebuilt = "(vector," + ",".join(f"({a},{b},{c})" for a, b, c, _ in rows) + ")"
+        if re.sub(r"\s", "", line) != rebuilt:
+            raise text.fault("bad PMI_process_mapping", number, line, "(vector,(0,4,2))")
+        return rows
+    content = text.json()
+    blocks: Any = content.get("map") if isinstance(content, dict) else content
+    if not isinstance(blocks, list) or not all(isinstance(block, list) for block in blocks):
+        raise text.fault("bad taskmap", number, line[:50], "a list of blocks of four numbers")
+    return blocks
+
+
+def blocks_of(place: NDArray[np.int64]) -> list[list[int]]:
+    """Return the blocks of tasks on places; equal neighbours become one.
+
+    Examples
+    --------
+    >>> blocks_of(np.array([0, 0, 1, 1, 0, 1, 0, 1])), blocks_of(np.array([2, 0]))
+    ([[0, 2, 2, 1], [0, 2, 1, 2]], [[2, 1, 1, 1], [0, 1, 1, 1]])
+    """
+    blocks: list[list[int]] = []
+    for node, same in groupby(place.tolist()):
+        tasks = sum(1 for _ in same)
+        if blocks and blocks[-1][2] == tasks and sum(blocks[-1][:2]) == node:
+            blocks[-1][1] += 1
+        else:
+            blocks.append([node, 1, tasks, 1])
+    return [[*block[:3], sum(1 for _ in same)] for block, same in groupby(blocks)]
+
+
+def write_taskmap(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the blocks, as ``--taskmap=manual:`` takes them."""
+    blocks = blocks_of(target.positions(mapping))
+    write_text(path, json.dumps(blocks, separators=(",", ":")) + "\n")
+
+
+FLUX = Dialect(
+    name="flux",
+    holds="mapping",
+    title="taskmap of Flux, or PMI_process_mapping",
+    recognise=is_taskmap,
+    read=read_taskmap,
+    write=write_taskmap,
+    suffixes=(".taskmap",),
+    documentation="""
+Blocks `[first node, nodes, tasks a node, repeats]` of tasks in rank order, bare or as `map` of the
+object that `flux job taskmap` prints; the tasks of each node (`0-3;4-7`) and
+`(vector,(first node, nodes, tasks a node))` as well. Nodes are those of the allocation, in the
+order of `--hosts` or else in C order. It keeps no slots.
+""",
+    example="[[0,2,1,1],[3,1,1,1],[2,1,1,1]]\n",
+    advice='flux run --taskmap=manual:"$(cat {file})"',
+)
+
+
+NAMES = {
+    "task": ("task", "rank", "process", "mpi_rank", "pid", "task_id", "world_rank"),
+    "node": ("node", "node_id", "nodeid", "nid"),
+    "slot": ("slot", "core", "local_rank", "localrank", "core_on_chip", "pe", "t"),
+    "host": ("host", "hostname", "nodename", "node_name", "nodelist", "host_name"),
+}
+_OURS = {word: name for name, words in NAMES.items() for word in words}
+_LETTERS = "xyzabcdefgh"
+
+
+def split_names(line: str) -> list[str]:
+    """Names of columns, lower case and without quotes."""
+    return [part.strip("\"'").strip().lower() for part in fields(line)]
+
+
+def axis_of(name: str) -> str | None:
+    """Return the letter of a column of coordinates; None if it is none.
+
+    Examples
+    --------
+    >>> axis_of("x"), axis_of("y_coord"), axis_of("coord_z"), axis_of("time")
+    ('x', 'y', 'z', None)
+    """
+    bare = name.removesuffix("coord").removesuffix("_").removeprefix("coord").removeprefix("_")
+    return bare if len(bare) == 1 and bare in _LETTERS else None
+
+
+def known_columns(names: list[str]) -> list[str | None]:
+    """Return what each column means: task, node, slot, host, a letter, or None."""
+    return [_OURS.get(name) or axis_of(name) for name in names]
+
+
+def axes_in(columns: list[str | None], torus: Torus | None) -> list[str]:
+    """Return the letters of the torus' dimensions, if all of them are columns; else none."""
+    letters = [c for c in columns if c is not None and len(c) == 1]
+    if torus is None:
+        return sorted(letters) if letters else []
+    wanted = [letter.lower() for letter in torus.axes]
+    return wanted if set(wanted) <= set(letters) else []
+
+
+def is_named(source: Source) -> bool:
+    """Whether the first line names the columns of a mapping."""
+    if not source.lines:
+        return False
+    names = split_names(source.lines[0][1])
+    columns = known_columns(names)
+    known = {column for column in columns if column}
+    if len(known) != sum(column is not None for column in columns):
+        return False
+    if "task" in known:
+        return bool(known - {"task", "slot"})
+    axes = axes_in(columns, source.torus)
+    return known == {"node", "slot"} or (bool(axes) and {*axes} <= {*columns} <= {*axes, "slot"})
+
+
+def read(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of columns task and node, or coordinates, or host, and maybe slot."""
+    text = source.text
+    number, line = text.first_line()
+    names = split_names(line)
+    columns = _renamed(text, number, names, options) if options.columns else known_columns(names)
+    axes = axes_in(columns, options.torus)
+    # A column of node numbers beside coordinates may be the machine's own.
+    wanted = {*axes} or ({"node"} if "node" in columns else {"host"})
+    if not wanted <= set(columns):
+        expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
+        raise text.fault("table of a mapping without places", number, line, expected)
+    kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
+    after = next(text.lines(skip=number), (0, ""))[1]
+    separator = comma(line)
+    if wanted == {"host"}:
+        return _of_hosts(source, kept, separator, options)
+    if after and (separator or comma(after)):
+        separator = comma(after)
+    shown = [None if c is None else Column(c, whole=True) for c in kept]
+    table = read_rows(source.stream, shown, number, separator)
+    named = [column for column in kept if column]
+    values = {
+        name: np.asarray(column, dtype=np.int64)
+        for name, column in zip(named, table.columns, strict=True)
+    }
+    table = Table(text, number, table.columns)
+    if axes:
+        node = _node_of(table, [values[axis] for axis in axes], options.torus)
+    else:
+        node = values["node"]
+    return mapping_of(table, node, options, slot=values.get("slot"), task=values.get("task"))
+
+
+def _renamed(
+    text: Text, number: int, names: list[str], options: MappingOptions
+) -> list[str | None]:
+    """What each column means by the names that the caller gives; the others are left out."""
+    known = {*NAMES, *options.torus.axes.lower()}
+    if unknown := sorted({*options.columns} - known):
+        expected = ", ".join([*NAMES, *options.torus.axes.lower()])
+        raise InputError("unknown name of a column", found=unknown[0], expected=expected)
+    chosen = {name: theirs.strip().lower() for name, theirs in options.columns.items()}
+    return renamed(text, number, names, chosen, ())
+
+
+def _node_of(table: Table, columns: list[Whole], torus: Torus) -> Whole:
+    for letter, column, size in zip(torus.axes, columns, torus.shape, strict=True):
+        check_range(table, column, f"coordinate {letter.lower()}", size)
+    return torus.node(np.stack(columns, axis=1)).astype(np.int64)
+
+
+def _of_hosts(
+    source: Source, kept: list[str | None], separator: str | None, options: MappingOptions
+) -> TaskMapping:
+    """Read line by line, for one of the columns is text."""
+    text = source.text
+    place = kept.index("host")
+    wholes = [Column(c, whole=True) if c in ("task", "slot") else None for c in kept]
+    rows = [
+        (number, line.split(separator)[place:], row_of(text, number, line, wholes, separator))
+        for number, line in text.lines(skip=text.first_line()[0])
+    ]
+    at, names = [row[0] for row in rows], [row[1][0].strip().strip("\"'") for row in rows]
+    numbers: Any = zip(*(row[2] for row in rows), strict=True)
+    values = dict(zip([c for c in kept if c in ("task", "slot")], numbers, strict=False))
+    return mapping_on_hosts(text, options, at, names, **values)
+
+
+def write(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write task, node and slot, and the host where there is a table of hosts."""
+    rows = np.column_stack([np.arange(mapping.n_tasks), mapping.node, mapping.slot])
+    if target.hosts is None:
+        write_rows(path, "task,node,slot\n", rows, ",")
+        return
+    named = zip(rows.tolist(), target.named.of_tasks(mapping), strict=True)
+    lines = (f"{task},{node},{slot},{host}\n" for (task, node, slot), host in named)
+    write_text(path, "task,node,slot,host\n" + "".join(lines))
+
+
+TABLE = Dialect(
+    name="table",
+    holds="mapping",
+    title="columns named task and node, or x,y,z, or host; maybe slot",
+    recognise=is_named,
+    read=read,
+    suffixes=(".csv",),
+    write=write,
+    documentation="""
+Columns with names, in any order: `task` (or `rank`), its place, and maybe `slot`. The place is
+the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), or `node` (its number in C order), or
+`host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed: without
+them nothing tells tasks from nodes. `--mapping-columns task=proc,node=where` says which columns a
+table with other names means. Coordinates without a column `task` are those of the tasks in order.
+""",
+    example="task,node\n0,1\n1,0\n2,3\n3,2\n",
+)
+DIALECTS = (TABLE, RANK_ORDER, FLUX)

@@ -1,0 +1,277 @@
+"""What readers and writers of mappings share: their options, and mappings from rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping.task_mapping import MAX_SLOTS, Hosts, TaskMapping, cumcount, first_repeat
+from toruscast.mapping.torus import Torus
+from toruscast.text import counted
+
+from .source import Text, at_file, label, warn_of, whole
+from .tables import Table
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MappingOptions:
+    """Options of `read_mapping`."""
+
+    torus: Torus
+    capacity: int | None = None
+    """Tasks that a node takes; as many as the file needs if None."""
+    n_tasks: int | None = None
+    """Tasks of the job, where the caller knows it."""
+    hosts: Hosts | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of a table's columns by ours."""
+
+    @property
+    def n_hosts(self) -> int:
+        """Hosts of the allocation; the nodes that are ours without a table of them."""
+        return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
+
+    def tasks_of_host(self, n_tasks: int) -> int:
+        """Return how many tasks a host takes, of so many in all."""
+        if self.capacity is None:
+            return max(-(-n_tasks // self.n_hosts), 1)
+        return self.capacity if self.hosts is None else max(self.capacity // self.hosts.most, 1)
+
+    def on_host(self, host: Whole, slot: Whole, share: int) -> tuple[Whole, Whole]:
+        """Return node and slot of places of hosts, by the hosts' positions in the allocation.
+
+        A host's slots are ``share``; the hosts of a node follow each other in it.
+        """
+        if self.hosts is None:
+            return self.torus.usable_nodes[host], slot
+        return self.hosts.node[host], slot + share * self.hosts.index[host]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Options of `write_mapping`."""
+
+    host: Torus | None = None
+    hosts: Hosts | None = None
+    shape: tuple[int, ...] | None = None
+    """Of the task grid, where a format nests its list so."""
+
+    @property
+    def torus(self) -> Torus:
+        """The host, which coordinates need."""
+        if self.host is None:
+            raise InputError(
+                "this format has coordinates, so it needs the torus",
+                expected="torus=, or a mapping that was made with its Torus",
+            )
+        return self.host
+
+    @property
+    def named(self) -> Hosts:
+        """The hosts, which launchers call by their names."""
+        if self.hosts is None:
+            raise InputError(
+                "this format has names of hosts, so it needs their table",
+                expected="--hosts FILE (hosts= in Python), a CSV such as host,x,y,z",
+            )
+        return self.hosts
+
+    def positions(self, mapping: TaskMapping) -> Whole:
+        """Return the position of each task's host in the allocation.
+
+        Without a table of hosts it is that of its node among those that are ours.
+        """
+        if self.hosts is not None:
+            return self.hosts.places(mapping)
+        nodes = mapping.node.astype(np.int64)
+        if self.host is None or not self.host.holes.nodes:
+            return nodes
+        return np.searchsorted(self.host.usable_nodes, nodes)
+
+
+def rows_of(
+    text: Text, at: Sequence[int] | Whole, *columns: Sequence[int] | Whole
+) -> tuple[Table, list[Whole]]:
+    """Return columns that were read line by line, and the table that knows their lines."""
+    arrays = [np.array(column, dtype=np.int64) for column in columns]
+    return Table(text, 0, list(arrays), lines=np.array(at, dtype=np.int64)), arrays
+
+
+def check_range(table: Table, values: Whole, name: str, size: int) -> None:
+    """Raise, naming the line, unless all values are from 0 to size - 1."""
+    bad = np.flatnonzero((values < 0) | (values >= size))
+    if bad.size:
+        row = int(bad[0])
+        expected = f"0 to {size - 1}"
+        if values.min() == 1 and values.max() == size:
+            expected += " (do the numbers start at 1?)"
+        raise table.fault(row, f"{name} out of range", values[row], expected)
+
+
+def rows_by_task(table: Table, task: Whole) -> Whole:
+    """Find the row of each task, where every task from 0 on must stand once."""
+    if repeat := first_repeat(task):
+        found = f"task {task[repeat[1]]}, also on line {table.line(repeat[0])}"
+        raise table.fault(repeat[1], "task stands twice", found, "each task once")
+    order = np.argsort(task, kind="stable")
+    gap = np.flatnonzero(task[order] != np.arange(task.size))
+    if gap.size:
+        row = int(order[gap[0]])
+        raise table.fault(
+            row, f"task {gap[0]} missing", f"task {task[row]}", f"tasks 0 to {task.size - 1}"
+        )
+    return order
+
+
+def mapping_of(
+    table: Table,
+    node: Whole,
+    options: MappingOptions,
+    *,
+    slot: Whole | None = None,
+    task: Whole | None = None,
+    name: str | None = None,
+) -> TaskMapping:
+    """Build the mapping of a table's rows, in the order of the tasks if those stand beside."""
+    check_range(table, node, "node", options.torus.n_nodes)
+    capacity = options.capacity
+    if slot is not None:
+        check_range(table, slot, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
+        if repeat := first_repeat(node * MAX_SLOTS + slot):
+            first, second = repeat
+            found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
+            raise table.fault(second, "place taken", found, "each place once")
+    elif capacity is not None:
+        _not_overfull(table, node, capacity)
+    if task is not None:
+        order = rows_by_task(table, task)
+        node, slot = node[order], None if slot is None else slot[order]
+    kept = first_tasks(table.text.file, node.size, options)
+    node, slot = node[:kept], None if slot is None else slot[:kept]
+    name = label(table.text.file) if name is None else name
+    with at_file(table.text.file):
+        return TaskMapping(node, options.torus, slot=slot, tasks_per_node=capacity, name=name)
+
+
+def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
+    """Return how many of a file's places the job's tasks take; say so if there are more."""
+    wanted = options.n_tasks
+    if wanted is None or n_places <= wanted:
+        return n_places
+    warn_of(
+        file,
+        f"{counted(n_places, 'place')}, of which the {counted(wanted, 'task')} of the job "
+        "take the first",
+    )
+    return wanted
+
+
+def place_of(text: Text, line: int, parts: Sequence[str], options: MappingOptions) -> int:
+    """Return the node of coordinates."""
+    torus = options.torus
+    if len(parts) != torus.ndim:
+        found = f"{counted(len(parts), 'coordinate')}: {', '.join(parts)}"
+        raise text.fault("wrong number of coordinates", line, found, f"{torus.ndim}, on {torus}")
+    place = [
+        whole(text, line, f"coordinate {d}", part, size - 1)
+        for d, (part, size) in enumerate(zip(parts, torus.shape, strict=True))
+    ]
+    return int(torus.node(place))
+
+
+def mapping_on_hosts(
+    text: Text,
+    options: MappingOptions,
+    at: Sequence[int] | Whole,
+    hosts: Sequence[str] | Sequence[int] | Whole,
+    *,
+    task: Sequence[int] | Whole | None = None,
+    slot: Sequence[int] | Whole | None = None,
+    name: str | None = None,
+) -> TaskMapping:
+    """Build the mapping of tasks on hosts, each by its name or its position in the allocation.
+
+    ``at`` are the lines. Without slots, or with some below 0, tasks take those of a node by rank.
+    """
+    lines = np.array(at, dtype=np.int64)
+    places = [_place_of(text, n, h, options) for n, h in zip(lines.tolist(), hosts, strict=True)]
+    if not places:
+        raise text.fault("file without data")
+    place = np.array(places, dtype=np.int64)
+    tasks = None if task is None else np.array(task, dtype=np.int64)
+    given = None if slot is None else np.array(slot, dtype=np.int64)
+    if given is not None and (given >= 0).all():
+        share = max(options.tasks_of_host(0), int(given.max()) + 1)
+        node, given = options.on_host(place, given, share)
+    else:
+        node, given = options.on_host(place, place, 1)[0], slots_of(place, tasks, options)
+    table = Table(text, 0, [node], lines=lines)
+    return mapping_of(table, node, options, slot=given, task=tasks, name=name)
+
+
+def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -> int:
+    """The position of a host in the allocation."""
+    if not isinstance(host, str):
+        place = int(host)
+        if not 0 <= place < options.n_hosts:
+            raise text.fault("node out of range", line, place, f"0 to {options.n_hosts - 1}")
+        return place
+    if options.hosts is None:
+        raise text.fault(
+            "names of hosts without a table of them",
+            line,
+            host,
+            "--hosts FILE (hosts= in Python) with the node of each, a CSV such as host,x,y,z",
+        )
+    found: int | None = options.hosts.place(host)
+    if found is None:
+        known = ", ".join(options.hosts.names[:3])
+        raise text.fault("host that is not in the table of hosts", line, host, f"{known}, ...")
+    return found
+
+
+def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
+    late = np.flatnonzero(cumcount(node) >= capacity)
+    if late.size:
+        row = int(late[0])
+        found = f"task number {capacity + 1} on node {node[row]}"
+        expected = f"at most {counted(capacity, 'task')} a node"
+        raise table.fault(row, "node overfull", found, expected)
+
+
+def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole | None:
+    """Slots of tasks on hosts by rank; None where each node has one host, so that they are so."""
+    if options.hosts is None or options.hosts.most == 1:
+        return None
+    by = np.arange(place.size) if task is None else np.argsort(task, kind="stable")
+    rank = np.empty_like(place)
+    rank[by] = cumcount(place[by])
+    share = max(int(rank.max(initial=0)) + 1, options.tasks_of_host(0))
+    slots: Whole = rank + share * options.hosts.index[place]
+    return slots
+
+
+def first_fastest(torus: Torus) -> Whole:
+    """Return the node of each number of tools that count the first coordinate fastest.
+
+    Examples
+    --------
+    >>> first_fastest(Torus((2, 3))).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    axes = range(torus.ndim - 1, -1, -1)
+    return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
+
+
+def write_rows(path: Path, head: str, rows: Whole, separator: str) -> None:
+    """Write a line for each row below ``head``."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(head)
+        np.savetxt(file, rows, fmt="%d", delimiter=separator)

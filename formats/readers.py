@@ -1,0 +1,674 @@
+"""Graphs, mappings and tori in and out, the format recognised."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.files import (
+    atomic_path,
+    check_claim,
+    folder_beside,
+    folder_to_fill,
+    note_read,
+    read_limited,
+)
+from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
+from toruscast.mapping.machines.machine import SIZE_LETTERS, get, parse_sizes
+from toruscast.mapping.task_mapping import (
+    MAX_SLOTS,
+    Hosts,
+    TaskMapping,
+    as_mapping,
+    as_mappings,
+    check_torus,
+)
+from toruscast.mapping.torus import Torus
+from toruscast.validation import one_of, whole_number, whole_sizes
+
+from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include
+from .guess import formats_of, identify
+from .placements import MappingOptions, Target
+from .registry import dialect_of, dialect_to_write
+from .source import Progress, Source, at_file, cells, check_path, label
+from .traces import check_algorithms
+
+SUFFIXES = (
+    *(".map", ".txt", ".csv", ".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap"),
+    *(".vcoord", ".json", ".yaml", ".yml"),
+)
+AnyHosts = Hosts | str | os.PathLike[str]
+
+
+def read_hosts(path: str | os.PathLike[str], torus: Torus) -> Hosts:
+    r"""Read the names of a job's hosts and the node of each, in the order of the file.
+
+    Parameters
+    ----------
+    path : path-like
+        A table below the names of its columns: ``host``, and ``x``, ``y``, ``z`` (the dimensions
+        of the torus) or ``node``; or, where there are as many as nodes, names alone.
+    torus : Torus
+        The machine.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "hosts.csv"
+    >>> _ = path.write_text("host,x,y\nc01,0,1\nc10,1,0\n")
+    >>> read_hosts(path, Torus((2, 2))).node.tolist()
+    [1, 2]
+    """
+    check_path(path)
+    check_torus(torus)
+    source = Source(path, torus=torus)
+    hosts: Hosts = identify(source, "hosts").read(source, torus)
+    return hosts
+
+
+def read_mapping(
+    path: str | os.PathLike[str],
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    format: str = "auto",
+    columns: Mapping[str, str] | None = None,
+) -> TaskMapping:
+    r"""Read one task mapping. The file may be gzip.
+
+    ``toruscast formats`` lists what is read, and ``docs/reference/formats.md`` explains it: map
+    files of Blue Gene, ``MPICH_RANK_ORDER``, rankfiles, hostfiles, taskmaps, vcoordfiles, device
+    lists, results of partitioners, tables with named columns, and others.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. Its name without the suffix names the mapping.
+    torus : Torus
+        The host.
+    tasks_per_node : int, optional
+        Capacity of a node; as many as the file needs if not given.
+    n_tasks : int, optional
+        Tasks of the job: a map of a whole partition is then read up to its last task, and some
+        files that fit two formats fit one.
+    hosts : Hosts or path-like, optional
+        Names of hosts and their nodes, or a file of them as of `read_hosts`, for files that name
+        hosts or count them in the order of an allocation.
+    format : str
+        The format's name, for a file that fits several.
+    columns : mapping of str to str, optional
+        Of tables: the file's names of task, node, slot, host or the torus's axes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "turned.map"
+    >>> _ = path.write_text("0 1 0\n0 0 0\n0 1 1\n")
+    >>> read_mapping(path, Torus((2, 2))).node
+    array([1, 0, 1], dtype=int32)
+    >>> _ = path.write_text("# grid_order\n0,2,1,3\n")
+    >>> read_mapping(path, Torus((2, 2))).node
+    array([0, 2, 1, 3], dtype=int32)
+    """
+    began = time.perf_counter()
+    options = mapping_options(torus, tasks_per_node, n_tasks, hosts, columns)
+    mappings = list(_read(path, options, format))
+    if len(mappings) > 1:
+        raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
+    note_read("mapping", path, began, tasks=mappings[0].n_tasks)
+    return mappings[0]
+
+
+def read_mappings(
+    path: str | os.PathLike[str],
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    format: str = "auto",
+    columns: Mapping[str, str] | None = None,
+) -> list[TaskMapping]:
+    r"""Read many task mappings.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder of files for `read_mapping` with the suffixes of their formats (also ``.gz``;
+        others are passed over), read in the order of their names; or one such file; or a file of
+        lines ``name,node of task 0,node of task 1,...``.
+    torus, tasks_per_node, n_tasks, hosts, format, columns
+        As for `read_mapping`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "all.csv"
+    >>> _ = path.write_text("identity,0,1,2,3\nreversed,3,2,1,0\n")
+    >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
+    ['identity', 'reversed']
+    """
+    options = mapping_options(torus, tasks_per_node, n_tasks, hosts, columns)
+    return list(each_mapping(path, options, format))
+
+
+def each_mapping(
+    path: str | os.PathLike[str], options: MappingOptions, format: str = "auto"
+) -> Iterator[TaskMapping]:
+    """Give the mappings of `read_mappings`, each read when it is asked for: they are not held."""
+    files = mapping_files(path)
+    began, n = time.perf_counter(), 0
+    found = _read(path, options, format) if files is None else _each(files, options, format)
+    for mapping in found:
+        n += 1
+        yield mapping
+    note_read("mappings", path, began, mappings=n, tasks=mapping.n_tasks)
+
+
+def _each(files: Sequence[Path], options: MappingOptions, format: str) -> Iterator[TaskMapping]:
+    seen: dict[str, Path] = {}
+    n_tasks = None
+    for file in files:
+        several = list(_read(file, options, format))
+        if len(several) > 1:
+            raise InputError("several mappings in a file of a folder", file=file)
+        mapping = several[0]
+        if mapping.name in seen:
+            found = f"{mapping.name}, also {seen[mapping.name].name}"
+            raise InputError("name of a mapping stands twice", file=file, found=found)
+        seen[mapping.name] = file
+        n_tasks = mapping.n_tasks if n_tasks is None else n_tasks
+        if mapping.n_tasks != n_tasks:
+            fault = "mappings differ in their number of tasks"
+            raise InputError(fault, file=file, found=mapping.n_tasks, expected=n_tasks)
+        yield mapping
+
+
+def mapping_files(path: str | os.PathLike[str]) -> list[Path] | None:
+    """Return the files of a folder that `read_mappings` reads, in order; None if it is none."""
+    check_path(path)
+    with at_file(path):
+        folder = Path(path)
+        if not folder.is_dir():
+            return None
+        names = sorted(file.name for file in folder.iterdir())
+    files = [
+        folder / name
+        for name in names
+        if name.removesuffix(".gz").lower().endswith(SUFFIXES) and not name.startswith(".")
+    ]
+    if not files:
+        expected = f"files ending in {', '.join(SUFFIXES)}"
+        raise InputError("no mappings in folder", file=path, expected=expected)
+    return files
+
+
+def mapping_options(
+    torus: Torus,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> MappingOptions:
+    """Return the options of `read_mappings` for `each_mapping`."""
+    check_torus(torus)
+    if tasks_per_node is not None:
+        whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
+    if n_tasks is not None:
+        whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    named = dict(columns or {})
+    return MappingOptions(torus, tasks_per_node, n_tasks, _hosts(hosts, torus), named)
+
+
+def _hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
+    if hosts is None or isinstance(hosts, Hosts):
+        return hosts
+    if torus is None:
+        raise InputError("a table of hosts needs the torus", file=hosts, expected="torus=")
+    return read_hosts(hosts, torus)
+
+
+def _read(
+    path: str | os.PathLike[str], options: MappingOptions, name: str
+) -> Iterator[TaskMapping]:
+    source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
+    if options.columns and name not in ("auto", "table"):
+        found = ", ".join(options.columns.values())
+        raise InputError("no table with named columns", file=path, found=found)
+    dialect = identify(source, "mapping", "table" if options.columns else name)
+    found = dialect.read(source, options)
+    return found if isinstance(found, Iterator) else iter([found])
+
+
+def write_mapping(
+    mapping: TaskMapping,
+    path: str | os.PathLike[str],
+    dialect: str | None = None,
+    *,
+    torus: Torus | None = None,
+    hosts: AnyHosts | None = None,
+    shape: Sequence[int] | None = None,
+) -> str:
+    """Write a task mapping; without a dialect the suffix of ``path`` names the format.
+
+    ``toruscast formats`` lists what is written. The file appears whole or not at all.
+
+    Parameters
+    ----------
+    mapping : TaskMapping
+        What to write.
+    path : path-like
+        Where to.
+    dialect : str, optional
+        The format's name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
+    torus : Torus, optional
+        The host, for a mapping that was not made with it.
+    hosts : Hosts or path-like, optional
+        Names of hosts and their nodes, or a file of them as of `read_hosts`.
+    shape : sequence of int, optional
+        Sizes of the mesh of tasks, in which "device-ids" nests its list.
+
+    Returns
+    -------
+    str
+        How the file is used, such as "mpiexec --vcoordfile best.vcoord"; empty where it needs no
+        word.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "two.map"
+    >>> advice = write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
+    >>> print(path.read_text(), end="")
+    1 1 0
+    1 1 1
+    """
+    check_path(path)
+    mapping = as_mapping(mapping)
+    chosen = dialect_to_write("mapping", path, dialect)
+    host = mapping.torus if torus is None else torus
+    if host is not None:
+        mapping.check(mapping.n_tasks, host)
+    sizes = None if shape is None else whole_sizes(shape, "shape of the mesh")
+    target = Target(host, _hosts(hosts, host), sizes)
+    with atomic_path(path) as temporary:
+        chosen.write(mapping, temporary, target)  # type: ignore[misc]
+    advice = chosen.how_to_use(os.fspath(path), host.name if host is not None else "")
+    if chosen.name == "device-ids" and mapping.tasks_per_node > 1:
+        # The numbers alone do not tell how many devices a chip has.
+        advice += f"; toruscast reads it with --tasks-per-node {mapping.tasks_per_node}"
+    return advice
+
+
+def write_mappings(
+    mappings: Iterable[TaskMapping],
+    folder: str | os.PathLike[str],
+    *,
+    torus: Torus | None = None,
+) -> None:
+    """Write each mapping as ``<name>.map`` into ``folder``, which is made if missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "maps"
+    >>> write_mappings([TaskMapping([0, 1], Torus((2, 2)), name="identity")], folder)
+    >>> [file.name for file in folder.iterdir()]
+    ['identity.map']
+    """
+    check_path(folder)
+    mappings = as_mappings(mappings)
+    seen: set[str] = set()
+    for mapping in mappings:
+        host = mapping.torus if torus is None else torus
+        if host is not None:
+            mapping.check(mapping.n_tasks, host)
+        name = mapping.name
+        if name in seen:
+            raise InputError("name of a mapping stands twice", found=name)
+        if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
+            raise InputError("name of a mapping is no file name", found=repr(name))
+        seen.add(name)
+    with folder_to_fill(folder) as place, folder_beside(place / "maps", place) as stage:
+        for mapping in mappings:
+            write_mapping(mapping, stage / f"{mapping.name}.map", torus=torus)
+        for file in stage.iterdir():
+            file.replace(place / file.name)
+
+
+# Dialects whose values may be message counts as well.
+_MATRICES = ("matrix", "labelled-matrix", "npy", "matrix-market", "npz")
+
+
+def read_comm(path: AnyPath, **how: Any) -> CommGraph:
+    r"""Read a communication graph: all phases of what `read_workload` reads, together.
+
+    Parameters and errors are those of `read_workload`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "ring.txt"
+    >>> _ = path.write_text("4\n0 1 100\n1 2 50 # short\n")
+    >>> read_comm(path)
+    CommGraph(ring: 4 tasks, 2 edges, 150 bytes, 2 messages)
+    >>> _ = path.write_text("0 1 2\n1 0 1\n2 2 0\n")
+    >>> read_comm(path, format="matrix")
+    CommGraph(ring: 3 tasks, 6 edges, 9 bytes, 6 messages)
+    """
+    return read_workload(path, **how).total
+
+
+def read_workload(
+    path: AnyPath,
+    *,
+    include: Include = "all",
+    n_tasks: int | None = None,
+    messages: AnyPath | None = None,
+    format: str = "auto",
+    name: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "refuse",
+    collectives: Mapping[str, str] | None = None,
+    gathered: Gathered = "each",
+    progress: Progress | None = None,
+) -> Workload:
+    r"""Read traffic whose phases a file may tell apart, such as a GOAL schedule; else one phase.
+
+    ``docs/reference/formats.md`` explains what is read. Any file may be gzip.
+
+    Parameters
+    ----------
+    path : path-like
+        File, folder or prefix.
+    include : {"all", "point_to_point", "collective"}
+        Of monitoring output: what the application sent itself (lines E), what collective operations
+        sent for it (I), or all, one-sided traffic (S and R) too. Where Open MPI ran one-sided
+        operations over messages, those count among I already.
+    n_tasks : int, optional
+        Number of tasks; if not given, the file's own count, or the largest task plus one.
+    messages : path-like, optional
+        A second matrix with the message counts; one message an edge if not given.
+    format : str
+        The format's name, for a file that fits several, such as "edges" or "matrix".
+    name : str, optional
+        Name of the graph; the file's name without its suffix if not given.
+    columns : mapping of str to str, optional
+        Of tables: the file's names of src, dst, nbytes and n_messages; of lists of edges without
+        names, their positions from "1"; of .npz archives the names of arrays.
+    duplicates : {"refuse", "sum"}
+        Whether pairs that stand on several lines are added up, as in a trace of messages.
+    collectives : mapping of str to str, optional
+        Of traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
+    gathered : {"each", "whole"}
+        Of Chakra traces: whether the size of a gather or all-gather is what each rank puts in, or
+        the whole gathered buffer.
+    progress : callable, optional
+        Called with the bytes of a long text that were read, and all of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "ping.goal"
+    >>> _ = path.write_text("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n")
+    >>> workload = read_workload(path)
+    >>> len(workload), workload.dependent
+    (1, True)
+    """
+    began = time.perf_counter()
+    check_path(path)
+    one_of(include, "include", get_args(Include))
+    one_of(duplicates, "duplicates", get_args(Duplicates))
+    one_of(gathered, "gathered", get_args(Gathered))
+    algorithms = dict(collectives or {})
+    check_algorithms(algorithms)
+    if n_tasks is not None:
+        n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
+    options = GraphOptions(
+        label(path) if name is None else name,
+        n_tasks,
+        include,
+        dict(columns or {}),
+        duplicates,
+        algorithms,
+        gathered,
+    )
+    source = Source(path, n_tasks=n_tasks, progress=progress)
+    dialect = identify(source, "graph", _form(source, format, options.columns))
+    workload = as_workload(dialect.read(source, options))
+    if messages is not None:
+        counted = dialect.name == "npz" and b"n_messages.npy" in source.data
+        if dialect.name not in _MATRICES or counted:
+            raise InputError("message counts stand apart for matrices only", file=messages)
+        workload = as_workload(_with_counts(workload.total, messages, options))
+    if dialect.summed:
+        workload = Workload(workload.phases, workload.name, workload.dependent, summed=True)
+    edges = sum(phase.n_edges for phase in workload)
+    note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
+    return workload
+
+
+def _form(source: Source, form: str, columns: Mapping[str, str]) -> str:
+    """The format's name: a table where the caller gives the names above it."""
+    names = {*columns.values()} - {str(place) for place in range(10)}
+    told = form == "auto" and bool(names)
+    return "table" if told and names <= {*cells(source.first_line()[1])[1]} else form
+
+
+def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
+    """Return the graph with the message counts of a second matrix."""
+    source = Source(path)
+    fits = [dialect.name for dialect in formats_of(source, "graph")]
+    name = next((name for name in _MATRICES if name in fits), "matrix")
+    second = dialect_of(name, "graph").read(source, replace(options, n_tasks=None))
+    if second.n_tasks != graph.n_tasks:
+        found, expected = second.n_tasks, graph.n_tasks
+        raise InputError("matrices differ in size", file=path, found=found, expected=expected)
+    return sum_edges(
+        graph.n_tasks,
+        np.concatenate([graph.src, second.src]),
+        np.concatenate([graph.dst, second.dst]),
+        np.concatenate([graph.nbytes, np.zeros(second.n_edges)]),
+        np.concatenate([np.zeros(graph.n_edges), second.nbytes]),
+        name=options.name,
+    )
+
+
+def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:
+    """Write a communication graph; without a dialect the suffix of ``path`` names the format.
+
+    ``.txt`` or ``.edges``: an edge list after a line with the number of tasks. ``.csv``: named
+    columns, number of tasks and task grid in comments. ``.npz``: NumPy arrays n_tasks, src, dst,
+    nbytes, n_messages and grid. ``.mtx``: Matrix Market; message counts are lost. The name
+    is not written. The file appears whole or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "pair.csv"
+    >>> write_comm(CommGraph(2, [0], [1], [64]), path)
+    >>> print(path.read_text(), end="")
+    # n_tasks 2
+    src,dst,nbytes,n_messages
+    0,1,64,1
+    """
+    check_path(path)
+    chosen = dialect_to_write("graph", path, dialect)
+    with atomic_path(path) as temporary:
+        chosen.write(comm, temporary)  # type: ignore[misc]
+
+
+_MOST = 2**20
+# Bytes of a directed link in a simulation.
+_HELD = 50
+
+
+def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
+    r"""Read a torus from a file.
+
+    A machine file in TOML or JSON, a target of Scotch, a platform of SimGrid, a network of
+    ASTRA-sim, settings of SST, or a mesh descriptor of Tenstorrent; ``toruscast formats`` lists
+    them.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    format : str
+        The format's name, for a file that fits several.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
+    >>> text = 'shape = [4, 8]\nwrap = [true, false]\n[network]\nhop_latency = 1e-7'
+    >>> _ = path.write_text(text)
+    >>> str(read_torus(path)), read_torus(path).network.hop_latency
+    ('mine 4x8m', 1e-07)
+    >>> _ = path.write_text("torus3D 4 4 8")
+    >>> str(read_torus(path))
+    'mine 4x4x8'
+    """
+    began = time.perf_counter()
+    check_path(path)
+    read_limited(path, _MOST)
+    source = Source(path)
+    dialect = identify(source, "torus", format)
+    try:
+        torus: Torus = dialect.read(source)
+    except InputError as error:
+        raise error.replace(file=path) from None
+    n_links = 2 * torus.ndim * torus.n_nodes
+    check_claim(path, _HELD * n_links, f"{torus.n_nodes} nodes with {n_links} links")
+    note_read("torus", path, began, nodes=torus.n_nodes)
+    return torus
+
+
+def write_torus(torus: Torus, path: str | os.PathLike[str], dialect: str | None = None) -> str:
+    """Write a torus; without a dialect the suffix of ``path`` names the format.
+
+    Only a machine file holds everything. The file appears whole or not at all.
+
+    Returns
+    -------
+    str
+        How the file is used; empty where it needs no word.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "mine.tgt"
+    >>> advice = write_torus(Torus((4, 4, 8)), path)
+    >>> print(path.read_text(), end="")
+    torus3D 4 4 8
+    """
+    check_path(path)
+    check_torus(torus)
+    chosen = dialect_to_write("torus", path, dialect)
+    if torus.holes and chosen.name not in ("toml", "machine-json"):
+        expected = "a machine file (.toml), which does"
+        raise InputError(f"{chosen.name} holds no missing or slow links", expected=expected)
+    with atomic_path(path) as temporary:
+        chosen.write(torus, temporary)  # type: ignore[misc]
+    return chosen.how_to_use(os.fspath(path))
+
+
+# So many isolated tasks are named.
+NAMED = 8
+# Edges that are looked at together, so that memory does not grow with them.
+_PIECE = 2**20
+
+
+def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
+    """Return tasks, edges, bytes, messages, and how they are spread, of all phases together.
+
+    Examples
+    --------
+    >>> facts = graph_facts(CommGraph(3, [0, 1], [1, 0], [8, 8]))
+    >>> facts["symmetric"], facts["first_isolated"]
+    (True, [2])
+    """
+    workload = as_workload(traffic)
+    total, n = workload.total, workload.n_tasks
+    own, difference = 0.0, 0
+    seen = np.zeros(n, bool)
+    for low in range(0, total.n_edges, _PIECE):
+        src, dst, nbytes = (
+            column[low : low + _PIECE] for column in (total.src, total.dst, total.nbytes)
+        )
+        own += float(nbytes[src == dst].sum())
+        seen[src] = seen[dst] = True
+        # Sums of hashes of all edges and of all edges turned round are equal if both are the same.
+        a, b = src.astype(np.uint64), dst.astype(np.uint64)
+        amount = _hashed(nbytes.astype(float).view(np.uint64))
+        difference += int(_hashed(amount ^ (a * np.uint64(n) + b)).sum())
+        difference -= int(_hashed(amount ^ (b * np.uint64(n) + a)).sum())
+    silent = np.flatnonzero(~seen)
+    return {
+        "tasks": n,
+        "grid": workload.grid,
+        "edges": total.n_edges,
+        "bytes": float(total.nbytes.sum()),
+        "messages": float(total.n_messages.sum()),
+        "symmetric": difference % 2**64 == 0,
+        "to_itself": own,
+        "isolated": silent.size,
+        "first_isolated": silent[:NAMED].tolist(),
+        "counted_from_1": n > 2 and silent.tolist() == [0],
+    }
+
+
+def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of each value (the last steps of MurmurHash3)."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        values = (values ^ (values >> np.uint64(33))) * np.uint64(factor)
+    return values ^ (values >> np.uint64(33))
+
+
+_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
+
+
+def parse_torus(text: str) -> Torus:
+    """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension), a machine or a file.
+
+    A machine is a preset's short form, as in `machines.get`. The text of any of these tori,
+    ``str(torus)``, reads back as the same torus. A text with a slash or a suffix, or of a file that
+    is there, names a file, as in `read_torus`.
+
+    Examples
+    --------
+    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
+    ((True, True, False), 128)
+    """
+    if isinstance(text, str) and _names_file(text.strip()):
+        return read_torus(text.strip())
+    machine = isinstance(text, str) and text.strip()[:1].isalpha()
+    return get(text) if machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
+
+
+def _names_file(text: str) -> bool:
+    if not set(text.lower()) - SIZE_LETTERS or text.isidentifier():
+        return False
+    if text.startswith("/") or _FILE.search(text):
+        return True
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,468 @@
+"""What a dialect reads: a file's start, its first lines or all of it, or an `InputError`."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, cast
+
+from toruscast._lazy import lazy
+from toruscast.errors import InputError, InputWarning, MissingFileError
+from toruscast.files import check_regular, check_text, most_unpacked
+from toruscast.mapping.torus import Torus
+
+# Of the text or archive itself, after decompression; about 80 million edges.
+MAX_BYTES = 2**31
+CHUNK = 2**24
+# Enough to recognise any dialect by.
+START = 2**16
+LARGEST = 2**63 - 1
+WHOLE = re.compile(r"\+?[0-9]+|-0+")
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+# Possessive, for words of very many digits.
+NUMBER = re.compile(r"[+-]?([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?")
+Progress = Callable[[int, int], object]
+"""Called with the bytes that were looked at, and all of them."""
+# Bytes of lines that are read together.
+_PIECE = 2**23
+# Of one line.
+MAX_LINE = 2**24
+_SUFFIXES = (
+    *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
+    *(".parquet", ".mpip", ".goal", ".xml", ".json", ".et"),
+    *(".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap", ".vcoord", ".yaml", ".yml"),
+    *(".toml", ".tgt", ".textproto", ".mat"),
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file, its line ends all of one kind and its byte order mark gone."""
+
+    file: str
+    data: bytes
+    progress: Progress | None = field(default=None, compare=False)
+
+    def lines(self, comments: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield number and content of every line that holds more than blanks and comments.
+
+        The first ``skip`` lines are left out.
+        """
+        comment = re.compile(f"[{comments}].*")
+        for number, raw in enumerate(self.raw_lines(skip), start=skip + 1):
+            line = comment.sub("", raw).strip()
+            if line:
+                yield number, line
+
+    def raw_lines(self, skip: int = 0) -> Iterator[str]:
+        """Yield every line after the first ``skip`` as it stands."""
+        number = skip
+        for data in self.pieces(skip):
+            for raw in data.removesuffix(b"\n").split(b"\n"):
+                number += 1
+                try:
+                    line = raw.decode()
+                except UnicodeDecodeError:
+                    check_text(raw, self.file, number)
+                    raise
+                yield line
+
+    def pieces(self, skip: int = 0) -> Iterator[bytes]:
+        """Yield whole lines after the first ``skip``, many together, their ends all of one kind."""
+        line, size, rest, first = 0, 0, b"", True
+        with self._stream() as (stream, most, longest):
+            while (chunk := stream.read(START if first else _PIECE)) or rest:
+                # Whoever asks for the first lines alone does not wait for more than the start.
+                size += len(chunk)
+                if self.progress is not None:
+                    self.progress(*self._place(stream))
+                if size > most:
+                    raise self.fault("file too large", None, None, f"at most {most} bytes")
+                data = rest + (chunk.removeprefix(b"\xef\xbb\xbf") if first else chunk)
+                first = False
+                if b"\0" in chunk:
+                    check_text(data, self.file)
+                # Half a line end waits for its other half.
+                held = b"\r" if chunk and data.endswith(b"\r") else b""
+                if b"\r" in data:
+                    data = data.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                cut = data.rfind(b"\n") + 1 if chunk else len(data)
+                data, rest = data[:cut], data[cut:] + held
+                if len(rest) > longest:
+                    found = rest[:30].decode(errors="replace")
+                    expected = f"less than {longest} bytes"
+                    raise self.fault("line too long", line + 1, found, expected)
+                while line < skip and data:
+                    data, line = data[(data.find(b"\n") + 1) or len(data) :], line + 1
+                if data:
+                    yield data
+                    line += data.count(b"\n")
+
+    @contextmanager
+    def at(self, line: int | None) -> Iterator[None]:
+        """Tell errors which line of this file they speak of."""
+        try:
+            yield
+        except InputError as error:
+            raise error.replace(file=self.file, line=error.line or line) from None
+
+    def json(self, words: str | None = None) -> Any:
+        """Return what the text holds as JSON; or other words, made of it."""
+        try:
+            return json.loads(self.data if words is None else words)
+        except (ValueError, RecursionError) as error:
+            found = getattr(error, "msg", "nested too deeply")
+            raise self.fault("no JSON", getattr(error, "lineno", None), found) from None
+
+    def matches(
+        self, pattern: re.Pattern[str], what: str, expected: str
+    ) -> Iterator[tuple[int, re.Match[str]]]:
+        """Yield number and match of every line with data; ``what`` names them in errors."""
+        for number, line in self.lines("#"):
+            match = pattern.fullmatch(line)
+            if match is None:
+                raise self.fault(f"bad {what}", number, line, expected)
+            yield number, match
+
+    @contextmanager
+    def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
+        """The bytes to read, how many there may be, and how many on a line."""
+        yield io.BytesIO(self.data), math.inf, math.inf
+
+    def _place(self, stream: IO[bytes]) -> tuple[int, int]:
+        """How many bytes were read, and all of them."""
+        return stream.tell(), len(self.data)
+
+    def first_line(self) -> tuple[int, str]:
+        """Return number and content of the first line that holds more than blanks and comments."""
+        for number, line in self.lines():
+            return number, line
+        raise self.fault("file without data")
+
+    def fault(
+        self, message: str, line: int | None = None, found: object = None, expected: object = None
+    ) -> InputError:
+        """Return an error at a line of this file; what was found may be of any length."""
+        found = found[:500] if isinstance(found, str) else found
+        return InputError(message, file=self.file, line=line, found=found, expected=expected)
+
+
+class Streamed(Text):
+    """A text file that is read anew whenever somebody asks for its lines, and never kept."""
+
+    def __init__(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        super().__init__(os.fspath(path), b"", progress)
+
+    @contextmanager
+    def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
+        with opened(self.file) as stream:
+            is_packed = isinstance(stream, gzip.GzipFile)
+            most = most_unpacked(self.file, MAX_BYTES) if is_packed else math.inf
+            yield stream, most, MAX_LINE
+
+    def _place(self, stream: IO[bytes]) -> tuple[int, int]:
+        # As it lies on the disk.
+        file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+        return file.tell(), Path(self.file).stat().st_size
+
+
+def check_path(path: object) -> None:
+    """Raise `InputError` unless this may name a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError("bad path", found=repr(path), expected="the name of a file or folder")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError("bad file name", found=ascii(os.fspath(path))) from None
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a regular file to read, decompressed if it is gzip."""
+    with at_file(path):
+        check_regular(path)
+        with Path(path).open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file, decompressed if it is gzip."""
+    with opened(path) as stream:
+        most = most_unpacked(path, MAX_BYTES) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
+        chunks, size = [], 0
+        while chunk := stream.read(CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > most:
+                raise InputError("file too large", file=path, expected=f"at most {most} bytes")
+    data = b"".join(chunks)
+    if not data:
+        raise InputError("empty file", file=path)
+    return data
+
+
+def read_start(path: str | os.PathLike[str], size: int) -> bytes:
+    """Return the first bytes of a regular file, decompressed if it is gzip."""
+    with opened(path) as stream:
+        data = stream.read(size)
+    if not data:
+        raise InputError("empty file", file=path)
+    return data
+
+
+def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None = None) -> Text:
+    """Return bytes as text, if they are."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in data and b"\0" not in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    check_text(data, path)
+    return Text(os.fspath(path), data, progress)
+
+
+def read_text(path: str | os.PathLike[str]) -> Text:
+    """Return a text file, decompressed if it is gzip."""
+    return as_text(path, read_bytes(path))
+
+
+@contextmanager
+def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
+    try:
+        if not os.fspath(path):
+            raise FileNotFoundError
+        yield
+    except InputError as error:
+        if error.file is not None:
+            raise
+        raise error.replace(file=path) from None
+    except FileNotFoundError:
+        found = None if os.fspath(path) else "an empty path"
+        raise MissingFileError("no such file or folder", file=path, found=found) from None
+    except EOFError:
+        raise InputError("truncated gzip file", file=path) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError("damaged gzip file", file=path, found=error) from None
+    except OSError as error:
+        raise InputError("cannot be read", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        raise InputError("bad file name", file=path, found=error) from None
+
+
+@contextmanager
+def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Say of any error but ours that the file is damaged; name the file in ours."""
+    with at_file(path):
+        try:
+            yield
+        except (InputError, FileNotFoundError, PermissionError, MemoryError):
+            raise
+        except Exception as error:
+            # Hostile bytes give errors of many kinds.
+            found = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"damaged {what}", file=path, found=found) from None
+
+
+def warn_of(file: str | os.PathLike[str], message: str) -> None:
+    """Warn of what is in a file, at the place from which the caller was called."""
+    warnings.warn(f"{os.fspath(file)}: {message}", InputWarning, stacklevel=3)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as it stands, in UTF-8."""
+    path.write_text(text, encoding="utf-8", newline="")
+
+
+def label(path: str | os.PathLike[str]) -> str:
+    """Return a file's name without ``.gz`` and without a suffix that names a format.
+
+    Bytes of it that are no UTF-8 are written as escapes.
+    """
+    name = os.fsencode(Path(path).name).decode("utf-8", "backslashreplace").removesuffix(".gz")
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
+    return stem if suffix.lower() in _SUFFIXES else name
+
+
+def fields(line: str) -> list[str]:
+    """Split a line at its semicolons or commas, if it has any, or else at blanks."""
+    return [field.strip() for field in line.split(comma(line))]
+
+
+def comma(line: str) -> str | None:
+    """Return the semicolon or comma that separates; None where blanks do, decimal commas or not.
+
+    Examples
+    --------
+    >>> comma("0, 1, 8"), comma("0 1 8"), comma("0 1 8,5"), comma("0;1;8,5")
+    (',', None, None, ';')
+    """
+    if ";" in line:
+        return ";"
+    if "," not in line or (" " not in line and "\t" not in line):
+        return "," if "," in line else None
+    parts = line.split()
+    decimal = len(parts) > 2 and all(
+        DECIMAL_COMMA.fullmatch(p) or NUMBER.fullmatch(p) for p in parts
+    )
+    return None if decimal else ","
+
+
+def cells(line: str) -> tuple[str | None, list[str]]:
+    """Return separator and cells of a line, without quotes; None for blanks.
+
+    Examples
+    --------
+    >>> cells('"src";"dst"'), cells("0 1")
+    ((';', ['src', 'dst']), (None, ['0', '1']))
+    """
+    # Blanks and tabs between numbers are alike; names may hold blanks.
+    tab = None if all(map(NUMBER.fullmatch, line.split())) or "\t" not in line else "\t"
+    separator = comma(line) or tab
+    parts = line.split() if separator is None else line.split(separator)
+    return separator, [part.strip().strip("\"'") for part in parts]
+
+
+def renamed(
+    text: Text, line: int, names: Sequence[str], chosen: Mapping[str, str], needed: Sequence[str]
+) -> list[str | None]:
+    """Return our name of each column, by the caller's choice; None for those that it leaves out."""
+    wanted = list(chosen.values())
+    missing = [name for name in wanted if names.count(name) != 1 or wanted.count(name) != 1]
+    if missing or not {*needed} <= {*chosen}:
+        twice = " twice" if missing and wanted.count(missing[0]) > 1 else ""
+        found = missing[0] + twice if missing else ",".join(chosen)
+        these = f"{', '.join(needed)}, each one of " if needed else "one of "
+        raise text.fault("no such columns", line, found, these + ", ".join(names))
+    ours = {theirs: name for name, theirs in chosen.items()}
+    return [ours.get(name) for name in names]
+
+
+def whole(text: Text, line: int, name: str, value: str, most: int | None = None) -> int:
+    """Return a whole number from 0 to ``most``."""
+    top = "0 or more" if most is None else f"0 to {most}"
+    digits = value.lstrip("+-0")
+    if WHOLE.fullmatch(value) and len(digits) <= len(str(LARGEST)):
+        number = int(digits or "0")
+        if number <= (LARGEST if most is None else most):
+            return number
+    raise text.fault(f"bad {name}", line, value, f"a whole number, {top}")
+
+
+def spans(text: Text, line: int, words: str, most: int) -> list[tuple[int, int]]:
+    """Return first and last of each number or range, such as ``0-3,8``; at most so many numbers."""
+    found: list[tuple[int, int]] = []
+    for part in words.rstrip(", ").split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
+        if match is None:
+            raise text.fault("bad rank", line, part.strip() or words, "ranks such as 0,2,4-7")
+        first, last = int(match[1]), int(match[2] or match[1])
+        most -= last + 1 - first
+        if last < first or most < 0:
+            raise text.fault("bad range of ranks", line, part.strip(), "low-high")
+        found.append((first, last))
+    return found
+
+
+LINES = 64
+
+
+class Source:
+    """A file, a folder, or the common prefix of files, opened once for all dialects.
+
+    Parameters
+    ----------
+    path : path-like
+        Where it is.
+    n_tasks : int, optional
+        Number of tasks, where the caller knows it.
+    torus : Torus, optional
+        The host, where the caller knows it.
+    progress : callable, optional
+        Called with the bytes of a text that a reader has passed, and all of them.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        n_tasks: int | None = None,
+        torus: Torus | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        check_path(path)
+        self.progress = progress
+        self.path = path
+        self.n_tasks = n_tasks
+        self.torus = torus
+        with at_file(path):
+            place = Path(path)
+            self.is_file = place.exists() and not place.is_dir()
+        self.start = read_start(path, START) if self.is_file else b""
+
+    @lazy
+    def data(self) -> bytes:
+        """All of it, decompressed."""
+        return read_bytes(self.path)
+
+    @lazy
+    def text(self) -> Text:
+        """All of it as text; an `InputError` if it is none."""
+        return as_text(self.path, self.data, self.progress)
+
+    @lazy
+    def stream(self) -> Streamed:
+        """All of it as text that is not kept."""
+        return Streamed(self.path, self.progress)
+
+    @lazy
+    def lines(self) -> list[tuple[int, str]]:
+        """Number and content of the first lines with data; none of what is no text."""
+        return list(islice(self._first.lines(), LINES))
+
+    @lazy
+    def raw_lines(self) -> list[str]:
+        """The first lines as they stand, comments too; none of what is no text."""
+        return [line.rstrip() for line in islice(self._first.raw_lines(), LINES)]
+
+    @lazy
+    def fields(self) -> list[str]:
+        """The fields of the first line with data."""
+        return fields(self.lines[0][1]) if self.lines else []
+
+    @lazy
+    def has_numbers(self) -> bool:
+        """Whether the first line with data is numbers, of which one may be at fault."""
+        are_numbers = [bool(NUMBER.fullmatch(part)) for part in self.fields]
+        return any(are_numbers[:1]) and are_numbers.count(False) < 2
+
+    def all_match(self, pattern: re.Pattern[str]) -> bool:
+        """Whether each of the first lines with data is of one form."""
+        lines = [line for _, line in self.lines[:8]]
+        return bool(lines) and all(map(pattern.fullmatch, lines))
+
+    def first_line(self) -> tuple[int | None, str]:
+        """Return number and content of the first line with data, for messages."""
+        return self.lines[0] if self.lines else (None, "")
+
+    @lazy
+    def _first(self) -> Text:
+        """The start without a line that is cut in its middle; nothing of what is no text."""
+        start = self.start
+        if len(start) == START:
+            cut = max(start.rfind(b"\n"), start.rfind(b"\r"))
+            start = start[: cut + 1] if cut >= 0 else start[:-4]
+        try:
+            return as_text(self.path, start)
+        except InputError:
+            return Text(os.fspath(self.path), b"")

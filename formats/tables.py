@@ -1,0 +1,233 @@
+"""Tables of words or numbers, read line by line or in pieces."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._slow import csv as arrow_csv
+from toruscast._slow import pyarrow as pa
+from toruscast.errors import InputError
+from toruscast.files import check_text
+
+from .source import NUMBER, Text, comma, whole
+
+# A name with a blank before a comma, or a number with one in place of its point.
+_DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
+Rows = list[tuple[int, list[str]]]
+
+
+def read_words(
+    text: Text,
+    lines: Iterable[tuple[int, str]],
+    is_header: Callable[[list[str]], bool],
+    columns: Sequence[str] = (),
+) -> tuple[list[str], Rows]:
+    """Return the names of the columns, and line and cells of each row.
+
+    The first of the ``lines`` names the columns if it is a header; else they are ``columns``.
+    Every row has a cell for each.
+    """
+    names, separator, rows = list(columns), None, []
+    for at, (number, line) in enumerate(lines):
+        with text.at(number):
+            cells = fields(line, separator)
+        if at == 0 and is_header(cells):
+            names, separator = cells, separator_of(line)
+            continue
+        if separator is None and _DECIMAL_COMMA.fullmatch(line):
+            expected = "a decimal point; or the name in quotes, if the comma stands behind it"
+            raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
+        if len(cells) != len(names):
+            expected = f"{len(names)} ({','.join(names)[:60]})"
+            raise text.fault("wrong number of columns", number, len(cells), expected)
+        rows.append((number, cells))
+    if not rows:
+        raise text.fault("file without data")
+    return names, rows
+
+
+def separator_of(line: str) -> str | None:
+    """Return what separates the cells of a line; None if it is blanks."""
+    return next((mark for mark in ",;" if mark in line), None)
+
+
+def fields(line: str, separator: str | None = None) -> list[str]:
+    """Return the cells of a line, between separators: its own if none is given.
+
+    Examples
+    --------
+    >>> fields("identity;1.5"), fields("a;b,1.5"), fields("identity 1.5")
+    (['identity', '1.5'], ['a;b', '1.5'], ['identity', '1.5'])
+    """
+    mark = separator or separator_of(line)
+    try:
+        reader = csv.reader([line], delimiter=mark, skipinitialspace=True) if mark else None
+        parts = next(reader) if reader else line.split()
+    except csv.Error as error:
+        raise InputError("bad line", found=error) from None
+    return [part.strip() for part in parts]
+
+
+_COMMENT = re.compile(rb"[#%][^\n]*")
+_HEXADECIMAL = re.compile(rb"\b0[xX]")
+_BLANKS = re.compile(rb"(?m)^ +| +$")
+
+
+@dataclass(frozen=True)
+class Column:
+    """Name of a column for messages, and whether its numbers are whole."""
+
+    name: str
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a text file, and where each row stands.
+
+    That is ``lines[row]``, or if there are no ``lines``, the row-th line with data after ``skip``.
+    """
+
+    text: Text
+    skip: int
+    columns: list[NDArray[Any]]
+    lines: NDArray[np.int64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.columns[0].size)
+
+    def line(self, row: int) -> int:
+        """Return the line that holds a row."""
+        if self.lines is not None:
+            return int(self.lines[row])
+        return next(islice(self.text.lines(skip=self.skip), row, None))[0]
+
+    def fault(self, row: int, message: str, found: object, expected: object) -> InputError:
+        """Return an error at the line of a row."""
+        return self.text.fault(message, self.line(row), found, expected)
+
+
+def read_table(text: Text, columns: Sequence[Column], skip: int = 0) -> Table:
+    """Return all lines after the first ``skip`` as columns; the first decides what separates."""
+    first = next(text.lines(skip=skip), None)
+    table = read_rows(text, columns, skip, comma(first[1]) if first else None)
+    wide = [c.astype(np.int64) if c.dtype.kind == "i" else c for c in table.columns]
+    return Table(text, skip, wide)
+
+
+def read_rows(
+    text: Text, columns: Sequence[Column | None], skip: int, separator: str | None
+) -> Table:
+    """Return all lines after the first ``skip`` as columns; those that are None are left out.
+
+    Every line must hold one number for each column: whole, or finite, and not negative.
+    """
+    kept = [column for column in columns if column is not None]
+    pieces: list[list[NDArray[Any]]] = []
+    line = skip
+    for data in text.pieces(skip):
+        parsed = _parsed(data, columns, separator)
+        pieces.append(_by_line(text, data, line, columns, separator) if parsed is None else parsed)
+        line += data.count(b"\n")
+    dtypes = [np.int64 if column.whole else np.float64 for column in kept]
+    pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes]]
+    joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+    return Table(text, skip, joined)
+
+
+def _parsed(
+    data: bytes, columns: Sequence[Column | None], separator: str | None
+) -> list[NDArray[Any]] | None:
+    """Columns of a piece of whole lines; None if one of them is not easy."""
+    if b"#" in data or b"%" in data:
+        data = _COMMENT.sub(b"", data)
+    if separator is None:
+        data = data.replace(b"\t", b" ")
+        while b"  " in data:
+            data = data.replace(b"  ", b" ")
+    if b" \n" in data or b"\n " in data or data[:1] == b" ":
+        data = _BLANKS.sub(b"", data)
+    # pyarrow would read them.
+    if (b"x" in data or b"X" in data) and _HEXADECIMAL.search(data):
+        return None
+    names = list(map(str, range(len(columns))))
+    types = {
+        name: (pa.int64() if column.whole else pa.float64())
+        for name, column in zip(names, columns, strict=True)
+        if column is not None
+    }
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(data),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+            arrow_csv.ParseOptions(delimiter=separator or " ", quote_char=False),
+            arrow_csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[]
+            ),
+        )
+        arrays = [column.to_numpy() for column in table.columns]
+    except pa.ArrowInvalid:
+        return None
+    for at, array in enumerate(arrays):
+        if array.size and not (array.min() >= 0 and array.max() < np.inf):
+            return None
+        if array.dtype.kind == "i" and array.max(initial=0) < 2**31:
+            arrays[at] = array.astype(np.int32)
+    return arrays
+
+
+def _by_line(
+    text: Text, data: bytes, before: int, columns: Sequence[Column | None], separator: str | None
+) -> list[NDArray[Any]]:
+    """Columns of a piece, read line by line; the first bad line is an `InputError`."""
+    rows = []
+    for number, raw in enumerate(data.split(b"\n"), start=before + 1):
+        check_text(raw, text.file, number)
+        if line := raw.decode().replace("%", "#").partition("#")[0].strip():
+            rows.append(row_of(text, number, line, columns, separator))
+    kept = [column for column in columns if column is not None]
+    values = zip(*rows, strict=True) if rows else [()] * len(kept)
+    return [
+        np.array(value, np.int64 if column.whole else np.float64)
+        for column, value in zip(kept, values, strict=True)
+    ]
+
+
+def row_of(
+    text: Text,
+    number: int,
+    line: str,
+    columns: Sequence[Column | None],
+    separator: str | None,
+) -> list[float]:
+    """Return the numbers of one line, without those of columns that are None."""
+    parts = [part.strip() for part in line.split(separator)]
+    if len(parts) != len(columns):
+        kind = {None: "blanks", ",": "commas", ";": "semicolons"}.get(separator, f"'{separator}'")
+        names = ", ".join(column.name if column else "..." for column in columns[:4])
+        names += ", ..." if len(columns) > 4 else ""
+        expected = f"{len(columns)} columns ({names}) separated by {kind}"
+        raise text.fault("wrong number of columns", number, f"{len(parts)}: {line[:80]}", expected)
+    values: list[float] = []
+    for column, part in zip(columns, parts, strict=True):
+        if column is None:
+            continue
+        if column.whole:
+            values.append(whole(text, number, column.name, part))
+        elif NUMBER.fullmatch(part) and 0 <= float(part) < math.inf:
+            values.append(float(part))
+        else:
+            point = ", with a decimal point" if "," in part else ""
+            raise text.fault(f"bad {column.name}", number, part, f"a number, 0 or more{point}")
+    return values

@@ -1,1 +1,0 @@
-"""Dialects of communication graphs."""

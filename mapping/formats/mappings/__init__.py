@@ -1,1 +1,0 @@
-"""Dialects of task mappings."""

@@ -1,0 +1,289 @@
+"""The answer of `mesh`: how to lay the axes of a sharded model over a torus."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from toruscast.answers import svg
+from toruscast.answers.blocks import (
+    Answer,
+    Chart,
+    File,
+    Headline,
+    Mark,
+    Section,
+    Sentence,
+    TableBlock,
+)
+from toruscast.answers.links import LinkMap, LinkUse
+from toruscast.answers.rank import less, versus
+from toruscast.mesh import MeshForecast, link_seconds
+from toruscast.mesh.devices import counts_devices
+from toruscast.mesh.results import RankedLayout
+from toruscast.text import counted, nbytes, percent, rounded, seconds, shown_name, time_unit
+
+# Devices up to which the program stands on a page, in a terminal, and chips are drawn.
+_MOST_DEVICES, _MOST_SHOWN, _MOST_DRAWN = 20_000, 64, 4096
+_FIRST = 5
+# Share of the time that is not worth another layout.
+_WORTH, _EQUAL = 0.01, 1e-6
+
+
+def answer(found: MeshForecast, *, setting: str = "") -> Answer:
+    """Return how to lay a mesh, how much that gains, and what slows a step down."""
+    head, badge = _headline(found)
+    notes, sections = _notes(found), _sections(found)
+    file = None
+    if found.ids.size <= _MOST_DEVICES:
+        file = File("mesh.py", found.jax_program(), "JAX program")
+    else:
+        notes.append("The program is too long for a page: --write mesh.py writes it.")
+    return Answer(
+        setting=setting or f"{found.axes} on {found.torus}, what a step sends {_order(found)}",
+        title=f"{found.axes} on {found.torus}",
+        headline=head,
+        badge=badge,
+        notes=notes,
+        sections=sections,
+        content=_content(found),
+        rows=found.lines(),
+        file=file,
+        facts=[
+            ("mesh", str(found.axes)),
+            ("torus", f"{found.torus}, {counted(found.torus.n_nodes, 'node')}"),
+            ("collectives run", _order(found)),
+        ],
+    )
+
+
+def _headline(found: MeshForecast) -> tuple[Headline, str]:
+    """Return which layout to use, and out of how many it is the best."""
+    best, yours = found.best, found.compared or found.in_order
+    against = "the devices in order" if found.compared is None else "your layout"
+    gain = 1 - best.time / yours.time if yours.time else 0.0
+    badge = f"best of {'all' if found.all_considered else 'those compared'}"
+    if gain >= _WORTH:
+        told = f": {seconds(best.time)} a step, {less(best.time, yours.time, against)}"
+        return Headline("Use ", "layout 1", told), badge
+    rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
+    return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge
+
+
+def _notes(found: MeshForecast) -> list[str]:
+    """Return what the layout is, how far it is from a bound, and what is not in its time."""
+    best = found.best
+    every = "all that there are" if found.all_considered else "not all that there are"
+    notes = [
+        f"Layout 1: {best.words}.",
+        f"{counted(found.considered, 'layout')} compared, {every}.",
+        *_distance(found),
+        "Only what the collectives send is in the time: computation is not.",
+    ]
+    if found.compared is not None and found.in_order.time > best.time / (1 - _WORTH):
+        notes.append(f"It takes {less(best.time, found.in_order.time, 'the devices in order')}.")
+    if best.how == "forecast":
+        why = "run at once" if found.overlap else "have too many messages"
+        what = ", ".join(map(shown_name, found.not_simulated))
+        notes.append(f"The time is not simulated, since these collectives {why}: {what}.")
+    if found.idle:
+        used = f"{found.axes.n_tasks} of {counted(found.devices.nodes.size, 'device')}"
+        notes.append(f"The mesh uses {used}: {found.idle} stay idle.")
+    if counts_devices(found.torus):
+        notes.append("Dimension C counts the devices of a chip.")
+    return notes
+
+
+def _sections(found: MeshForecast) -> list[Section]:
+    """Return what stands behind the answer."""
+    sections = [
+        Section("Layouts", [_layouts(found)], wide=False, only="terminal"),
+        Section("How much faster", [times_chart(found)], wide=False, only="page"),
+        *_drawn(found),
+        Section("Why: time in the step", [_collectives(found), _step(found)], wide=False),
+        Section("What slows them", [Sentence(line) for line in _reasons(found)], wide=False),
+        Section("All layouts", [_layouts(found)], only="page"),
+    ]
+    view = LinkMap(found.torus, partial(_uses, found), [each.label for each in found.traffic])
+    sections.append(Section("Where: how long each link works in a step", [view], only="page"))
+    if found.ids.size <= _MOST_SHOWN:
+        sections.append(
+            Section("The mesh", [Sentence(found.jax_program().rstrip())], only="terminal")
+        )
+    return sections
+
+
+def _drawn(found: MeshForecast) -> list[Section]:
+    """Return the layout as pictures, one for each axis of the mesh."""
+    if found.torus.n_nodes > _MOST_DRAWN:
+        return []
+    return [
+        Section(
+            "Layout 1: chips by their place along each axis",
+            [_chips(found, k) for k in range(len(found.axes.names))],
+            "A cell is a chip, at its coordinates; the darker, the farther along the axis. "
+            "Chips of one colour hold the same shard.",
+            wide=False,
+            only="page",
+        )
+    ]
+
+
+def _order(found: MeshForecast) -> str:
+    return "at once" if found.overlap else "one after another"
+
+
+def _distance(found: MeshForecast) -> list[str]:
+    """Return how far a step is from what no layout can beat, where that is known."""
+    bounds = found.lines()["bound"]
+    floor = float(bounds.max() if found.overlap else bounds.sum())
+    if not floor > 0:
+        return []
+    above = max(found.best.time / floor - 1, 0.0)
+    far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
+    return [
+        f"No layout can be faster than {seconds(floor)}, with all links of a chip at work; this "
+        f"one takes {far}."
+    ]
+
+
+def _all(found: MeshForecast) -> list[tuple[str, RankedLayout, Mark]]:
+    """Return names, layouts and which is the best and the user's."""
+    several: list[tuple[str, RankedLayout, Mark]] = [
+        (f"layout {i + 1}", each, "best" if i == 0 else "") for i, each in enumerate(found.layouts)
+    ]
+    mine: Mark = "yours" if found.compared is None else ""
+    several.append(("devices in order", found.in_order, mine))
+    if found.compared is not None:
+        several.append(("yours", found.compared, "yours"))
+    return several
+
+
+def times_chart(found: MeshForecast) -> Chart:
+    """Return the times of the five best layouts and those compared with."""
+    several = _all(found)
+    scale, unit = time_unit([found.best.time])
+    reference = (found.compared or found.in_order).time
+    chosen = [*several[: min(_FIRST, len(found.layouts))], *several[len(found.layouts) :]]
+    rows = [
+        svg.Row(name, each.time, mark or "other", note=versus(each.time, reference))
+        for name, each, mark in chosen
+    ]
+    left_out = len(several) - len(chosen)
+    lead = f"Time of what a step sends, {unit}; per cent against "
+    lead += "the devices in order." if found.compared is None else "your layout."
+    text = f"{counted(left_out, 'layout')} are not drawn" if left_out else ""
+    return Chart("layouts", "", lead, lambda: svg.times(rows, scale, unit, left_out=text))
+
+
+def _layouts(found: MeshForecast) -> TableBlock:
+    several = _all(found)
+    reference = (found.compared or found.in_order).time
+    against = "vs\nyours" if found.compared else "vs in\norder"
+    return TableBlock(
+        [
+            {
+                "#": i + 1 if i < len(found.layouts) else "-",
+                "time": seconds(each.time),
+                against: versus(each.time, reference),
+                "source": each.how,
+                "layout": each.words,
+            }
+            for i, (_, each, _) in enumerate(several)
+        ],
+        marks=[mark for _, _, mark in several],
+        keep=5,
+    )
+
+
+def _collectives(found: MeshForecast) -> Chart:
+    """Return the time of all runs of each collective in a step, and its bound."""
+    lines = found.lines()
+    scale, unit = time_unit([float(lines["time"].max())])
+    groups = [shown_name(what) for what in lines["what"]]
+    series = [
+        ("time", "best", lines["time"].tolist()),
+        ("bound", "other", lines["bound"].tolist()),
+    ]
+    return Chart(
+        "collectives",
+        "",
+        f"All runs of a step, {unit}. Grey: the least that any layout takes, if a chip sends over "
+        "all its links.",
+        lambda: svg.bars(groups, series, scale, unit),
+    )
+
+
+def _step(found: MeshForecast) -> TableBlock:
+    return TableBlock(
+        [
+            {
+                "what": shown_name(row["what"]),
+                "time": seconds(row["time"]),
+                "share": percent(row["share"]),
+                "bound": seconds(row["bound"]),
+                "size": nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else ""),
+                "devices": row["devices"],
+                "GB/s": rounded(row["GBps"], 3) if row["time"] else "-",
+                "source": f"{row['algorithm']}, {row['how']}",
+            }
+            for row in found.lines().to_dict("records")
+        ],
+        "Collectives of a step",
+        keep=5,
+    )
+
+
+def _reasons(found: MeshForecast) -> list[str]:
+    lines = found.lines().to_dict("records")
+    slowest = max(lines, key=lambda row: row["share"])
+    told = [f"{shown_name(row['what'])}: {row['why']}." for row in lines]
+    if len(lines) > 1 and slowest["share"] > 0:
+        share = percent(slowest["share"])
+        told.append(f"Slowest: {shown_name(slowest['what'])}, {share} of the time.")
+    return told
+
+
+def _chips(found: MeshForecast, axis: int) -> Chart:
+    """Return the chips coloured by their place along an axis of the mesh."""
+    place = np.full(found.torus.n_nodes, -1)
+    coordinate = np.indices(found.best.nodes.shape)[axis]
+    place[found.best.nodes.ravel()] = coordinate.ravel()
+    name, size = found.axes.names[axis], found.axes.sizes[axis]
+    return Chart(
+        f"chips-{axis}",
+        f"{shown_name(name)}: 0 (light) to {size - 1} (dark)",
+        "",
+        lambda: svg.chips(found.torus.shape, found.torus.axes, place, size),
+    )
+
+
+def _uses(found: MeshForecast, most: int) -> list[LinkUse]:
+    several = _all(found)
+    own = "yours" if found.compared is not None else "devices in order"
+    several.sort(key=lambda each: (each[0] != "layout 1", each[0] != own))
+    return [
+        LinkUse(name, layout.time, link_seconds(found, layout))
+        for name, layout, _ in several[:most]
+    ]
+
+
+def _content(found: MeshForecast) -> dict[str, object]:
+    """Return the answer for programs."""
+    return {
+        "torus": str(found.torus),
+        "axes": dict(zip(found.axes.names, found.axes.sizes, strict=True)),
+        "order": "overlap" if found.overlap else "in-turn",
+        "layouts_considered": found.considered,
+        "all_considered": found.all_considered,
+        "idle": found.idle,
+        "not_simulated": list(found.not_simulated),
+        "ranking": found.table.to_dict("records"),
+        "devices_in_order": {"time": found.in_order.time, "how": found.in_order.how},
+        "gain": found.gain,
+        "yours": found.compared and {"time": found.compared.time, "how": found.compared.how},
+        "traffic": found.lines().to_dict("records"),
+        "ids": found.ids,
+        "nodes": found.best.nodes,
+    }

@@ -1,0 +1,399 @@
+"""Times of collectives in closed form, from what their rounds put on the links.
+
+**The exact case.** On a ring of ``n`` chips whose links carry ``w`` bytes per second each way, an
+allreduce of ``B`` bytes is a reduce-scatter and an allgather, ``n - 1`` rounds each. In a round
+every chip sends one block to the next chip:
+
+- one way: ``B / n`` bytes, a hop away, each link carries one block: ``B / (n w)`` a round, so
+  ``2 (n - 1) / n * B / w`` in all;
+- two ways: half a block each way, on the two directions of each link: half of that, which is
+  ``2 (n - 1) / n * B / (2 w)``.
+
+Each round adds what a message costs in software (of two, both) and the latency of its hops, for a
+chip sends in a round what it got in the last: ``2 (n - 1) (o + h)`` with one hop a round.
+
+On a line the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long way back. Either way each
+direction of each link carries one block of a one-way ring: on the folded line the ring goes there
+over the even chips and back over the odd ones. So one way takes the same time as on a closed ring,
+but for the hops: two a round at most, or ``2 (n - 1) / n`` on average with the long way back. A
+two-way ring puts two half blocks on each direction: it gains nothing on a line.
+
+Elsewhere the busiest link of a round sets the pace: the most blocks that go over one link, over its
+bandwidth. A chain of rounds round a ring waits once for each of its edges in turn, so the latency
+of a round is that of an edge on average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import Torus
+from toruscast.mesh.traffic import MeshTraffic
+from toruscast.routing.loads import pair_loads
+
+
+def product_grid(torus: Torus, lines: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return groups as boxes: ``(n_groups, sizes...)`` along the dimensions that they span.
+
+    A box has every combination of its coordinates, which need not lie side by side. None if some
+    group is no box, or not all span as many places of the same dimensions.
+
+    Examples
+    --------
+    >>> product_grid(Torus((4, 4)), np.array([[5, 0, 1, 4]])).tolist()
+    [[[0, 1], [4, 5]]]
+    >>> product_grid(Torus((4, 4)), np.array([[0, 1, 2, 4]])) is None
+    True
+    """
+    # Nodes are numbered in C order, so a box sorted is one in C order.
+    nodes = np.sort(lines, axis=1)
+    coords = torus.coords[nodes]
+    sizes = [np.unique(coords[0, :, d]).size for d in range(torus.ndim)]
+    if np.prod(sizes) != lines.shape[1]:
+        return None
+    cells = coords.reshape(len(lines), *sizes, torus.ndim)
+    for d in range(torus.ndim):
+        along = cells[..., d]
+        first = along
+        for other in range(torus.ndim):
+            if other != d:
+                first = first.take([0], axis=other + 1)
+        if not (along == first).all():
+            return None
+    return nodes.reshape(len(lines), *(size for size in sizes if size > 1))
+
+
+Sent = tuple[int, int, float]
+
+
+def turns(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
+    """Return the rounds of a bucket reduce-scatter: how many in a row, and what is sent in each.
+
+    A lane for each dimension and way carries its share of the buffer, first along its dimension,
+    then along the next; each dimension leaves its share of the rest. A round lists its messages as
+    dimension, way (0 plus, 1 minus) and bytes.
+
+    Examples
+    --------
+    >>> turns((2, 2), 16)[0]
+    (1, [(0, 0, 2.0), (1, 0, 2.0), (0, 1, 2.0), (1, 1, 2.0)])
+    """
+    ndim = len(sizes)
+    lanes: list[list[Sent]] = []
+    for way in (0, 1):
+        for first in range(ndim):
+            block = nbytes / (2 * ndim)
+            lane: list[Sent] = []
+            for turn in range(ndim):
+                d = (first + turn) % ndim
+                block /= sizes[d]
+                lane += [(d, way, block)] * (sizes[d] - 1)
+            lanes.append(lane)
+    rounds: list[tuple[int, list[Sent]]] = []
+    for sent in map(list, zip(*lanes, strict=True)):
+        if rounds and rounds[-1][1] == sent:
+            rounds[-1] = (rounds[-1][0] + 1, sent)
+        else:
+            rounds.append((1, sent))
+    return rounds
+
+
+# Pairs of an all-to-all that are listed at once: of many chips there are more than fit.
+_AT_ONCE = 2**20
+Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
+    """Give sender and receiver of each message of a collective of a single round, in parts.
+
+    Examples
+    --------
+    >>> ((src, dst),) = ends(MeshTraffic("pipeline", 8, ("stage",)), np.array([[4, 5, 6]]))
+    >>> src.tolist(), dst.tolist()
+    ([4, 5], [5, 6])
+    """
+    n = lines.shape[1]
+    following = np.roll(lines, -1, axis=1)
+    if traffic.pairs is not None:
+        yield lines[:, 0], lines[:, 1]
+    elif traffic.collective == "pipeline":
+        yield lines[:, :-1].ravel(), lines[:, 1:].ravel()
+    elif traffic.collective == "permute":
+        yield lines.ravel(), following.ravel()
+    elif traffic.collective == "exchange":
+        here, there = lines.ravel(), following.ravel()
+        yield np.concatenate([here, there]), np.concatenate([there, here])
+    else:
+        some = max(_AT_ONCE // lines.size, 1)
+        for begin in range(1, n, some):
+            # Each sends to those so many places on.
+            apart = np.arange(begin, min(begin + some, n))
+            to = lines[:, (np.arange(n)[:, None] + apart) % n]
+            yield np.broadcast_to(lines[:, :, None], to.shape).ravel(), to.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """What a collective takes, all its groups at once.
+
+    Attributes
+    ----------
+    time : float
+        Seconds.
+    algorithm : str
+        The one that is fastest, of those that were asked for.
+    link_seconds : ndarray, shape (n_links,)
+        How long each link works for it; empty where nobody asks for it.
+    busiest, busy : int, float
+        The link that works longest, and the seconds that it does.
+    hops, farthest : float, int
+        Hops of its messages on average and at most.
+    sharing : float
+        The most messages of a step that go over the same link.
+    """
+
+    time: float
+    algorithm: str
+    link_seconds: NDArray[np.float64]
+    busiest: int
+    busy: float
+    hops: float
+    farthest: int
+    sharing: float
+
+    def without_links(self) -> Score:
+        """The same without the array, of which there would be many."""
+        return replace(self, link_seconds=np.zeros(0))
+
+
+def made(
+    time: float,
+    algorithm: str,
+    seconds: NDArray[np.float64],
+    hops: NDArray[np.integer] | NDArray[np.float64],
+    sharing: float,
+) -> Score:
+    """Return a score from the seconds of every link and the hops of every message."""
+    busiest = int(seconds.argmax())
+    mean = float(hops.mean()) if hops.size else 0.0
+    farthest = int(hops.max(initial=0))
+    busy = float(seconds[busiest])
+    return Score(time, algorithm, seconds, busiest, busy, mean, farthest, sharing)
+
+
+def on_the_wire(nbytes: float, torus: Torus) -> float:
+    """Return the bytes of a message with the headers of its packets."""
+    network = torus.network
+    return nbytes + network.header * max(math.ceil(nbytes / network.payload), 1)
+
+
+# Halves of an allreduce.
+PARTS = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
+
+
+class _Pace(NamedTuple):
+    """The busiest link of a round, its seconds for a byte of every message, and most messages."""
+
+    link: int
+    seconds: float
+    messages: float
+
+
+class RingSteps:
+    """What a step round all groups asks of the links. Arrays are not kept: there are many of these.
+
+    Parameters
+    ----------
+    lines : ndarray of int, shape (n_groups, n)
+        Nodes of each group in its order.
+    torus : Torus
+    """
+
+    def __init__(self, lines: NDArray[np.int64], torus: Torus) -> None:
+        self.torus = torus
+        self.lines = lines
+        onward, back = self._loads
+        self.paces = {1: self._pace(onward), 2: self._pace(onward + back)}
+        hops = torus.distance(*self._ends)
+        self.hops = float(hops.mean())
+        self.farthest = int(hops.max())
+        del self._loads
+
+    @property
+    def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.lines.ravel(), np.roll(self.lines, -1, axis=1).ravel()
+
+    @cached_property
+    def _loads(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        src, dst = self._ends
+        return pair_loads(self.torus, src, dst), pair_loads(self.torus, dst, src)
+
+    def _pace(self, load: NDArray[np.float64]) -> _Pace:
+        seconds = load / self.torus.link_bandwidth
+        link = int(seconds.argmax())
+        return _Pace(link, float(seconds[link]), float(load.max()))
+
+    def link_seconds(self, ways: int) -> NDArray[np.float64]:
+        """Seconds of every link for a byte of every message of a round, ``(n_links,)``."""
+        src, dst = self._ends
+        load = pair_loads(self.torus, src, dst)
+        if ways == 2:
+            load = load + pair_loads(self.torus, dst, src)
+        return np.asarray(load / self.torus.link_bandwidth)
+
+
+def ring_score(steps: RingSteps, traffic: MeshTraffic, ways: int) -> Score:
+    """Return what rounds round the ring take, each way its share of each block.
+
+    The score has no seconds of links; `ring_seconds` returns them.
+    """
+    torus, n = steps.torus, steps.lines.shape[1]
+    pace = steps.paces[ways]
+    wire = on_the_wire(traffic.nbytes / n / ways, torus)
+    rounds = PARTS[traffic.collective] * (n - 1)
+    latency = ways * torus.network.overhead + steps.hops * torus.network.hop_latency
+    return Score(
+        time=torus.network.start + rounds * (pace.seconds * wire + latency),
+        algorithm="ring" if ways == 1 else "two-way-ring",
+        link_seconds=np.zeros(0),
+        busiest=pace.link,
+        busy=rounds * pace.seconds * wire,
+        hops=steps.hops,
+        farthest=steps.farthest,
+        sharing=pace.messages,
+    )
+
+
+def ring_seconds(
+    traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus, ways: int
+) -> NDArray[np.float64]:
+    """Return the seconds that each link works for all rounds, ``(n_links,)``."""
+    n = lines.shape[1]
+    wire = on_the_wire(traffic.nbytes / n / ways, torus)
+    rounds = PARTS[traffic.collective] * (n - 1)
+    return np.asarray(RingSteps(lines, torus).link_seconds(ways) * (rounds * wire))
+
+
+class Box:
+    """What steps along each dimension of the groups' boxes put on the links.
+
+    Parameters
+    ----------
+    grid : ndarray of int, shape (n_groups, sizes...)
+        Nodes of each group, as of `product_grid`.
+    torus : Torus
+    """
+
+    def __init__(self, grid: NDArray[np.int64], torus: Torus) -> None:
+        self.torus = torus
+        self.sizes = grid.shape[1:]
+        self.loads, self.hops = [], []
+        for d in range(1, grid.ndim):
+            here, there = grid.ravel(), np.roll(grid, -1, axis=d).ravel()
+            self.loads.append((pair_loads(torus, here, there), pair_loads(torus, there, here)))
+            self.hops.append(torus.distance(here, there))
+
+
+def bucket_score(box: Box, traffic: MeshTraffic) -> Score:
+    """Return what the rounds of all lanes take, a lane for each dimension and way."""
+    torus, network = box.torus, box.torus.network
+    time, sharing = 0.0, 0.0
+    seconds = np.zeros(torus.n_links)
+    means = [float(hops.mean()) for hops in box.hops]
+    for rounds, sent in turns(box.sizes, traffic.nbytes):
+        busy, messages = np.zeros(torus.n_links), np.zeros(torus.n_links)
+        for d, way, block in sent:
+            busy += box.loads[d][way] * on_the_wire(block, torus)
+            messages += box.loads[d][way]
+        busy /= torus.link_bandwidth
+        latency = max(means[d] for d, _, _ in sent) * network.hop_latency
+        time += rounds * (float(busy.max()) + len(sent) * network.overhead + latency)
+        seconds += rounds * busy
+        sharing = max(sharing, float(messages.max()))
+    parts = PARTS[traffic.collective]
+    time = network.start + parts * time
+    return made(time, "bucket", parts * seconds, np.concatenate(box.hops), sharing)
+
+
+def score(
+    traffic: MeshTraffic,
+    lines: NDArray[np.int64],
+    torus: Torus,
+    *,
+    steps: RingSteps | None = None,
+    bucket: Score | None = None,
+) -> Score:
+    """Return what a collective takes in closed form; of several algorithms the fastest.
+
+    Examples
+    --------
+    >>> torus = Torus((8,), bandwidth=1e9)
+    >>> found = score(MeshTraffic("allreduce", 512e6, ("x",)), np.arange(8)[None], torus)
+    >>> found.algorithm, round(found.time, 3), 2 * 7 / 8 * 512e6 * 544 / 512 / 2e9
+    ('two-way-ring', 0.476, 0.476)
+    """
+    if lines.shape[1] == 1:
+        return made(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
+    if traffic.collective not in PARTS:
+        return _once(traffic, lines, torus)
+    asked = traffic.algorithm
+    if bucket is None and asked in ("", "bucket"):
+        bucket = box_score(traffic, lines, torus)
+    if bucket is not None and asked == "bucket":
+        return bucket
+    steps = steps or RingSteps(lines, torus)
+    ways = {"ring": (1,), "two-way-ring": (2,)}.get(asked, (1, 2))
+    found = [ring_score(steps, traffic, each) for each in ways]
+    if bucket is not None and not asked:
+        found.append(bucket)
+    return min(found, key=lambda each: each.time)
+
+
+def box_score(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score | None:
+    """Return what the bucket algorithm takes; None where groups are no boxes of the torus."""
+    grid = product_grid(torus, lines)
+    if grid is None or grid.ndim < 3:
+        return None
+    return bucket_score(Box(grid, torus), traffic)
+
+
+def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
+    """Return seconds below which no layout takes the collective.
+
+    A chip sends over all its links at once at most. In an allreduce each of n must send
+    2 (n - 1) / n of the buffer, in an allgather or reduce-scatter half of that, in an all-to-all
+    (n - 1) / n; one message goes over one link.
+    """
+    if n == 1:
+        return 0.0
+    out = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
+    if traffic.collective in (*PARTS, "alltoall"):
+        share = (n - 1) / n * PARTS.get(traffic.collective, 1)
+        return share * traffic.nbytes / float(out.sum(axis=1).max())
+    return traffic.nbytes / float(out.max())
+
+
+def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score:
+    """Messages all at once; a task hands its own over one after the other."""
+    n, network = lines.shape[1], torus.network
+    to_all = traffic.collective == "alltoall"
+    each = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1
+    wire = on_the_wire(traffic.nbytes / n if to_all else traffic.nbytes, torus)
+    load, hops = np.zeros(torus.n_links), [np.zeros(0, dtype=np.int32)]
+    for src, dst in ends(traffic, lines):
+        load += pair_loads(torus, src, dst)
+        hops.append(torus.distance(src, dst))
+    every = np.concatenate(hops)
+    busy = load * wire / torus.link_bandwidth
+    handed = each * network.overhead + wire / max(torus.bandwidth)
+    sending = max(float(busy.max(initial=0)) + network.overhead, handed)
+    mean = float(every.mean()) if every.size else 0.0
+    time = network.start + sending + mean * network.hop_latency
+    return made(time, "at once", busy, every, float(load.max(initial=0)))

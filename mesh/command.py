@@ -1,0 +1,347 @@
+"""``toruscast mesh``: the ways to lay the axes of a sharded model over a torus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import click
+
+import toruscast as tc
+from toruscast import answers
+from toruscast.cli.options import TorusOptions, Workers, option, sub_command
+from toruscast.cli.output import PageOutput, check_writable, records, write_text
+from toruscast.cli.slow import (
+    axes_of,
+    layouts,
+    mesh_answer,
+    mesh_devices,
+    np,
+    placements,
+    printed_devices,
+    programs,
+    registry,
+)
+from toruscast.cli.torus import load_torus
+from toruscast.files import atomic_path
+from toruscast.text import seconds
+
+if TYPE_CHECKING:
+    from toruscast.mesh.hlo import HloStep
+    from toruscast.mesh.ranking import MeshPlacement
+
+_MOST_PLACES = 20
+_STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """The axes of the mesh, what a step sends along them, and the devices that there are."""
+
+    GROUP: ClassVar = "Input"
+    axes: str | None = option(
+        "Axes of the mesh, the last one varying fastest; with --hlo those that the groups of the "
+        "program show, if not given.",
+        "NAME=SIZE,...",
+    )
+    sends: str | None = option(
+        "What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
+        "the next round the axis), pipeline (the last one sends to none) or exchange (with "
+        "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
+        "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
+        "the size is how often a step runs it.",
+        "AXIS:COLLECTIVE:SIZE,...",
+        "--traffic",
+    )
+    hlo: str | None = option(
+        "Instead: the collectives of a compiled program, in HLO text, such as "
+        "jax.jit(step).lower(...).compile().as_text() gives.",
+        "FILE",
+        "--hlo",
+        "--compile",
+    )
+    devices: str | None = option(
+        "What jax.devices() printed on the slice: the devices that there are; chips may be "
+        "missing.  [default: all, numbered as the machine does]",
+        "FILE",
+        group="Machine",
+    )
+    devices_per_chip: int | None = option(
+        "Devices that each node of the torus counts as, such as 4 logical cores of a Trainium2 "
+        "chip; they share its links.  [default: 1, or as many as the mesh needs of those that the "
+        "machine has]",
+        "N",
+        type=click.IntRange(1, 64),
+        group="Machine",
+    )
+    compare: str | None = option(
+        "A layout of yours: numbers of devices in mesh shape, a printed mesh, or any format of "
+        "mappings.",
+        "FILE",
+        group="Mappings",
+    )
+    order: Literal["in-turn", "overlap"] = option(
+        "Whether collectives run one after another, or all at once.", default="in-turn"
+    )
+
+
+@dataclass(frozen=True)
+class MeshRequest:
+    """What is ranked and written."""
+
+    top: int = option(
+        "Layouts to list.", "N", default=5, type=click.IntRange(1, 100), group="Output"
+    )
+    slices: int | None = option(
+        "Instead of one slice: rank all that have so many chips, twisted or not, of the machine "
+        "that --torus names, or of every accelerator.",
+        "CHIPS",
+        type=click.IntRange(1, 65536),
+    )
+    placements: bool = option(
+        "List every place of a mesh that is smaller than the torus: the fastest first, of equal "
+        "ones that which leaves the largest box free. --write writes the first.",
+        default=False,
+    )
+    files: tuple[str, ...] = option(
+        "Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
+        "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank "
+        "on a line; or as any format of mappings, such as .map, vcoord=FILE or "
+        "tt-rank-bindings=FILE. May be given several times.",
+        "[FORM=]FILE",
+        "--write",
+        default=(),
+        group="Output",
+    )
+
+
+# Forms of our own; every other one is a format of mappings.
+_SUFFIXES = {".json": "json", ".npy": "npy", ".py": "python"}
+_FORMS = (*_SUFFIXES.values(), "torch", "neuron")
+
+Targets = list[tuple[str, str]]
+
+
+def check_files(files: Sequence[str], output: PageOutput) -> Targets:
+    """Return form and path of each file; the form is empty where the suffix names it."""
+    targets: Targets = []
+    for text in files:
+        form, equals, path = text.partition("=")
+        if not equals:
+            form, path = "", text
+        form = form.strip() or _SUFFIXES.get(Path(path).suffix.lower(), "")
+        if form not in _FORMS:
+            registry.dialect_to_write("mapping", path, form or None)
+        targets.append((form, path))
+    paths = [path for _, path in targets]
+    if len({*paths}) < len(paths):
+        raise click.UsageError("--write names the same file twice")
+    output.check(also={f"--write {path}": path for path in paths})
+    for path in paths:
+        check_writable(path)
+    return targets
+
+
+def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
+    """Write the best layout to each file, and return how each is used where it needs a word."""
+    advice = {}
+    for form, path in targets:
+        if form == "json":
+            write_text(answer.ids_as_json(), path)
+        elif form == "python":
+            write_text(answer.jax_program(), path)
+        elif form == "torch":
+            write_text(programs.torch_program(answer.ids, answer.axes), path)
+        elif form == "neuron":
+            write_text(answer.rank_list(), path)
+        elif form == "npy":
+            _write_array(answer, path)
+        else:
+            advice[path] = tc.write_mapping(
+                answer.mapping, path, form or None, torus=answer.torus, shape=answer.axes.sizes
+            )
+    return advice
+
+
+def _write_array(answer: tc.MeshForecast, path: str) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.save(file, answer.ids, allow_pickle=False)
+
+
+@sub_command("mesh")
+def command(
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
+) -> None:
+    """Rank the ways to lay the axes of a sharded model over a torus.
+
+    Axes get pieces of the torus's dimensions and walk them line by line, as a snake, round a loop
+    or folded. Times are of what is sent on the busiest links; the fastest few are simulated.
+
+    \b
+    toruscast mesh --torus tpu_v5p:4x4x8 --axes data=8,fsdp=4,tensor=4 \\
+        --traffic tensor:allreduce:64MB,fsdp:allgather:32MB,data:allreduce:1GB
+    toruscast mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 \\
+        --traffic tensor:exchange:4MB,data:exchange:4MB --write mesh.py
+    toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
+    toruscast mesh --compile step.hlo.txt --slices 128
+    """  # noqa: D301
+    if (step.sends is None) == (step.hlo is None):
+        raise click.UsageError("one of --traffic and --hlo is needed")
+    if step.axes is None and step.hlo is None:
+        raise click.UsageError("--traffic needs --axes")
+    if asked.slices is not None:
+        _rank_slices(asked.slices, machine, step, asked, work, output)
+    elif machine.torus is None:
+        raise click.UsageError("--torus is needed, or --slices")
+    else:
+        _rank_layouts(machine, step, asked, work, output)
+
+
+def _rank_layouts(
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
+) -> None:
+    """Rank the layouts on one slice, and write the best."""
+    targets = check_files(asked.files, output)
+    sends = step.sends or _program(step.hlo or "", output)
+    torus = _devices_of(load_torus(machine), step, sends)
+    with output.progress("Laying out") as move:
+        found = tc.rank_layouts(
+            torus,
+            step.axes,
+            sends,
+            devices=None
+            if step.devices is None
+            else printed_devices.read_devices(step.devices, torus),
+            compare=None if step.compare is None else tc.read_mapping(step.compare, torus),
+            overlap=step.order == "overlap",
+            top=asked.top,
+            n_jobs=work.jobs,
+            progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
+        )
+    places = placements.placements(found) if asked.placements else []
+    if places:
+        found = moved_to(found, places[0])
+    shown = mesh_answer.answer(found)
+    more = {}
+    if asked.placements:
+        more = {"placements": [_as_row(found, place) for place in places]}
+        shown = replace(shown, sections=[*shown.sections, _places(places, found)])
+    output.deliver(shown, more)
+    advice = write_files(found, targets)
+    for _, path in targets:
+        how = f": {advice[path]}" if advice.get(path) else ""
+        output.say(f"the best layout is in {path}{how}")
+    if not targets:
+        output.say("--write mesh.py writes the mesh for JAX.")
+
+
+def _rank_slices(
+    n_chips: int,
+    machine: TorusOptions,
+    step: Step,
+    asked: MeshRequest,
+    work: Workers,
+    output: PageOutput,
+) -> None:
+    """Rank the slices of so many chips."""
+    given: dict[str, object] = {
+        "--write": asked.files,
+        "--report": output.report,
+        "--figures": output.figures,
+        "--compare": step.compare,
+        "--devices": step.devices,
+        "--network": machine.changes,
+        "--placements": asked.placements,
+    }
+    if wrong := [option for option, value in given.items() if value]:
+        raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
+    output.check()
+    sends = step.sends or _program(step.hlo or "", output)
+    with output.progress("Ranking slices") as move:
+        found = layouts.which_slice(
+            n_chips,
+            step.axes,
+            sends,
+            () if machine.torus is None else machine.torus,
+            overlap=step.order == "overlap",
+            n_jobs=work.jobs,
+            progress=move,
+        )
+    ranking = records(found.table)
+    rows = [
+        {
+            "#": number,
+            "slice": row["slice"],
+            "twisted": "yes" if row["twisted"] else "",
+            "time": seconds(row["time"]),
+            "source": row["how"],
+            "layout": row["layout"],
+        }
+        for number, row in enumerate(ranking, 1)
+    ]
+    best = rows[0]
+    head = f": {best['time']} for what a step sends, with {best['layout']}"
+    notes = [
+        f"{found.answers[0].axes} on every slice of {n_chips} chips; the best layout on each.",
+        "Not every slice is sold everywhere. Times are of communication alone.",
+    ]
+    output.deliver(
+        answers.blocks.of_table(
+            answers.blocks.Headline("Use ", str(best["slice"]), head),
+            answers.blocks.TableBlock(rows, keep=6, top=asked.top),
+            notes=notes,
+            rows=found.table,
+            content={"chips": n_chips, "ranking": ranking},
+        )
+    )
+
+
+def moved_to(answer: tc.MeshForecast, place: MeshPlacement) -> tc.MeshForecast:
+    """Return the answer with the best layout at a place."""
+    layout = next(each for each in answer.layouts if each.words == place.layout)
+    others = tuple(each for each in answer.layouts if each is not layout)
+    return replace(answer, layouts=(replace(layout, nodes=place.nodes), *others))
+
+
+def _as_row(answer: tc.MeshForecast, place: MeshPlacement) -> dict[str, Any]:
+    return {
+        "corner": place.corner,
+        "time": place.time,
+        "free_box": place.rest,
+        "layout": place.layout,
+        "ids": answer.devices.places(place.nodes),
+        "nodes": place.nodes,
+    }
+
+
+def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.blocks.Section:
+    rows = [
+        {
+            "#": number,
+            "from": f"({','.join(map(str, place.corner))})",
+            "time": seconds(place.time),
+            "free box": place.rest if place.rest >= 0 else "",
+            "layout": place.layout,
+        }
+        for number, place in enumerate(places, 1)
+    ]
+    title = f"{len(places)} places in {found.torus}, times of the busiest link"
+    table = answers.blocks.TableBlock(rows, keep=5, top=_MOST_PLACES)
+    return answers.blocks.Section(title, [table])
+
+
+def _devices_of(torus: tc.Torus, step: Step, sends: str | HloStep) -> tc.Torus:
+    """Make a node of each device of a chip, where the mesh counts them."""
+    n = axes_of.parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    return mesh_devices.chips_as_devices(torus, n, step.devices_per_chip)
+
+
+def _program(path: str, output: PageOutput) -> HloStep:
+    """Read a compiled program; say what of it is left out."""
+    program = tc.read_hlo(path)
+    if program.left_out:
+        names = ", ".join(program.left_out[:5])
+        output.message(f"{path}: not counted, their sizes differ from run to run: {names}")
+    return program

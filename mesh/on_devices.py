@@ -1,0 +1,325 @@
+"""Meshes of the devices that a framework lists: where each axis lies in their slices."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.formats import parse_torus
+from toruscast.mapping import Torus
+from toruscast.mapping.machines import named
+from toruscast.mapping.strategies.placement import divisors
+from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, nodes_at
+from toruscast.mesh.hlo import HloStep
+from toruscast.mesh.traffic import COLLECTIVES, MeshAxes, MeshTraffic, hlo_traffic, parse_traffic
+from toruscast.validation import read_bytes
+
+from .candidates import ALIKE, is_together
+from .ranking import rank_layouts
+
+# What JAX calls the kinds of its devices.
+KINDS = {
+    "TPU v2": "tpu_v2",
+    "TPU v3": "tpu_v3",
+    "TPU v4": "tpu_v4",
+    "TPU v5": "tpu_v5p",
+    "TPU v5p": "tpu_v5p",
+    "TPU v5 lite": "tpu_v5e",
+    "TPU v5e": "tpu_v5e",
+    "TPU v6 lite": "tpu_v6e",
+    "TPU v6e": "tpu_v6e",
+    "TPU7x": "tpu7x",
+    "TPU7": "tpu7x",
+    "TPU v7x": "tpu7x",
+}
+# Bytes of each axis where nothing is said: long enough that links decide, not latencies.
+USUAL_BYTES = 64e6
+# Positions in a list of devices, in mesh shape, that a framework would take itself; None if it
+# cannot. It gets the devices of a slice and the sizes of the mesh in it.
+Usual = Callable[[Sequence[Any], tuple[int, ...]], NDArray[np.int64] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Devices of one slice.
+
+    Attributes
+    ----------
+    torus : Torus
+        A node is a device.
+    devices : Devices
+        Their positions in the list, and their nodes.
+    hosts : ndarray of int, shape (n_nodes,)
+        The host of each node; -1 for one whose device is not there.
+    """
+
+    torus: Torus
+    devices: Devices
+    hosts: NDArray[np.int64]
+
+
+def slices_of(
+    devices: Sequence[Any], among: Sequence[Any] | None = None, torus: Torus | str | None = None
+) -> list[Slice]:
+    """Return the slices of listed devices, by the numbers of the slices.
+
+    Examples
+    --------
+    >>> chips = [{"coords": (x, y, 0), "device_kind": "TPU v5e"} for y in (0, 1) for x in (4, 5)]
+    >>> (found,) = slices_of(chips)
+    >>> str(found.torus), found.devices.nodes.tolist()
+    ('tpu_v5e 2mx2m', [0, 2, 1, 3])
+    """
+    if not devices:
+        raise InputError("no devices", expected="one or more")
+    numbers = [_of(device, "slice_index", 0) for device in devices]
+    return [
+        _slice(devices, [i for i, n in enumerate(numbers) if n == number], number, among, torus)
+        for number in sorted({*numbers}, key=lambda n: (str(type(n)), n))
+    ]
+
+
+def lay(
+    slices: Sequence[Slice],
+    axes: MeshAxes,
+    traffic: object = None,
+    *,
+    together: bool = False,
+    devices: Sequence[Any] = (),
+    usual: Usual | None = None,
+) -> NDArray[np.int64]:
+    """Return the position in the list of the device at each place of the fastest mesh.
+
+    Times are in closed form. Over several slices, axes are cut between slices where that sends
+    least between them: the first that can be, where nothing is said of the traffic.
+
+    Examples
+    --------
+    >>> chips = [{"coords": (x, y, 0), "device_kind": "TPU v5e"} for y in (0, 1) for x in (0, 1)]
+    >>> lay(slices_of(chips), MeshAxes(("x",), (4,))).tolist()
+    [0, 2, 3, 1]
+    """
+    sends = step_traffic(traffic, axes)
+    for sent in sends:
+        sent.check(axes)
+    chosen = _enough(slices, axes)
+    cuts = _cut(len(chosen), axes, sends, said=traffic is not None)
+    inner = MeshAxes(axes.names, tuple(n // c for n, c in zip(axes.sizes, cuts, strict=True)))
+    inside = tuple(sends if len(chosen) == 1 else _within(sends, axes, inner))
+    whole = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
+    known: dict[Hashable, NDArray[np.int64]] = {}
+    for place, each in zip(product(*map(range, cuts)), chosen, strict=True):
+        nodes, hosts = each.devices.nodes, each.hosts if together else None
+        own = usual and usual([devices[i] for i in each.devices.ids], inner.sizes)
+        told = (nodes, *(array for array in (hosts, own) if array is not None))
+        key = (each.torus, *(array.tobytes() for array in told))
+        if key not in known:
+            known[key] = _in_slice(each, inner, inside, hosts, own)
+        index = tuple(part for cut in place for part in (cut, slice(None)))
+        whole[index] = each.devices.ids[known[key]]
+    return whole.reshape(axes.sizes)
+
+
+def step_traffic(traffic: object, axes: MeshAxes) -> tuple[MeshTraffic, ...]:
+    """Return what a step sends.
+
+    Examples
+    --------
+    >>> axes = MeshAxes(("data", "tensor"), (8, 4))
+    >>> [(each.label, each.nbytes) for each in step_traffic({"tensor": "allgather:2MB"}, axes)]
+    [('tensor allgather', 2000000.0)]
+    """
+    if traffic is None:
+        return tuple(_ring(name, USUAL_BYTES) for name in axes.names)
+    if isinstance(traffic, str):
+        return parse_traffic(traffic)
+    if isinstance(traffic, HloStep):
+        return hlo_traffic(traffic, axes)[1]
+    if isinstance(traffic, MeshTraffic):
+        return (traffic,)
+    if isinstance(traffic, Mapping):
+        return tuple(_along(str(name), value) for name, value in traffic.items())
+    if isinstance(traffic, Sequence) and all(isinstance(each, MeshTraffic) for each in traffic):
+        return tuple(traffic)
+    expected = "a mapping of axes, a lowered or compiled function, or MeshTraffic"
+    raise InputError("bad traffic", found=type(traffic).__name__, expected=expected)
+
+
+def _ring(name: str, nbytes: float) -> MeshTraffic:
+    return MeshTraffic("allreduce", nbytes, (name,), algorithm="two-way-ring")
+
+
+def _along(name: str, value: object) -> MeshTraffic:
+    if isinstance(value, MeshTraffic):
+        return value
+    if not isinstance(value, str):
+        return _ring(name, value)  # type: ignore[arg-type]
+    word, _, size = value.partition(":")
+    kind = re.sub("[-_]", "", word.partition("/")[0]).lower()
+    if kind not in {each.replace("_", "") for each in COLLECTIVES}:
+        return _ring(name, read_bytes(value))
+    (found,) = parse_traffic(f"{name}:{word}:{size or f'{USUAL_BYTES:.0f}'}")
+    return found
+
+
+def _of(device: Any, name: str, default: Any = None) -> Any:
+    found = device.get(name) if isinstance(device, Mapping) else getattr(device, name, None)
+    return default if found is None else found
+
+
+def _coords(device: Any) -> list[int]:
+    coords = _of(device, "coords")
+    try:
+        found = [int(number) for number in coords]
+    except (TypeError, ValueError):
+        raise InputError(
+            "device without coordinates", found=device, expected="coords such as (0, 1, 0)"
+        ) from None
+    return [*found, int(_of(device, "core_on_chip", 0))]
+
+
+def _slice(
+    devices: Sequence[Any],
+    own: Sequence[int],
+    number: object,
+    among: Sequence[Any] | None,
+    torus: Torus | str | None,
+) -> Slice:
+    """Return one slice; ``own`` are the positions of its devices."""
+    rows = [_coords(devices[i]) for i in own]
+    every = rows
+    if among is not None:
+        every = [_coords(each) for each in among if _of(each, "slice_index", 0) == number]
+    if len({len(row) for row in (*rows, *every)}) > 1:
+        raise InputError("devices differ in their coordinates", expected="as many of each")
+    if isinstance(torus, str) and re.search(r"[\s:]", torus.strip()):
+        torus = parse_torus(torus)
+    if not isinstance(torus, Torus):
+        torus = _torus_of(torus or _machine_name(devices[own[0]]), every)
+        low = np.min(every, axis=0)
+        rows = (np.array(rows) - low).tolist()
+    if not counts_devices(torus):
+        if any(row[-1] for row in rows):
+            torus = chips_as_devices(torus, 0, 1 + max(row[-1] for row in every))
+        else:
+            rows = [row[:-1] for row in rows]
+    if counts_devices(torus):
+        # Two-dimensional slices list a third coordinate that is 0.
+        rows = [[*row[: torus.ndim - 1], *row[-1:], *row[torus.ndim - 1 : -1]] for row in rows]
+    nodes = nodes_at(torus, rows)
+    if (nodes < 0).any() or np.unique(nodes).size < nodes.size:
+        what = "device outside the slice" if (nodes < 0).any() else "two devices share a place"
+        raise InputError(what, found=f"{len(own)} devices", expected=f"places of {torus}")
+    hosts = np.full(torus.n_nodes, -1, dtype=np.int64)
+    hosts[nodes] = [int(_of(devices[i], "process_index", 0)) for i in own]
+    return Slice(torus, Devices(np.array(own, dtype=np.int64), nodes), hosts)
+
+
+def _machine_name(device: Any) -> str:
+    kind = str(_of(device, "device_kind", "") or _of(device, "kind", ""))
+    if kind not in KINDS:
+        expected = f"{' or '.join(KINDS)}; or torus=, such as torus='tpu_v4'"
+        raise InputError("device of an unknown kind", found=kind or device, expected=expected)
+    return KINDS[kind]
+
+
+def _torus_of(name: str, rows: Sequence[Sequence[int]]) -> Torus:
+    """Return the slice of a machine whose devices have these coordinates and cores."""
+    machine = named(name)
+    size = np.ptp(np.array(rows), axis=0) + 1
+    known = machine.shapes.dimensions
+    n_dims = max((d for d in known if d <= len(size) - 1), default=len(size) - 1)
+    return machine(tuple(int(each) for each in size[:n_dims]))
+
+
+def _enough(slices: Sequence[Slice], axes: MeshAxes) -> Sequence[Slice]:
+    """As few slices as hold the mesh, the same share in each."""
+    for n in range(1, len(slices) + 1):
+        share, rest = divmod(axes.n_tasks, n)
+        able = [each for each in slices if each.devices.nodes.size >= share]
+        if rest == 0 and len(able) >= n and _splits(n, axes):
+            return able[:n]
+    found = " and ".join(str(each.devices.nodes.size) for each in slices)
+    raise InputError(
+        "mesh too large", found=f"{axes}: {axes.n_tasks}", expected=f"at most {found} devices"
+    )
+
+
+def _splits(n: int, axes: MeshAxes) -> list[tuple[int, ...]]:
+    """Every way to cut axes between n slices, the outermost first."""
+    ways = product(*([d for d in divisors(n) if size % d == 0] for size in axes.sizes))
+    return sorted((way for way in ways if math.prod(way) == n), reverse=True)
+
+
+def _cut(n: int, axes: MeshAxes, sends: Sequence[MeshTraffic], *, said: bool) -> tuple[int, ...]:
+    """How many slices each axis spans."""
+    ways = _splits(n, axes)
+    if not said:
+        return ways[0]
+    return min(ways, key=lambda way: sum(_between(each, axes, way) for each in sends))
+
+
+def _between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float:
+    """Bytes that a device sends to other slices: of reductions, what its own slice has left."""
+    numbers = [axes.number(name) for name in traffic.axes]
+    across = math.prod(cuts[i] for i in numbers)
+    if across == 1:
+        return 0.0
+    inside = math.prod(axes.sizes[i] // cuts[i] for i in numbers)
+    share = {"allreduce": 2 / inside, "allgather": 1 / inside, "reduce_scatter": 1 / inside}
+    return traffic.times * traffic.nbytes * share.get(traffic.collective, 1.0) * (1 - 1 / across)
+
+
+def _within(sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes) -> Iterator[MeshTraffic]:
+    """Give what is sent within a slice: groups without those of other slices."""
+    place = np.full(axes.sizes, -1, dtype=np.int64)
+    place[tuple(map(slice, inner.sizes))] = np.arange(inner.n_tasks).reshape(inner.sizes)
+    for each in sends:
+        if each.axes:
+            yield each
+            continue
+        rows = place.ravel()[each.group_table(axes)]
+        kept = [row[row >= 0] for row in rows]
+        if each.pairs is not None:
+            kept = [row for row in kept if len(row) == 2]
+            if kept:
+                yield replace(each, pairs=np.array(kept))
+            continue
+        for n in sorted({len(row) for row in kept} - {0, 1}):
+            yield replace(each, groups=np.array([row for row in kept if len(row) == n]))
+
+
+def _in_slice(
+    own: Slice,
+    axes: MeshAxes,
+    sends: tuple[MeshTraffic, ...],
+    hosts: NDArray[np.int64] | None,
+    usual: NDArray[np.int64] | None,
+) -> NDArray[np.int64]:
+    """Return the position among a slice's devices of that at each place of the mesh."""
+    if not sends:
+        sends = step_traffic(None, axes)
+    nodes = own.devices.nodes
+    answer = rank_layouts(
+        own.torus,
+        axes,
+        sends,
+        devices=own.devices,
+        compare=None if usual is None else nodes[usual],
+        hosts=hosts,
+        top=1,
+        simulate=0,
+    )
+    if usual is not None and answer.compared is not None:
+        may = hosts is None or is_together(nodes[usual], hosts)
+        if may and answer.compared.time <= answer.best.time * (1 + ALIKE):
+            return usual
+    return own.devices.places(answer.best.nodes)

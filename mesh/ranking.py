@@ -1,0 +1,583 @@
+"""Rank the layouts of a mesh, the slices that may run it, and its places in a larger torus."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, permutations, product
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping.machines import named, names
+from toruscast.mapping.strategies.placement import divisors
+from toruscast.mapping.task_mapping import check_torus
+from toruscast.mesh.devices import Devices, chips_as_devices, usual_devices
+from toruscast.mesh.hlo import HloStep
+from toruscast.mesh.traffic import MeshAxes, MeshTraffic, hlo_traffic, parse_axes, parse_traffic
+from toruscast.validation import job_count, whole_array, whole_number
+from toruscast.workers import Task
+
+from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together, total
+from .closed_form import Score
+from .results import CollectiveTime, MeshForecast, RankedLayout
+from .rounds import simulated_time
+
+# Layouts among which the fastest is looked for by simulation.
+_POOL = 24
+_Key = tuple[int, bytes]
+Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
+
+
+class MeshTooLargeError(InputError):
+    """A mesh has more places than there are devices."""
+
+
+def rank_layouts(
+    torus: Torus,
+    axes: MeshAxes | Mapping[str, int] | str | None,
+    traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
+    *,
+    devices: Devices | None = None,
+    compare: TaskMapping | ArrayLike | None = None,
+    hosts: ArrayLike | None = None,
+    overlap: bool = False,
+    top: int = 5,
+    simulate: int = 3,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> MeshForecast:
+    """Return the layouts of a sharded model's mesh on a torus, the fastest first.
+
+    Every way is looked at to give the axes pieces of the torus's dimensions, each walked line by
+    line, as a snake, round a loop or folded; besides, walks over the whole torus that are cut to
+    the axes. Their times are of link loads in closed form; the fastest few are simulated packet by
+    packet, as are the devices in order, and more until the fastest is a simulated one. Collectives
+    with too many messages are not simulated: `MeshForecast.not_simulated` names them.
+
+    Parameters
+    ----------
+    torus : Torus
+        A node is a device. Where a chip of the machine has several devices and the mesh a place for
+        each, a dimension for the devices of a chip is added, as by `chips_as_devices`.
+    axes : MeshAxes, mapping or str
+        Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
+        an HLO program's groups tell them.
+    traffic : sequence of MeshTraffic, str or HloStep
+        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, or what
+        `read_hlo` reads of a compiled program.
+    devices : Devices, optional
+        The devices that are there; all, numbered as the machine does, if not given.
+    compare : TaskMapping or array-like of int, optional
+        A layout of the caller's own: tasks in C order of the mesh, or the node at each place.
+    hosts : array-like of int, shape (n_nodes,), optional
+        The host of each node: only layouts count in which the nodes of a host form a box of the
+        mesh.
+    overlap : bool
+        Whether the collectives of a step run at once and share the links; else one after another.
+        Times of such steps are never simulated.
+    top : int
+        Layouts to return, at most.
+    simulate : int
+        Layouts to simulate first; with 0 none is.
+    n_jobs : int, optional
+        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
+    progress : callable, optional
+        Called with "layouts" or "simulations", how many are done and how many there are; of
+        layouts, blocks of 500.
+
+    Returns
+    -------
+    MeshForecast
+
+    Examples
+    --------
+    >>> from toruscast.mapping import machine
+    >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> answer.ids.tolist(), round(answer.gain, 2)
+    ([0, 2, 3, 1], 1.96)
+    """
+    torus, axes, sends, devices = _asked(torus, axes, traffic, devices, compare)
+    n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
+    together = None if hosts is None else _hosts(hosts, torus)
+    scored = Scored(torus, axes, sends, overlap, together)
+    best = best_layouts(
+        scored,
+        devices,
+        max(top, simulate, _POOL),
+        n_jobs,
+        progress=lambda done, total: tell("layouts", done, total),
+    )
+    candidates = [layout for _, layout in best.kept.values()]
+    if not candidates:
+        found = f"{axes} on {torus}"
+        raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
+    plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
+    others = [LaidMesh(scored.of_mesh(plain), mesh=plain, name="devices in order")]
+    if compare is not None:
+        own = _own(compare, torus, axes)
+        others.append(LaidMesh(scored.of_mesh(own), mesh=own, name="yours"))
+    simulations = _Simulations(scored, n_jobs, tell)
+    if simulate and not overlap:
+        simulations.run([*candidates[:simulate], *others])
+        simulations.until_the_first(candidates)
+    layouts = sorted(map(simulations.ranked, candidates), key=lambda each: each.time)
+    in_order, *asked = map(simulations.ranked, others)
+    allowed = together is None or is_together(plain, together)
+    if allowed and in_order.time < layouts[0].time * (1 - ALIKE):
+        layouts.insert(0, in_order)
+    return MeshForecast(
+        torus=torus,
+        axes=axes,
+        traffic=sends,
+        devices=devices,
+        layouts=tuple(layouts[: max(top, 1)]),
+        in_order=in_order,
+        compared=asked[0] if asked else None,
+        considered=best.number,
+        all_considered=axes.n_tasks != torus.n_nodes or best.number <= MOST_SPLITS,
+        overlap=overlap,
+    )
+
+
+def step_time(
+    nodes: ArrayLike,
+    torus: Torus,
+    axes: MeshAxes,
+    traffic: Sequence[MeshTraffic],
+    *,
+    overlap: bool = False,
+) -> float:
+    """Return the seconds of a step with the node at each place of the mesh, in closed form.
+
+    Examples
+    --------
+    >>> torus = Torus((2, 2), wrap=False, bandwidth=1e9)
+    >>> asked = torus, MeshAxes(("x",), (4,)), [MeshTraffic("exchange", 4e6, ("x",))]
+    >>> round(1e3 * step_time(np.arange(4), *asked)), round(1e3 * step_time([0, 1, 3, 2], *asked))
+    (9, 4)
+    """
+    own = _own(nodes, torus, axes)
+    scored = Scored(torus, axes, tuple(traffic), overlap)
+    return total(LaidMesh(scored.of_mesh(own), mesh=own), traffic, overlap)
+
+
+class _Simulations:
+    """Simulated times of collectives, once for each that lies alike."""
+
+    def __init__(self, scored: Scored, n_jobs: int, tell: Progress) -> None:
+        self.scored, self.n_jobs, self.tell = scored, n_jobs, tell
+        self.times: dict[_Key, float | None] = {}
+
+    def run(self, layouts: Sequence[LaidMesh]) -> None:
+        """Simulate what layouts send, as far as it is not too much."""
+        items: dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
+        for layout in layouts:
+            for key, traffic, lines, score in self._sent(layout):
+                if key not in self.times:
+                    items.setdefault(key, (traffic, lines, score))
+        keys = list(items)
+        done = len(self.times)
+        self.tell("simulations", done, done + len(items))
+        for number, time in Task(_simulated, self.scored.torus).each(items.values(), self.n_jobs):
+            self.times[keys[number]] = time
+            self.tell("simulations", len(self.times), done + len(items))
+
+    def until_the_first(self, layouts: Sequence[LaidMesh]) -> None:
+        """Simulate the fastest layout until the fastest is one that was simulated, or cannot be."""
+        while True:
+            fastest = min(layouts, key=lambda layout: self.ranked(layout).time)
+            if all(key in self.times for key, *_ in self._sent(fastest)):
+                return
+            self.run([fastest])
+
+    def ranked(self, layout: LaidMesh) -> RankedLayout:
+        """Return a layout with its time, of simulated packets where they are known."""
+        scored = self.scored
+        known = {key[0]: self.times.get(key) for key, *_ in self._sent(layout)}
+        sent = tuple(
+            CollectiveTime(found, known.get(i, 0.0)) for i, found in enumerate(layout.scores)
+        )
+        if scored.overlap:
+            time = total(layout, scored.traffic, overlap=True)
+        else:
+            pairs = zip(sent, scored.traffic, strict=True)
+            time = sum(each.time * traffic.times for each, traffic in pairs)
+        simulated = not scored.overlap and all(each.simulated is not None for each in sent)
+        return RankedLayout(
+            layout.nodes(scored.torus),
+            layout.in_words(scored.torus, scored.axes),
+            sent,
+            time,
+            "simulated" if simulated else "forecast",
+        )
+
+    def _sent(
+        self, layout: LaidMesh
+    ) -> Iterator[tuple[_Key, MeshTraffic, NDArray[np.int64], Score]]:
+        """Give the collectives that send something, and their groups."""
+        nodes = layout.nodes(self.scored.torus)
+        for i, (traffic, score) in enumerate(zip(self.scored.traffic, layout.scores, strict=True)):
+            if score.algorithm != "none":
+                lines = self.scored.lines(traffic, nodes)
+                yield (i, lines.tobytes()), traffic, lines, score
+
+
+def _simulated(torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]) -> float | None:
+    traffic, lines, score = item
+    return simulated_time(traffic, lines, torus, score)
+
+
+def _asked(
+    torus: Torus,
+    axes: MeshAxes | Mapping[str, int] | str | None,
+    traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
+    devices: Devices | None,
+    compare: object,
+) -> tuple[Torus, MeshAxes, tuple[MeshTraffic, ...], Devices]:
+    """Check what was asked; chips become their devices where the mesh has a place for each."""
+    check_torus(torus)
+    if isinstance(traffic, HloStep):
+        axes, sends = hlo_traffic(traffic, None if axes is None else _axes(axes))
+    else:
+        axes, sends = _axes(axes), _traffic(traffic)
+    for each in sends:
+        each.check(axes)
+    if devices is None and compare is None:
+        torus = chips_as_devices(torus, axes.n_tasks)
+    devices = devices or usual_devices(torus)
+    if axes.n_tasks > devices.nodes.size:
+        expected = f"at most the {devices.nodes.size} devices of {torus}"
+        raise MeshTooLargeError(
+            "mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected
+        )
+    return torus, axes, sends, devices
+
+
+def _axes(axes: MeshAxes | Mapping[str, int] | str | None) -> MeshAxes:
+    if isinstance(axes, str):
+        return parse_axes(axes)
+    if isinstance(axes, Mapping):
+        return MeshAxes(tuple(axes), tuple(axes.values()))
+    if not isinstance(axes, MeshAxes):
+        raise InputError("bad axes", found=repr(axes), expected='such as {"data": 8, "tensor": 4}')
+    return axes
+
+
+def _traffic(traffic: Sequence[MeshTraffic] | MeshTraffic | str) -> tuple[MeshTraffic, ...]:
+    if isinstance(traffic, str):
+        return parse_traffic(traffic)
+    sends = (traffic,) if isinstance(traffic, MeshTraffic) else tuple(traffic)
+    if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
+        raise InputError("bad traffic", found=repr(traffic), expected="MeshTraffic, one or several")
+    return sends
+
+
+def _hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
+    found = whole_array(np.ravel(hosts), "host of a node")
+    if found.size != torus.n_nodes:
+        raise InputError("hosts of other nodes", found=found.size, expected=torus.n_nodes)
+    return found
+
+
+def _own(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:
+    """The nodes of a layout that the caller brought, in mesh shape."""
+    given = compare.node if isinstance(compare, TaskMapping) else compare
+    nodes = torus.check_nodes(given).ravel().astype(np.int64)
+    twice = np.unique(nodes).size < nodes.size
+    if nodes.size != axes.n_tasks or twice:
+        found = "a device twice" if twice else f"{nodes.size} devices"
+        raise InputError("layout of another mesh", found=found, expected=f"the places of {axes}")
+    return nodes.reshape(axes.sizes)
+
+
+def link_seconds(answer: MeshForecast, layout: RankedLayout) -> NDArray[np.float64]:
+    """Return how long each link works in a step for each collective, ``(n_collectives, n_links)``.
+
+    Seconds in closed form, repeated runs of a collective together.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import machine
+    >>> from toruscast.mesh import mesh
+    >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> link_seconds(answer, answer.best).shape
+    (1, 16)
+    """
+    scored = Scored(answer.torus, answer.axes, answer.traffic, overlap=True)
+    found = scored.of_mesh(layout.nodes)
+    return np.stack(
+        [score.link_seconds * each.times for score, each in zip(found, answer.traffic, strict=True)]
+    )
+
+
+ACCELERATORS = ("tpu", "trainium", "galaxy")
+# Slices that are simulated, the fastest first.
+_SIMULATED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class RankedSlices:
+    """Slices of so many chips, that on which a step communicates fastest first.
+
+    Attributes
+    ----------
+    n_chips : int
+    slices : tuple of str
+        As `machine` takes them.
+    answers : tuple of MeshForecast
+        The layouts on each.
+    """
+
+    n_chips: int
+    slices: tuple[str, ...]
+    answers: tuple[MeshForecast, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each: ``slice``, ``twisted``, ``time`` (seconds), ``how``, ``layout``."""
+        rows = [
+            {
+                "slice": text,
+                "twisted": bool(answer.torus.twist),
+                "time": answer.best.time,
+                "how": answer.best.how,
+                "layout": answer.best.words,
+            }
+            for text, answer in zip(self.slices, self.answers, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+
+def shapes_of(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
+    """Give the slices of so many chips that a machine has, twisted or not.
+
+    Sizes rise, as vendors write them. Where rings close at multiples of four, longer sizes are
+    such multiples. Not every one is sold everywhere.
+
+    Examples
+    --------
+    >>> [text for text, _ in shapes_of("tpu_v4", 32)]
+    ['tpu_v4:2x2x8', 'tpu_v4:2x4x4']
+    """
+    machine = named(name)
+    rules = machine.shapes
+    step = rules.rings_if_multiples_of
+    sizes = [n for n in divisors(n_chips) if not step or n <= step or n % step == 0]
+    found = [
+        shape
+        for n in rules.dimensions
+        for shape in combinations_with_replacement(sizes, n)
+        if math.prod(shape) == n_chips
+    ]
+    # A slice is no thinner than it must be.
+    thin = min((shape.count(1) for shape in found), default=0)
+    found = [shape for shape in found if shape.count(1) == thin]
+    if rules.only:
+        found = [shape for shape in rules.only if math.prod(shape) == n_chips]
+    for shape in found:
+        text = f"{name}:{'x'.join(map(str, shape))}"
+        try:
+            torus = machine(shape)
+        except InputError:
+            continue
+        yield text, torus
+        if torus.twist:
+            yield f"{text}:untwisted", machine(shape, twisted=False)
+
+
+def which_slice(
+    n_chips: int,
+    axes: MeshAxes | Mapping[str, int] | str | None,
+    traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
+    machines: str | Sequence[str] = (),
+    *,
+    overlap: bool = False,
+    simulate: bool = True,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> RankedSlices:
+    """Return the slices of so many chips, that on which a step communicates fastest first.
+
+    Parameters
+    ----------
+    n_chips : int
+    axes, traffic, overlap, n_jobs
+        As of `mesh`.
+    machines : str or sequence of str
+        Their names; all accelerators if none is given.
+    simulate : bool
+        Whether the three fastest are simulated packet by packet; the others are forecast.
+    progress : callable, optional
+        Called with the slices done and all.
+
+    Examples
+    --------
+    >>> found = which_slice(8, {"x": 8}, "x:alltoall:8MB", "tpu_v4", simulate=False)
+    >>> found.slices
+    ('tpu_v4:2x2x2',)
+    """
+    n_chips = whole_number(n_chips, "number of chips", 1)
+    asked = (machines,) if isinstance(machines, str) else tuple(machines)
+    for name in asked:
+        bare = re.split(r"[:\s]", name)[0]
+        if bare != name:
+            expected = f"the machine alone, {bare}"
+            raise InputError("slice where a machine is meant", found=name, expected=expected)
+    asked = asked or tuple(name for name in names() if name.startswith(ACCELERATORS))
+    found = [pair for name in asked for pair in shapes_of(name, n_chips)]
+    if not found:
+        raise InputError(
+            "no slice of so many chips",
+            found=f"{n_chips} of {' or '.join(asked)}",
+            expected="another",
+        )
+    tell = progress or (lambda done, total: None)
+    answers: dict[str, MeshForecast] = {}
+    refused: InputError | None = None
+    for done, (text, torus) in enumerate(found, 1):
+        try:
+            answers[text] = rank_layouts(
+                torus, axes, traffic, overlap=overlap, top=1, simulate=0, n_jobs=n_jobs
+            )
+        except MeshTooLargeError as error:
+            refused = error
+        tell(done, len(found))
+    if not answers and refused is not None:
+        raise refused
+    order = sorted(answers, key=lambda text: answers[text].best.time)
+    torus_of = dict(found)
+    for text in order[: _SIMULATED if simulate and not overlap else 0]:
+        answers[text] = rank_layouts(
+            torus_of[text], axes, traffic, top=1, simulate=1, n_jobs=n_jobs
+        )
+    order = sorted(order, key=lambda text: answers[text].best.time)
+    return RankedSlices(n_chips, tuple(order), tuple(answers[text] for text in order))
+
+
+# Places that are looked at, and nodes of a torus whose rest is measured.
+_MOST, _MOST_NODES = 4096, 256
+
+
+@dataclass(frozen=True, eq=False)
+class MeshPlacement:
+    """A place of the mesh.
+
+    Attributes
+    ----------
+    nodes : ndarray of int, in the shape of the mesh
+    corner : tuple of int
+        The lowest coordinates of its nodes, rings counted from 0.
+    layout : str
+        How the axes lie, before it was moved.
+    time : float
+        Seconds that a step communicates, in closed form.
+    rest : int
+        Nodes of the largest box of devices that stays free; -1 on tori too large to look.
+    """
+
+    nodes: NDArray[np.int64]
+    corner: tuple[int, ...]
+    layout: str
+    time: float
+    rest: int
+
+
+def placements(answer: MeshForecast) -> list[MeshPlacement]:
+    """Return every place of the layouts of an answer: the fastest first, then by what stays free.
+
+    A layout is moved along the dimensions, and turned where dimensions are alike. Of places with
+    the same nodes the fastest counts.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import Torus
+    >>> from toruscast.mesh import mesh
+    >>> answer = mesh(Torus((2, 4), wrap=False), {"x": 4}, "x:exchange:4MB", simulate=0)
+    >>> [(each.corner, each.rest) for each in placements(answer)][:3]
+    [((0, 0), 4), ((0, 2), 4), ((0, 1), 2)]
+    """
+    torus, traffic = answer.torus, answer.traffic
+    there = np.zeros(torus.n_nodes, dtype=np.bool_)
+    there[answer.devices.nodes] = True
+    found: dict[bytes, MeshPlacement] = {}
+    number = 0
+    for layout in answer.layouts:
+        for nodes in _moved(torus, layout.nodes, there):
+            number += 1
+            if number > _MOST:
+                expected = f"at most {_MOST}; a smaller --top, or a smaller torus"
+                raise InputError("too many places of the mesh", found=number, expected=expected)
+            time = step_time(nodes, torus, answer.axes, traffic, overlap=answer.overlap)
+            key = np.sort(nodes, axis=None).tobytes()
+            if key in found and found[key].time <= time * (1 + ALIKE):
+                continue
+            free = there.copy()
+            free[nodes] = False
+            corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
+            rest = _largest_box(torus, free) if torus.n_nodes <= _MOST_NODES else -1
+            found[key] = MeshPlacement(nodes, corner, layout.words, time, rest)
+    fastest = min((each.time for each in found.values()), default=0.0) or 1.0
+    # Times that differ by rounding alone are equal.
+    step = fastest * ALIKE
+    return sorted(
+        found.values(), key=lambda each: (round(each.time / step), -each.rest, each.corner)
+    )
+
+
+def _moved(
+    torus: Torus, nodes: NDArray[np.int64], there: NDArray[np.bool_]
+) -> Iterator[NDArray[np.int64]]:
+    """Give the nodes of a layout turned and moved in every way that stays on devices."""
+    coords = torus.coords[nodes.ravel()].astype(np.int64)
+    seen: set[bytes] = set()
+    size = np.array(torus.shape)
+    for order in _turns(torus):
+        turned = coords[:, order]
+        for move in product(*(range(n) for n in torus.shape)):
+            moved = turned - turned.min(axis=0) * ~np.array(torus.wrap) + move
+            outside = (moved >= size) & ~np.array(torus.wrap)
+            if outside.any():
+                continue
+            place = torus.node(moved % size).astype(np.int64)
+            if there[place].all() and place.tobytes() not in seen:
+                seen.add(place.tobytes())
+                yield place.reshape(nodes.shape)
+
+
+def _turns(torus: Torus) -> Iterator[list[int]]:
+    """Give the orders of the dimensions in which the torus is the same."""
+    alike = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
+    for order in permutations(range(torus.ndim)):
+        if [alike[d] for d in order] == alike and (list(order) == sorted(order) or not torus.twist):
+            yield list(order)
+
+
+def _largest_box(torus: Torus, free: NDArray[np.bool_]) -> int:
+    """Nodes of the largest box that is free."""
+    best = 0
+    begins = [(0, 1, free.reshape(torus.shape))]
+    while begins:
+        d, volume, grid = begins.pop()
+        if d == torus.ndim:
+            best = max(best, volume if grid.any() else 0)
+            continue
+        whole = grid
+        for length in range(1, torus.shape[d] + 1):
+            if length > 1:
+                following = np.roll(grid, 1 - length, axis=d)
+                if not torus.wrap[d]:
+                    index = [slice(None)] * torus.ndim
+                    index[d] = slice(torus.shape[d] - length + 1, None)
+                    following[tuple(index)] = False
+                whole = whole & following
+            if not whole.any():
+                break
+            begins.append((d + 1, volume * length, whole))
+    return best

@@ -1,0 +1,345 @@
+"""What a step of a sharded model sends along the axes of its mesh: in short form, or of HLO."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping.collectives.schedules import collective_named
+from toruscast.validation import read_bytes, real_number, whole_array, whole_number, whole_sizes
+
+from .hlo import HloCollective, HloStep
+
+_AXES_FORM = "axes such as data=8,fsdp=4,tensor=4"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class MeshAxes:
+    """The axes of a logical mesh, the last one varying fastest.
+
+    Parameters
+    ----------
+    names : sequence of str
+    sizes : sequence of int
+
+    Examples
+    --------
+    >>> axes = MeshAxes(("data", "tensor"), (8, 4))
+    >>> str(axes), axes.n_tasks
+    ('data=8,tensor=4', 32)
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        names = tuple(self.names)
+        sizes = whole_sizes(self.sizes, "sizes of the mesh")
+        if not names or len(names) != len(sizes):
+            raise InputError("bad mesh", found=f"{names} {sizes}", expected="a size for each name")
+        for name in names:
+            if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+                raise InputError("bad name of an axis", found=repr(name), expected="a word")
+        if len({*names}) < len(names):
+            raise InputError("axis stands twice", found=", ".join(names), expected="each once")
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def n_tasks(self) -> int:
+        """Devices of the mesh."""
+        return math.prod(self.sizes)
+
+    def number(self, name: str) -> int:
+        """Return which axis has a name."""
+        if name not in self.names:
+            raise InputError("unknown axis", found=name, expected=" or ".join(self.names))
+        return self.names.index(name)
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self.sizes, strict=True)
+        return ",".join(f"{name}={size}" for name, size in pairs)
+
+
+def parse_axes(text: str) -> MeshAxes:
+    """Read axes from ``data=8,fsdp=4,tensor=4``.
+
+    Examples
+    --------
+    >>> parse_axes("data=8,tensor=4").sizes
+    (8, 4)
+    """
+    names, sizes = [], []
+    for part in text.split(","):
+        name, equals, size = (word.strip() for word in part.partition("="))
+        if not equals or not re.fullmatch(r"[0-9]{1,9}", size) or int(size) < 1:
+            raise InputError("bad axes", found=text, expected=_AXES_FORM)
+        names.append(name)
+        sizes.append(int(size))
+    return MeshAxes(tuple(names), tuple(sizes))
+
+
+COLLECTIVES = (
+    *("allreduce", "allgather", "reduce_scatter", "alltoall", "permute", "pipeline", "exchange"),
+)
+ALGORITHMS = ("ring", "two-way-ring", "bucket")
+FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
+# More than any memory holds, and little enough for sums of packets.
+_MOST_BYTES = 1e15
+_IN_ROUNDS = ("allreduce", "allgather", "reduce_scatter")
+
+
+@dataclass(frozen=True, eq=False)
+class MeshTraffic:
+    """A collective that every group of a step runs.
+
+    Parameters
+    ----------
+    collective : str
+        ``allreduce``, ``allgather``, ``reduce_scatter`` or ``alltoall``; ``permute`` (each sends to
+        the next round the axis), ``pipeline`` (the last one sends to none) or ``exchange`` (each
+        with both neighbours round the axis).
+    nbytes : float
+        Size of the whole buffer: of the vector that is reduced, of the gathered one, of what each
+        sends in an all-to-all, of one message of the others.
+    axes : sequence of str
+        Axes along which the groups lie; several make groups of their product.
+    groups : array-like of int, shape (n_groups, n), optional
+        Instead of axes: the tasks of each group, by their number in the mesh in C order.
+    pairs : array-like of int, shape (n_pairs, 2), optional
+        Instead of axes, for a permute: who sends to whom.
+    algorithm : str
+        ``ring``, ``two-way-ring`` or ``bucket`` (rings along all dimensions of the torus that a
+        group spans, at once); whichever is fastest if empty.
+    times : int
+        How often a step runs it.
+    name : str
+        A label for reports.
+
+    Examples
+    --------
+    >>> MeshTraffic("allreduce", 64e6, ("tensor",)).label
+    'tensor allreduce'
+    """
+
+    collective: str
+    nbytes: float
+    axes: tuple[str, ...] = ()
+    groups: NDArray[np.int64] | None = None
+    pairs: NDArray[np.int64] | None = None
+    algorithm: str = ""
+    times: int = 1
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        kind = collective_named(str(self.collective))
+        if kind not in COLLECTIVES:
+            found, expected = self.collective, " or ".join(COLLECTIVES)
+            raise InputError("unknown collective", found=found, expected=expected)
+        algorithm = str(self.algorithm).replace("_", "-")
+        if algorithm and (kind not in _IN_ROUNDS or algorithm not in ALGORITHMS):
+            takes = " or ".join(ALGORITHMS) if kind in _IN_ROUNDS else "none"
+            raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=takes)
+        given = [bool(self.axes), self.groups is not None, self.pairs is not None]
+        if sum(given) != 1:
+            raise InputError("traffic without a place", expected="axes, groups or pairs")
+        if self.pairs is not None and kind != "permute":
+            raise InputError("pairs of a collective", found=kind, expected="permute")
+        real_number(self.nbytes, "nbytes", 0, _MOST_BYTES)
+        whole_number(self.times, "times", 1)
+        object.__setattr__(self, "collective", kind)
+        object.__setattr__(self, "algorithm", algorithm)
+        object.__setattr__(self, "axes", tuple(self.axes))
+        for field in ("groups", "pairs"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, _table(getattr(self, field), field))
+
+    @property
+    def label(self) -> str:
+        """What it is called in reports."""
+        where = "+".join(self.axes) or "groups"
+        return self.name or f"{where} {self.collective}"
+
+    def check(self, axes: MeshAxes) -> None:
+        """Raise `InputError` if an axis or a task is not one of the mesh, or stands twice."""
+        for name in self.axes:
+            axes.number(name)
+        if len({*self.axes}) < len(self.axes):
+            raise InputError("axis stands twice", found="+".join(self.axes), expected="each once")
+        table = self.groups if self.groups is not None else self.pairs
+        if table is None:
+            return
+        if table.size and not 0 <= table.min() <= table.max() < axes.n_tasks:
+            found = int(table.min() if table.min() < 0 else table.max())
+            expected = f"0 to {axes.n_tasks - 1}"
+            raise InputError(f"task of {self.label} out of range", found=found, expected=expected)
+        columns = (table.ravel(),) if self.pairs is None else tuple(table.T)
+        if any(np.unique(column).size < column.size for column in columns):
+            raise InputError(f"task stands twice in {self.label}", expected="each once")
+
+    def group_table(self, axes: MeshAxes) -> NDArray[np.int64]:
+        """Return the tasks of each group in their order, ``(n_groups, n)``.
+
+        Examples
+        --------
+        >>> axes = MeshAxes(("data", "tensor"), (2, 3))
+        >>> MeshTraffic("allreduce", 8, ("data",)).group_table(axes).tolist()
+        [[0, 3], [1, 4], [2, 5]]
+        """
+        if self.groups is not None:
+            return self.groups
+        if self.pairs is not None:
+            return self.pairs
+        return groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, self.axes)
+
+
+def groups_along(
+    mesh: NDArray[np.int64], axes: MeshAxes, names: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """Return the entries of a mesh by groups along some axes, the last one fastest."""
+    last = [axes.number(name) for name in names]
+    others = [d for d in range(len(axes.sizes)) if d not in last]
+    size = int(np.prod([axes.sizes[d] for d in last]))
+    return np.ascontiguousarray(mesh.transpose(*others, *last).reshape(-1, size))
+
+
+def _table(values: ArrayLike, what: str) -> NDArray[np.int64]:
+    rows = np.asarray(values)
+    if rows.ndim != 2 or (what == "pairs" and rows.shape[1] != 2):
+        raise InputError(f"bad {what}", found=rows.shape, expected="rows of as many tasks each")
+    return whole_array(rows.ravel(), what).reshape(rows.shape)
+
+
+def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
+    """Read traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:TIMES]``, by commas.
+
+    Several axes joined by ``+`` mean groups of their product.
+
+    Examples
+    --------
+    >>> [(each.label, each.nbytes) for each in parse_traffic("t:allreduce:64MB,d+t:allgather:1e6")]
+    [('t allreduce', 64000000.0), ('d+t allgather', 1000000.0)]
+    """
+    return tuple(_one(part.strip()) for part in text.split(","))
+
+
+def _one(text: str) -> MeshTraffic:
+    words = [word.strip() for word in text.split(":")]
+    if len(words) not in (3, 4) or not all(words):
+        raise InputError("bad traffic", found=text, expected=FORM)
+    kind, _, algorithm = words[1].partition("/")
+    times = words[3] if len(words) == 4 else "1"
+    if not (times.isascii() and times.isdecimal() and 1 <= len(times) <= 9 and int(times)):
+        raise InputError("bad traffic", found=text, expected=f"{FORM}, or :64MB:12 for 12 times")
+    names = tuple(name.strip() for name in words[0].split("+"))
+    return MeshTraffic(kind, read_bytes(words[2]), names, algorithm=algorithm, times=int(times))
+
+
+def hlo_traffic(
+    step: HloStep, axes: MeshAxes | None = None
+) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
+    """Return the mesh and the traffic of a program.
+
+    Without axes the mesh is the coarsest in which all groups lie along axes, named m0, m1, ...; one
+    axis of all devices if there is none.
+
+    Examples
+    --------
+    >>> from toruscast.mesh.hlo import parse_hlo
+    >>> line = "a = f32[8] all-reduce(x), replica_groups={{0,2},{1,3}}"
+    >>> axes, (sent,) = hlo_traffic(parse_hlo(line))
+    >>> str(axes), sent.label, sent.axes
+    ('m0=2,m1=2', 'a (m0)', ('m0',))
+    """
+    if not step.collectives:
+        raise InputError("no collective in the HLO text", expected="such as all-reduce")
+    if axes is None:
+        sizes = _mesh_sizes(step)
+        axes = MeshAxes(tuple(f"m{i}" for i in range(len(sizes))), sizes)
+    elif axes.n_tasks != step.n_devices:
+        expected = f"the {step.n_devices} devices of the program"
+        raise InputError(
+            "axes of another program", found=f"{axes}: {axes.n_tasks}", expected=expected
+        )
+    return axes, tuple(_sent(each, axes) for each in step.collectives)
+
+
+def _sent(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
+    if one.kind == "permute":
+        return _permute(one, axes)
+    wanted = _key(one.groups)
+    for n in range(1, len(axes.names) + 1):
+        for names in combinations(axes.names, n):
+            groups = groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, names)
+            if groups.shape == one.groups.shape and _key(groups) == wanted:
+                name = f"{one.name} ({'+'.join(names)})"
+                return MeshTraffic(one.kind, one.nbytes, names, times=one.times, name=name)
+    name = f"{one.name} (groups)"
+    return MeshTraffic(one.kind, one.nbytes, groups=one.groups, times=one.times, name=name)
+
+
+def _permute(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
+    wanted = _pairs(one.groups)
+    for name in axes.names:
+        lines = groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, (name,))
+        onward = np.column_stack([lines[:, :-1].ravel(), lines[:, 1:].ravel()])
+        closing = np.column_stack([lines[:, -1], lines[:, 0]])
+        label = f"{one.name} ({name})"
+        for kind, pairs in (("pipeline", onward), ("permute", np.concatenate([onward, closing]))):
+            if pairs.shape == one.groups.shape and _pairs(pairs) == wanted:
+                return MeshTraffic(kind, one.nbytes, (name,), times=one.times, name=label)
+    return MeshTraffic(
+        "permute", one.nbytes, pairs=one.groups, times=one.times, name=f"{one.name} (pairs)"
+    )
+
+
+def _key(groups: NDArray[np.int64]) -> bytes:
+    """Groups whatever their order and that of their members."""
+    inside = np.sort(groups, axis=1)
+    return inside[np.argsort(inside[:, 0], kind="stable")].tobytes()
+
+
+def _pairs(pairs: NDArray[np.int64]) -> bytes:
+    return pairs[np.argsort(pairs[:, 0], kind="stable")].tobytes()
+
+
+def _mesh_sizes(step: HloStep) -> tuple[int, ...]:
+    """Sizes of the coarsest mesh in which all groups lie along axes."""
+    bounds = {1, step.n_devices}
+    for one in step.collectives:
+        digits = [] if one.kind == "permute" else _digits(one.groups)
+        for stride, size in digits or ():
+            bounds |= {stride, stride * size}
+    cuts = sorted(bounds)
+    pairs = list(pairwise(cuts))
+    if any(high % low for low, high in pairs):
+        return (step.n_devices,)
+    return tuple(high // low for low, high in reversed(pairs)) or (1,)
+
+
+def _digits(groups: NDArray[np.int64]) -> list[tuple[int, int]] | None:
+    """Strides and sizes by which a group's numbers count; None if they do not count so."""
+    apart = np.sort(groups, axis=1)
+    apart = apart - apart[:, :1]
+    first = apart[0]
+    if (apart != first).any():
+        return None
+    digits: list[tuple[int, int]] = []
+    known = np.zeros(1, dtype=np.int64)
+    while known.size < first.size:
+        stride = int(first[known.size])
+        size = 1
+        while known.size * size < first.size and first[known.size * size] == stride * size:
+            size += 1
+        digits.append((stride, size))
+        known = np.add.outer(stride * np.arange(size), known).ravel()
+        if known.size > first.size or (np.sort(known) != first[: known.size]).any():
+            return None
+    return digits

@@ -1,1 +1,0 @@
-"""What an upgrade or a machine offers applications whose requirements are known."""

@@ -1,1 +1,0 @@
-"""Models of parallel programs, composed from the models of their tasks."""

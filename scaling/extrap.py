@@ -1,0 +1,359 @@
+"""Files of Extra-P: text, JSON and projects."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import re
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from toruscast.errors import InputError
+from toruscast.files import as_string, parse_json
+from toruscast.validation import repeated
+
+from .formula import ScalingWarning
+from .records import Key, PathLike, Point, Records, numbered_lines
+
+_LAYOUT = "does not have the layout of Extra-P's JSON format"
+_PARAMETERS = ("params", "parameters")
+_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
+_TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
+# An object at the beginning of a line; an indented document has none.
+_OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
+_FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
+
+
+def parse_document(document: Any, file: PathLike) -> Records:
+    """Return the values of a JSON document, by call path or by numbered tables.
+
+    Examples
+    --------
+    >>> new = {"parameters": ["p"],
+    ...        "measurements": {"main": {"time": [{"point": [2], "values": [1.0, 1.5]}]}}}
+    >>> parse_document(new, "a.json").values
+    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
+    """
+    if isinstance(document, dict) and isinstance(document.get("measurements"), list):
+        with in_layout(file, '"measurements": [{"callpath_id": .., "value": ..}, ..]'):
+            return _by_tables(document, file)
+    return by_callpath(document, file, "point", lambda row: row["values"])
+
+
+def by_callpath(
+    document: Any, file: PathLike, coordinates: str, repetitions: Callable[[dict[str, Any]], Any]
+) -> Records:
+    """Return the values of a document by call path."""
+    records = Records(file)
+    with in_layout(file, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'):
+        records.parameters = document["parameters"]
+        if not isinstance(document["parameters"], list) or not document["parameters"]:
+            raise TypeError
+        for name in document["parameters"]:
+            _check_name(name, "parameter", records)
+        for callpath, metrics in document["measurements"].items():
+            for metric, rows in metrics.items():
+                what = f"a number for {callpath} ({metric})"
+                for row in rows:
+                    if not isinstance(row[coordinates], list):
+                        raise TypeError
+                    point = records.point(row[coordinates], what=what)
+                    records.add((callpath, metric), point, _listed(repetitions(row)), what=what)
+    return records
+
+
+@contextmanager
+def in_layout(file: PathLike, expected: str) -> Iterator[None]:
+    """Refuse a document whose keys or types are not those of its format."""
+    try:
+        yield
+    except KeyError as error:
+        found = f"no key {error.args[0]}"
+        raise InputError(_LAYOUT, file=file, found=found, expected=expected) from None
+    except (TypeError, AttributeError, IndexError):
+        # A list where an object should be, or the other way round.
+        raise InputError(_LAYOUT, file=file, expected=expected) from None
+
+
+def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
+    """Join the tables of parameters, call paths, metrics and points by their numbers."""
+    records = Records(file)
+
+    def once(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
+        if twice := repeated(key for key, _ in pairs):
+            raise records.fault(f"{what} stands twice", found=twice[0])
+        return dict(pairs)
+
+    def names(table: str) -> dict[Any, str]:
+        entries = document[table]
+        once([(entry["name"], None) for entry in entries], f"a name in {table}")
+        for entry in entries:
+            _check_name(entry["name"], f"name in {table}", records)
+        return once([(entry["id"], entry["name"]) for entry in entries], f"an id in {table}")
+
+    parameters, paths, metrics = map(names, ("parameters", "callpaths", "metrics"))
+    order = sorted(parameters)
+    records.parameters = [parameters[number] for number in order]
+    coordinates = [(entry["id"], entry) for entry in document["coordinates"]]
+    points = {}
+    for number, entry in once(coordinates, "an id in coordinates").items():
+        pairs = [
+            (pair["parameter_id"], pair["parameter_value"])
+            for pair in entry["parameter_value_pairs"]
+        ]
+        values = once(pairs, "a parameter_id of a coordinate")
+        if values.keys() != parameters.keys():
+            raise records.fault(
+                "a coordinate needs a value of each parameter",
+                found=f"parameter_id {', '.join(map(str, values))}",
+                expected=", ".join(map(str, order)),
+            )
+        points[number] = records.point([values[parameter] for parameter in order])
+    # A measurement that stands twice would pass for two repetitions.
+    rows = document["measurements"]
+    once([(row["id"], None) for row in rows if "id" in row], "an id in measurements")
+    for row in rows:
+        key = (paths[row["callpath_id"]], metrics[row["metric_id"]])
+        what = f"a number for {key[0]} ({key[1]})"
+        records.add(key, points[row["coordinate_id"]], [row["value"]], what=what)
+    return records
+
+
+def is_json_lines(content: str) -> bool:
+    """Return whether a text that begins with a brace holds one object on each line.
+
+    >>> is_json_lines('{"params": {"p": 2}, "value": 1.5}'), is_json_lines('{"parameters": ["p"]}')
+    (True, False)
+    """
+    objects = _OBJECT.finditer(content)
+    return _FIRST.match(content) is not None or len([*zip(objects, range(2), strict=False)]) == 2
+
+
+def parse_json_lines(content: str, file: PathLike) -> Records:
+    """Return the values of a file with one JSON object on each line.
+
+    TaLPas writes semicolons between the keys of an object, and ``parameters`` for ``params``. A
+    value may be a list of repetitions.
+
+    Examples
+    --------
+    >>> parse_json_lines('{"params": {"p": 2}, "value": 1.5}', "a.jsonl").values
+    {('main', 'time'): {(2.0,): [1.5]}}
+    >>> parse_json_lines('{"parameters":{"p":2};"metric":"bytes";"value":[8, 9]}', "a.txt").values
+    {('main', 'bytes'): {(2.0,): [8.0, 9.0]}}
+    """
+    records = Records(file)
+    for line, text in numbered_lines(content):
+        with_commas = _TEXT_OR_SEMICOLON.sub(lambda m: "," if m[0] == ";" else m[0], text)
+        entry = parse_json(with_commas, file, line)
+        keys = entry if isinstance(entry, dict) else {}
+        params = next((keys[name] for name in _PARAMETERS if name in keys), None)
+        if not params or not isinstance(params, dict) or "value" not in keys:
+            raise records.fault("bad line", line, text, _EXAMPLE)
+        names = list(params)
+        records.parameters = records.parameters or names
+        if sorted(names) != sorted(records.parameters):
+            raise records.fault("other parameters than before", line, names, records.parameters)
+        key = entry.get("callpath", "main"), entry.get("metric", "time")
+        for name, what in zip(key, ("callpath", "metric"), strict=True):
+            _check_name(name, what, records, line)
+        point = records.point([params[name] for name in records.parameters], line)
+        records.add(key, point, _listed(entry["value"]), line)
+    return records
+
+
+def _listed(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+def _check_name(name: object, what: str, records: Records, line: int | None = None) -> None:
+    if not isinstance(name, str):
+        raise records.fault(f"bad {what}", line, repr(name), "text")
+
+
+FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
+# A point in brackets; its coordinates may be in brackets too.
+_POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
+_ONCE = "each once; repetitions stand side by side in a DATA line"
+
+
+def parse_text(content: str, file: PathLike) -> Records:
+    r"""Return the values of a text file.
+
+    Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
+    with the first point. A POINTS line holds points such as ``(2 10)`` or ``((2) (10))``, with
+    blanks or commas between the coordinates; points of one parameter need no brackets.
+
+    Examples
+    --------
+    >>> text = "PARAMETER p n\nPOINTS (2 10) (4 10)\nMETRIC time\nREGION main\nDATA 1\nDATA 2"
+    >>> parse_text(text, "a.txt").values
+    {('main', 'time'): {(2.0, 10.0): [1.0], (4.0, 10.0): [2.0]}}
+    """
+    records = Records(file)
+    points: list[Point] = []
+    seen: set[Point] = set()
+    name = {"REGION": "main", "METRIC": "time"}
+    # Where the DATA lines of a call path begin, and how many there are.
+    rows: dict[Key, tuple[int, int]] = {}
+    row = start = 0
+    for line, text in numbered_lines(content):
+        field, *rest = text.split(None, 1)
+        if field.startswith("#"):
+            continue
+        if field not in FIELDS:
+            raise records.fault("unknown field", line, field, " or ".join(FIELDS))
+        if not rest:
+            raise records.fault(f"{field} without a value", line)
+        if field == "PARAMETER":
+            if points:
+                raise records.fault("PARAMETER after POINTS", line, rest[0])
+            records.parameters += rest[0].split()
+        elif field == "POINTS":
+            for point in _points(rest[0], records, line):
+                if point in seen:
+                    found = " ".join(f"{x:g}" for x in point)
+                    raise records.fault("a point stands twice", line, found, _ONCE)
+                seen.add(point)
+                points.append(point)
+        elif field == "DATA":
+            key = name["REGION"], name["METRIC"]
+            if row >= len(points):
+                raise records.fault("more DATA lines than points", line, expected=len(points))
+            if row == 0 and key in rows:
+                raise records.fault(f"{_described(key)} stands twice", line, expected=_ONCE)
+            records.add(key, points[row], rest[0].split(), line)
+            row += 1
+            rows[key] = start or line, row
+        else:
+            name[field], row, start = rest[0], 0, line
+    if not records.parameters:
+        raise records.fault("names no PARAMETER")
+    for key, (line, n) in rows.items():
+        if n < len(points):
+            expected = f"{len(points)}, one a point"
+            raise records.fault(f"{_described(key)} lacks DATA lines", line, n, expected)
+    return records
+
+
+def _described(key: Key) -> str:
+    return f"REGION {key[0]} with METRIC {key[1]}"
+
+
+def _points(text: str, records: Records, line: int) -> list[Point]:
+    """Return the points of a line."""
+    if not records.parameters:
+        raise records.fault("POINTS before PARAMETER", line)
+    text = text.replace(",", " ")
+    if len(records.parameters) == 1 and "(" not in text and ")" not in text:
+        return [records.point([word], line) for word in text.split()]
+    outside = _POINT.sub(" ", text).split()
+    if outside:
+        expected = f"each point in brackets, such as ({' '.join(records.parameters)})"
+        raise records.fault("bad POINTS", line, " ".join(outside), expected)
+    inside = (re.sub(r"[()]", " ", point) for point in _POINT.findall(text))
+    return [records.point(point.split(), line) for point in inside]
+
+
+# A larger member is not unpacked; it may be packed into a thousandth of its size.
+LARGEST_MEMBER = 64 * 2**20
+_CONTENT = "experiment.json"
+_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error),
+    # The member is encrypted, or packed in an unknown way.
+    *(RuntimeError, ValueError),
+)
+
+
+def parse_project(content: bytes, file: PathLike) -> Records:
+    """Return the values of a project.
+
+    Projects without repetitions give the median of each point.
+    """
+    members = _Members(content, file)
+    medians = 0
+
+    def repetitions(row: dict[str, Any]) -> list[Any]:
+        nonlocal medians
+        if row.get("values") is not None:
+            return members.values(*row["values"])
+        medians += row.get("repetitions", 2) != 1
+        return [row["median"]]
+
+    document = parse_json(as_string(members.read(_CONTENT), file), file)
+    records = by_callpath(document, file, "coordinate", repetitions)
+    if medians:
+        warnings.warn(
+            f"{file}: the project keeps the medians of its repetitions only; models are fitted to "
+            "them and cannot tell growth from noise",
+            ScalingWarning,
+            stacklevel=3,
+        )
+    return records
+
+
+class _Members:
+    """The members of a zip, each unpacked once and up to a size."""
+
+    def __init__(self, content: bytes, file: PathLike) -> None:
+        self._file = file
+        self._unpacked: dict[str, bytes] = {}
+        try:
+            self._archive = zipfile.ZipFile(io.BytesIO(content))
+        except _DAMAGED as error:
+            raise InputError("is a damaged zip", file=file, found=error) from None
+        if _CONTENT not in self._archive.namelist():
+            raise InputError("is a zip, but no Extra-P project", file=file, expected=_CONTENT)
+
+    def read(self, name: str) -> bytes:
+        """Return a member, or raise."""
+        if name not in self._unpacked:
+            left = LARGEST_MEMBER - sum(map(len, self._unpacked.values()))
+            try:
+                with self._archive.open(name) as member:
+                    content = member.read(left + 1)
+            except (KeyError, *_DAMAGED) as error:
+                raise InputError(f"holds no whole {name}", file=self._file, found=error) from None
+            if len(content) > left:
+                raise InputError(
+                    "unpacks to too much",
+                    file=self._file,
+                    found=f"{name} of {self._archive.getinfo(name).file_size} bytes",
+                    expected=f"at most {LARGEST_MEMBER} bytes in all",
+                )
+            self._unpacked[name] = content
+        return self._unpacked[name]
+
+    def values(self, chunk: Any, index: Any) -> list[float]:
+        """Return the repetitions that are stored as an array of NumPy, by its chunk and number."""
+        if not isinstance(chunk, int) or not isinstance(index, int) or index < 0:
+            raise TypeError
+        places = self.read(f"values/{chunk}.indx")
+        stored = self.read(f"values/{chunk}.vals")
+        try:
+            if not places.startswith(_INDEX) or not stored.startswith(_VALUES):
+                raise ValueError("no Extra-P values")
+            (start,) = struct.unpack_from("<Q", places, len(_INDEX) + 8 * (index + 1))
+            # Not a copy of all that follows: an index may name a place very many times.
+            source = io.BytesIO(stored)
+            source.seek(start)
+            np.lib.format.read_magic(source)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(source)
+            count = int(np.prod(shape, dtype=object))
+            if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
+                raise ValueError(f"an array of {count} {dtype}")
+            array = np.frombuffer(source.read(count * dtype.itemsize), dtype, count)
+        except (struct.error, ValueError, OverflowError, SyntaxError, MemoryError) as error:
+            found = f"array {index}: {error}"
+            raise InputError(
+                f"holds damaged values/{chunk}.vals", file=self._file, found=found
+            ) from None
+        return [float(value) for value in array]

@@ -1,0 +1,557 @@
+"""Cost of the interconnect's latency and bandwidth for an application."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from toruscast.errors import InputError
+from toruscast.files import as_string, read_limited
+from toruscast.text import counted
+from toruscast.validation import one_of
+
+from .formula import ScalingWarning
+from .records import table_rows
+
+_MAX_BYTES = 2**28
+JOB_COLUMNS = [
+    "job",
+    "interconnect",
+    "latency",
+    "bandwidth",
+    "messages",
+    "message_bytes",
+    "elapsed",
+]
+# Least value, and whether that value itself is allowed.
+_LEAST = {
+    "latency": "0 or more",
+    "bandwidth": "above 0",
+    "messages": "0 or more",
+    "message_bytes": "0 or more",
+    "elapsed": "above 0",
+}
+
+
+# Factors to seconds and to bytes/s.
+UNITS = {
+    "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "bandwidth": {
+        **{"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9},
+        **{"Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8},
+    },
+}
+# No interconnect of a parallel machine is slower; smaller numbers have another unit.
+_PLAUSIBLE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "latency": (lambda seconds: seconds < 1e-3, "less than 0.001"),
+    "bandwidth": (lambda bytes_a_second: bytes_a_second >= 1e6, "1e6 or more"),
+}
+
+
+def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = None) -> pd.DataFrame:
+    r"""Read runs from a CSV file.
+
+    Parameters
+    ----------
+    path : path-like
+        A header with the columns below in any order, and a row a run. Other columns are kept as
+        text; empty lines and lines that start with ``#`` are skipped.
+
+        ============= =================================================
+        job           name of the job, the same on every interconnect
+        interconnect  name of the interconnect
+        latency       of a ping-pong (s)
+        bandwidth     of a ping-pong (bytes/s)
+        messages      that the job sends
+        message_bytes their mean size (bytes)
+        elapsed       wall time of the job (s)
+        ============= =================================================
+    units : mapping, optional
+        Other units of the latency (s, ms, us, ns) and the bandwidth (B/s, kB/s, MB/s, GB/s, Mbit/s,
+        Gbit/s), such as ``{"bandwidth": "GB/s"}``. A value in a stated unit is not checked for
+        plausibility.
+
+    Returns
+    -------
+    DataFrame
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("jobs.csv").write_text(
+    ...     "job,interconnect,latency,bandwidth,messages,message_bytes,elapsed\n"
+    ...     "a,slow,43e-6,112e6,1000000,2000,900\n"
+    ...     "a,fast,22e-6,216e6,1000000,2000,800\n")
+    >>> read_jobs("jobs.csv")[["interconnect", "latency", "elapsed"]]
+      interconnect   latency  elapsed
+    0         slow  0.000043    900.0
+    1         fast  0.000022    800.0
+    """
+    file = os.fspath(path)
+    stated = units or {}
+    for column, unit in stated.items():
+        one_of(column, "column with a unit", tuple(UNITS))
+        one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
+    content = as_string(read_limited(file, _MAX_BYTES), file)
+    (header, names), *rows = [*table_rows(content, file, comments=True)] or [(0, [])]
+    if not rows:
+        raise InputError(
+            "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
+        )
+    for name in JOB_COLUMNS:
+        if name not in names:
+            found, expected = ",".join(names), f"a column {name}"
+            raise InputError("bad header", file=file, line=header, found=found, expected=expected)
+    table = pd.DataFrame([row for _, row in rows], columns=names)
+    lines = [line for line, _ in rows]
+    jobs = check_jobs(table, file, lines)
+    for name, factors in UNITS.items():
+        if name in stated:
+            jobs[name] *= factors[stated[name]]
+            continue
+        is_plausible, expected = _PLAUSIBLE[name]
+        strange = np.flatnonzero(~is_plausible(jobs[name]))
+        if strange.size:
+            raise InputError(
+                f"this {name} looks like another unit than {next(iter(factors))}; state it with "
+                f"--{name}-unit",
+                file=file,
+                line=lines[strange[0]],
+                found=jobs[name][strange[0]],
+                expected=f"{expected}, or one of {', '.join(factors)}",
+            )
+    return jobs
+
+
+def check_jobs(
+    jobs: pd.DataFrame, file: str | None = None, lines: Sequence[int] = ()
+) -> pd.DataFrame:
+    """Check runs, which may come from the lines of a file; return them with numbers as floats."""
+    absent = [name for name in JOB_COLUMNS if name not in jobs.columns]
+    if absent or jobs.columns.duplicated().any():
+        raise InputError(
+            "the table of runs needs each column once",
+            found=", ".join(map(str, jobs.columns)),
+            expected=", ".join(absent or JOB_COLUMNS),
+        )
+    if jobs.empty:
+        raise InputError("the table of runs is empty")
+    checked = jobs.reset_index(drop=True)
+    for name in JOB_COLUMNS:
+        column = checked[name]
+        if name in _LEAST:
+            least = _LEAST[name]
+            number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+            good = np.isfinite(number) & ((number > 0) | ((number == 0) & (least == "0 or more")))
+            expected = f"a finite number, {least}"
+            checked[name] = number
+        else:
+            good = (column.notna() & (column != "")).to_numpy()
+            expected = "a name"
+        if not good.all():
+            row = int(np.argmin(good))
+            raise InputError(
+                f"bad {name} of job {checked['job'][row]}",
+                file=file,
+                line=lines[row] if lines else None,
+                found="nothing" if column[row] in ("", None) else column[row],
+                expected=expected,
+            )
+    for name in ("latency", "bandwidth"):
+        for net, values in checked.groupby("interconnect", sort=False)[name].unique().items():
+            if len(values) > 1:
+                raise InputError(
+                    f"interconnect {net} has more than one {name}",
+                    file=file,
+                    found=", ".join(f"{value:g}" for value in values),
+                    expected="another name for another interconnect",
+                )
+    return checked
+
+
+# Effects of latency and bandwidth that differ by less than this share cannot be told apart.
+_INDEPENDENT = 1e-6
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """How many latencies and transmission times a message of an application costs.
+
+    A job that sends M messages of mean size s over latency t and bandwidth b communicates for
+    M (alpha t + beta s / b) seconds.
+
+    Parameters
+    ----------
+    alpha, beta : float
+        The constants.
+    alpha_interval, beta_interval : (float, float)
+        Intervals that hold the true values with probability `level`, if the rest of the elapsed
+        times is normal noise; NaN if nothing was fitted.
+    level : float
+    residual : float
+        Standard deviation of the rest of a job's difference between two interconnects (s).
+    n_jobs : int
+        Jobs that were fitted.
+
+    Warns
+    -----
+    ScalingWarning
+        If a constant is negative.
+
+    Examples
+    --------
+    >>> Interconnect(3.6, 1.6).communication(1e6, 1000.0, 20e-6, 200e6)
+    80.0
+    """
+
+    alpha: float
+    beta: float
+    alpha_interval: tuple[float, float] = (np.nan, np.nan)
+    beta_interval: tuple[float, float] = (np.nan, np.nan)
+    level: float = 0.95
+    residual: float = np.nan
+    n_jobs: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, worse in (
+            ("alpha", self.alpha, "a longer latency"),
+            ("beta", self.beta, "a lower bandwidth"),
+        ):
+            if not np.isfinite(value):
+                raise InputError(f"bad {name}", found=value, expected="a finite number")
+            if value < 0:
+                message = f"{name} is negative ({value:.4g}): {worse} would make jobs faster"
+                warnings.warn(message, ScalingWarning, stacklevel=3)
+
+    def communication(self, messages: Any, message_bytes: Any, latency: Any, bandwidth: Any) -> Any:
+        """Return the communication time (s) of numbers, arrays or columns."""
+        if not np.all(bandwidth > 0):
+            raise InputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
+        return messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
+
+
+def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
+    """Fit alpha and beta by least squares over jobs that differ in the interconnect alone.
+
+    A job computes equally long on all interconnects, so only the differences of its elapsed times
+    count: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        A row for each run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
+        ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s). Repeated
+        runs and more than two interconnects may be given. A job on one interconnect that sends
+        nothing is left out.
+    level : float
+        Probability of the intervals.
+
+    Returns
+    -------
+    Interconnect
+
+    Warns
+    -----
+    ScalingWarning
+        If a constant is negative, or there are too few jobs for intervals.
+
+    Examples
+    --------
+    >>> rows = [(job, net, t, b, 1e6, s, 100 + 1e6 * (3 * t + 2 * s / b))
+    ...         for job, s in (("small", 500.0), ("large", 4000.0))
+    ...         for net, t, b in (("slow", 40e-6, 1e8), ("fast", 20e-6, 2e8))]
+    >>> jobs = pd.DataFrame(rows, columns=JOB_COLUMNS)
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")     # two jobs leave nothing for intervals
+    ...     model = fit_interconnect(jobs)
+    >>> round(model.alpha, 6), round(model.beta, 6)
+    (3.0, 2.0)
+    """
+    if not 0 < level < 1:
+        raise InputError("bad level", found=level, expected="between 0 and 1")
+    checked = check_jobs(jobs)
+    # A run that sends nothing, such as one on a single task, says nothing about interconnects.
+    alone = checked.groupby("job", sort=False)["interconnect"].transform("nunique") < 2
+    checked = checked[~(alone & (checked["messages"] == 0))].reset_index(drop=True)
+    if checked.empty:
+        raise InputError("no job sends a message", expected="jobs on two interconnects")
+    check_pairs(checked)
+    job = checked["job"]
+    terms = pd.DataFrame(
+        {
+            "latency": checked["messages"] * checked["latency"],
+            "bandwidth": checked["messages"] * checked["message_bytes"] / checked["bandwidth"],
+            "elapsed": checked["elapsed"],
+        }
+    )
+    with np.errstate(all="ignore"):
+        # Subtracting each job's mean removes its computation.
+        centred = (terms - terms.groupby(job).transform("mean")).to_numpy()
+        X, y = centred[:, :2], centred[:, 2]
+        lengths = np.linalg.norm(X, axis=0)
+        scales = np.linalg.norm(terms[["latency", "bandwidth"]], axis=0)
+        usable = np.isfinite([*lengths, *scales, y @ y]).all()
+    if not usable:
+        raise InputError("the numbers of the jobs are too large to compute with")
+    for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
+        if length <= 1e-12 * scale:
+            raise InputError(
+                f"the jobs cannot tell what {name} costs",
+                found=f"no difference in {name} where messages were sent",
+                expected="two values a job",
+            )
+    U, strengths, V = np.linalg.svd(X / lengths, full_matrices=False)
+    if strengths[-1] < _INDEPENDENT:
+        raise InputError(
+            "the jobs cannot tell latency from bandwidth",
+            found="the same shares of both in every job",
+            expected="jobs with different message sizes",
+        )
+    coefficients = V.T @ (U.T @ y / strengths) / lengths
+    n_jobs = job.nunique()
+    free = len(checked) - n_jobs - 2
+    rest = float(np.sum((y - X @ coefficients) ** 2))
+    half = np.full(2, np.nan)
+    residual = np.nan
+    if free > 0:
+        spread = np.sqrt(np.sum((V.T / strengths) ** 2, axis=1)) / lengths
+        half = stdtrit(free, (1 + level) / 2) * np.sqrt(rest / free) * spread
+        # The difference of two runs has twice the variance of one run.
+        residual = float(np.sqrt(2 * rest / free))
+    else:
+        runs = f"{len(checked)} runs of {counted(n_jobs, 'job')}"
+        message = f"{runs} leave nothing to tell intervals from; give more"
+        warnings.warn(message, ScalingWarning, stacklevel=2)
+    alpha, beta = (float(c) for c in coefficients)
+    bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
+    return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, n_jobs)
+
+
+def check_pairs(jobs: pd.DataFrame) -> None:
+    """Raise InputError for a job on one interconnect only, or with counts that differ."""
+    columns = ["messages", "message_bytes", "interconnect"]
+    different = jobs.groupby("job", sort=False)[columns].nunique()
+    for name in columns[:2]:
+        if (different[name] > 1).any():
+            job = different[name].gt(1).idxmax()
+            raise InputError(
+                f"job {job}: {name} differ between its runs",
+                found=jobs.loc[jobs["job"] == job, name].tolist(),
+                expected="jobs that differ in the interconnect only",
+            )
+    if (different["interconnect"] < 2).any():
+        job = different["interconnect"].lt(2).idxmax()
+        net = jobs.loc[jobs["job"] == job, "interconnect"].iloc[0]
+        raise InputError(
+            f"job {job} has no partner", found=f"runs on {net} only", expected="two interconnects"
+        )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Another interconnect, by absolute values or by factors of the job's own.
+
+    Parameters
+    ----------
+    name : str
+    latency : float, optional
+        Seconds; else `latency_factor` of the job's.
+    bandwidth : float, optional
+        Bytes/s, possibly infinite; else `bandwidth_factor` of the job's.
+    latency_factor : float
+        0 or more.
+    bandwidth_factor : float
+        Above 0, possibly infinite.
+    """
+
+    name: str
+    latency: float | None = None
+    bandwidth: float | None = None
+    latency_factor: float = 1.0
+    bandwidth_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("latency", "latency_factor", "bandwidth", "bandwidth_factor"):
+            value = getattr(self, name)
+            number = float(value) if isinstance(value, numbers.Real) else math.nan
+            is_latency = name.startswith("latency")
+            good = 0 <= number < math.inf if is_latency else number > 0
+            if value is not None and not good:
+                expected = "0 or more" if is_latency else "above 0"
+                raise InputError(
+                    f"scenario {self.name}: bad {name}", found=value, expected=expected
+                )
+
+
+SCENARIOS = (
+    Scenario("half latency", latency_factor=0.5),
+    Scenario("zero latency", latency_factor=0.0),
+    Scenario("double bandwidth", bandwidth_factor=2.0),
+    Scenario("infinite speed", latency_factor=0.0, bandwidth_factor=math.inf),
+)
+
+
+def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
+    """Split the elapsed time of every run into communication and computation.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        As `read_jobs` returns.
+    model : Interconnect
+
+    Returns
+    -------
+    DataFrame
+        A row for each run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``,
+        ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest), all in
+        seconds, and ``share`` of communication.
+
+    Warns
+    -----
+    ScalingWarning
+        If runs would communicate for longer than they took.
+
+    Examples
+    --------
+    >>> jobs = pd.DataFrame(
+    ...     [("a", "fast", 20e-6, 200e6, 1e6, 1000.0, 100.0)], columns=JOB_COLUMNS)
+    >>> communication_times(jobs, Interconnect(3.0, 2.0)).iloc[0, 2:].round(6).tolist()
+    [100.0, 60.0, 10.0, 70.0, 30.0, 0.7]
+    """
+    checked = check_jobs(jobs)
+    table = checked[["job", "interconnect", "elapsed"]].copy()
+    table["latency_time"] = model.alpha * checked["messages"] * checked["latency"]
+    table["bandwidth_time"] = (
+        model.beta * checked["messages"] * checked["message_bytes"] / checked["bandwidth"]
+    )
+    table["communication"] = table["latency_time"] + table["bandwidth_time"]
+    table["computation"] = table["elapsed"] - table["communication"]
+    table["share"] = table["communication"] / table["elapsed"]
+    over = table[table["computation"] < 0]
+    if len(over):
+        run = over.iloc[0]
+        warnings.warn(
+            f"{len(over)} of {len(table)} runs would communicate for longer than they took; the "
+            f"constants do not fit them. Such a run is job {run['job']} on {run['interconnect']}: "
+            f"{run['communication']:.4g} s of {run['elapsed']:.4g} s",
+            ScalingWarning,
+            stacklevel=2,
+        )
+    return table
+
+
+def what_if(
+    jobs: pd.DataFrame, model: Interconnect, scenarios: Sequence[Scenario] = SCENARIOS
+) -> pd.DataFrame:
+    """Forecast the elapsed times of the same jobs on other interconnects.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        As `read_jobs` returns; each run is forecast from its own time.
+    model : Interconnect
+    scenarios : sequence of Scenario
+
+    Returns
+    -------
+    DataFrame
+        ``job``, ``interconnect``, ``measured``, then a column of seconds for every scenario; NaN
+        for runs that would communicate for longer than they took.
+
+    Warns
+    -----
+    ScalingWarning
+        If runs would communicate for longer than they took.
+
+    Examples
+    --------
+    >>> jobs = pd.DataFrame(
+    ...     [("a", "fast", 20e-6, 200e6, 1e6, 1000.0, 100.0)], columns=JOB_COLUMNS)
+    >>> what_if(jobs, Interconnect(3.0, 2.0)).iloc[0, 2:].round(6).tolist()
+    [100.0, 70.0, 40.0, 95.0, 30.0]
+    """
+    names = ["job", "interconnect", "measured", *(scenario.name for scenario in scenarios)]
+    if len(set(names)) < len(names):
+        raise InputError("scenarios need different names", found=", ".join(names[3:]))
+    checked = check_jobs(jobs)
+    parts = communication_times(checked, model)
+    table = parts[["job", "interconnect"]].assign(measured=parts["elapsed"])
+    for scenario in scenarios:
+        latency, bandwidth = scenario.latency, scenario.bandwidth
+        elapsed = parts["computation"] + model.communication(
+            checked["messages"],
+            checked["message_bytes"],
+            checked["latency"] * scenario.latency_factor if latency is None else latency,
+            checked["bandwidth"] * scenario.bandwidth_factor if bandwidth is None else bandwidth,
+        )
+        table[scenario.name] = elapsed.where(parts["computation"] >= 0)
+    return table
+
+
+def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
+    """Speed-up of every run, and the limits that faster interconnects would reach.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        As `read_jobs` returns, with a column ``tasks``. Further columns, such as a precision, tell
+        which runs belong together.
+    model : Interconnect
+
+    Returns
+    -------
+    DataFrame
+        A row for each run, by the number of its tasks: ``job``, ``interconnect``, ``tasks``,
+        ``communication``, ``computation`` (s), ``base`` (tasks of the run that speed-ups are
+        relative to: the one with the fewest), ``speed_up``, and two limits: ``zero_latency``, which
+        is [LSDYNA03]'s limit, and ``infinite_speed``, where bandwidth is infinite too.
+
+    Examples
+    --------
+    >>> jobs = pd.DataFrame(
+    ...     [("a-1", "fast", 20e-6, 200e6, 0.0, 0.0, 90.0, "1"),
+    ...      ("a-4", "fast", 20e-6, 200e6, 1e4, 1000.0, 30.0, "4")],
+    ...     columns=[*JOB_COLUMNS, "tasks"])
+    >>> table = speedups(jobs, Interconnect(40.0, 10.0))
+    >>> table.iloc[1, -3:].astype(float).round(3).tolist()
+    [3.0, 4.091, 4.186]
+    """
+    checked = check_jobs(jobs)
+    if "tasks" not in checked:
+        raise InputError("speed-ups need the tasks of every run", expected="a column tasks")
+    tasks = pd.to_numeric(checked["tasks"], errors="coerce")
+    if not ((tasks > 0) & (tasks % 1 == 0)).all():
+        row = int((~((tasks > 0) & (tasks % 1 == 0))).to_numpy().argmax())
+        raise InputError(
+            f"bad tasks of job {checked['job'][row]}",
+            found=checked["tasks"][row],
+            expected="a whole number above 0",
+        )
+    kinds = [name for name in checked.columns if name not in (*JOB_COLUMNS, "tasks")]
+    kind = checked.groupby(kinds, sort=False, dropna=False).ngroup() if kinds else tasks * 0
+    parts = communication_times(checked, model)
+    limits = what_if(checked, model, SCENARIOS[1::2])
+    table = parts[["job", "interconnect"]].assign(tasks=tasks.astype(int))
+    table = table.assign(communication=parts["communication"], computation=parts["computation"])
+    fewest = tasks.groupby(kind).transform("min")
+    base = checked["elapsed"].where(tasks == fewest)
+    # A run on one task is the base on every interconnect.
+    own = base.groupby([kind, checked["interconnect"]]).transform("mean")
+    own = own.fillna(base.groupby(kind).transform("mean"))
+    table = table.assign(base=fewest.astype(int), speed_up=own / checked["elapsed"])
+    for scenario in SCENARIOS[1::2]:
+        table[scenario.name.replace(" ", "_")] = own / limits[scenario.name]
+    order = pd.DataFrame({"kind": kind, "net": checked["interconnect"], "tasks": tasks})
+    order = order.sort_values(["kind", "net", "tasks"], kind="stable")
+    return table.loc[order.index].reset_index(drop=True)

@@ -1,1 +1,0 @@
-"""Cost of the interconnect's latency and bandwidth for an application."""

@@ -1,1 +1,0 @@
-"""Empirical scaling models in performance model normal form."""

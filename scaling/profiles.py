@@ -1,0 +1,326 @@
+"""Profiles of Caliper, Thicket, Score-P and Scalasca."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import re
+import struct
+import tarfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from toruscast.errors import InputError
+from toruscast.files import as_string, check_regular, most_unpacked, read_limited
+
+from .records import REDUCTIONS, PathLike, Records, as_number, other_package
+
+CALIPER = b"__rec="
+_MAX_BYTES = 2**28
+_NUMBERS = ("double", "int", "uint")
+# Without a number for the process, several values of a call path are parts of one.
+_RANKS = ("mpi.rank", "rank")
+
+
+@dataclass
+class ProfiledRun:
+    """What one profile holds: its metadata, and the values of each process by call path."""
+
+    metadata: Mapping[str, Any]
+    # (call path, metric) -> process -> value
+    values: dict[tuple[str, str], dict[object, float]] = field(default_factory=dict)
+
+    def add(self, key: tuple[str, str], process: object, value: float) -> None:
+        """Add a value of a process."""
+        own = self.values.setdefault(key, {})
+        own[process] = own.get(process, 0.0) + value
+
+
+def parse_caliper(
+    folder: Path, parameters: Sequence[str], metrics: Sequence[str], reduce: str
+) -> Records:
+    """Return the values of the Caliper profiles in a folder, one file a run."""
+    runs = []
+    for path in caliper_files(folder):
+        text = as_string(read_limited(path, _MAX_BYTES), path)
+        with other_package("caliper-reader", "caliper", "Caliper", path):
+            from caliperreader import CaliperReader
+
+            reader = CaliperReader()
+            reader.read(io.StringIO(text))
+            runs.append(_caliper_run(reader))
+    return _collected(runs, parameters, metrics, reduce, folder)
+
+
+def caliper_files(folder: Path) -> list[Path]:
+    """Return the Caliper profiles in a folder or in the folders inside it."""
+    files = (*folder.glob("*.cali"), *folder.glob("*/*.cali"))
+    return sorted(path for path in files if path.name[0] != ".")
+
+
+def _caliper_run(reader: Any) -> ProfiledRun:
+    run = ProfiledRun(dict(reader.globals))
+    known = {name: reader.attribute(name) for name in reader.attributes()}
+    metrics = {
+        name: str(each.get("attribute.alias") or name)
+        for name, each in known.items()
+        if each.is_value() and each.attribute_type() in _NUMBERS and name not in _RANKS
+    }
+    for record in reader.records:
+        path = record.get("path")
+        if not path:
+            continue
+        callpath = path if isinstance(path, str) else "->".join(path)
+        process = next((record[name] for name in _RANKS if name in record), None)
+        for name in metrics.keys() & record.keys():
+            run.add((callpath, metrics[name]), process, float(record[name]))
+    return run
+
+
+def is_thicket(document: object) -> bool:
+    """Return whether a JSON document is what ``Thicket.to_json`` writes."""
+    needed = {"graph", "dataframe", "metadata", "profile_idx_name"}
+    return isinstance(document, dict) and needed <= document.keys()
+
+
+def parse_thicket(
+    document: Any,
+    parameters: Sequence[str],
+    metrics: Sequence[str],
+    reduce: str,
+    file: PathLike,
+) -> Records:
+    """Return the values of what ``Thicket.to_json`` writes.
+
+    Examples
+    --------
+    >>> thicket = {"graph": [{"0": {"data": {"name": "main"}, "parents": []}}],
+    ...            "dataframe": [{"node": 0, "profile": k, "time": 2.0 * k} for k in (1, 2)],
+    ...            "metadata": [{"profile": k, "ranks": 8 * k} for k in (1, 2)],
+    ...            "inclusive_metrics": [], "exclusive_metrics": ["time"],
+    ...            "profile_idx_name": "profile"}
+    >>> parse_thicket(thicket, [], [], "mean", "a.json").values
+    {('main', 'time'): {(8.0,): [2.0], (16.0,): [4.0]}}
+    """
+    try:
+        nodes = {str(key): node for part in document["graph"] for key, node in part.items()}
+        profile = document["profile_idx_name"]
+        names = [*document["inclusive_metrics"], *document["exclusive_metrics"]]
+        runs = {row[profile]: ProfiledRun(row) for row in document["metadata"]}
+        for row in document["dataframe"]:
+            callpath = _callpath(nodes, str(row["node"]))
+            process = next((row[name] for name in _RANKS if name in row), None)
+            for name in names:
+                value = row.get(name)
+                if isinstance(value, int | float) and math.isfinite(value):
+                    runs[row[profile]].add((callpath, name), process, float(value))
+        found = [
+            ProfiledRun({k: v for k, v in run.metadata.items() if k != profile}, run.values)
+            for run in runs.values()
+        ]
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise InputError(
+            "is no Thicket",
+            file=file,
+            found=f"{type(error).__name__}: {error}",
+            expected="what Thicket.to_json writes",
+        ) from None
+    return _collected(found, parameters, metrics, reduce, file)
+
+
+def _callpath(nodes: Mapping[str, Any], number: str) -> str:
+    node = nodes[number]
+    name = str(node["data"]["name"])
+    above = node["parents"]
+    return f"{_callpath(nodes, str(above[0]))}->{name}" if above else name
+
+
+def _collected(
+    runs: Sequence[ProfiledRun],
+    parameters: Sequence[str],
+    metrics: Sequence[str],
+    reduce: str,
+    file: PathLike,
+) -> Records:
+    """Return the records of runs, whose metadata hold the parameters."""
+    numbers = {
+        name: values
+        for name in (runs[0].metadata if runs else ())
+        if np.isfinite(values := [as_number(run.metadata.get(name)) for run in runs]).all()
+    }
+    varied = [name for name, values in numbers.items() if len({*values}) > 1]
+    given = [text.partition("=") for text in parameters]
+    chosen = [meta or name for name, _, meta in given] or varied
+    records = Records(file, [name for name, _, _ in given] or chosen)
+    absent = [name for name in chosen if name not in numbers]
+    expected = f"one of {', '.join(varied) or 'several runs'}, by --parameter NAME"
+    if absent:
+        message = "no such number in the metadata of all runs"
+        raise records.fault(message, found=", ".join(absent), expected=expected)
+    if not chosen or (not parameters and len(varied) > 1):
+        found = ", ".join(varied) or "no number that differs between runs"
+        raise records.fault("parameters of the runs must be named", None, found, expected)
+    for number, run in enumerate(runs):
+        point = records.point([numbers[name][number] for name in chosen])
+        for key, by_process in run.values.items():
+            if not metrics or any(fnmatchcase(key[1], each) for each in metrics):
+                records.add(key, point, [REDUCTIONS[reduce](list(by_process.values()))])
+    if not records.values:
+        known = dict.fromkeys(metric for run in runs for _, metric in run.values)
+        expected = " or ".join(known) or "metrics of call paths"
+        raise records.fault("has no such metric", None, ", ".join(metrics) or "none", expected)
+    return records
+
+
+# A larger profile is not unpacked.
+LARGEST_PROFILE = 256 * 2**20
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+_DATA = b"ZCUBEX.DATA"
+_CHUNK = 2**20
+_RUN = re.compile(r"\.r\d+$")
+_PREFIX = re.compile(r"^[^.]*[^.\d]\.")
+_PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
+_EXAMPLE = "app.p64.n100.r1"
+
+
+def parse_cube(folder: Path, reduce: str = "mean") -> Records:
+    """Return the values of the profiles in a folder.
+
+    The name of each inner folder holds the parameters, such as ``app.p64.n100.r1``: a prefix, the
+    parameters with their values, and the number of the repetition. Parameters that never change are
+    left out. Every metric of every call path gives one value a profile: the mean, maximum or sum
+    over processes and threads, without the functions that the call path calls.
+    """
+    profiles = sorted(path for path in folder.glob("*/*.cubex") if path.name[0] != ".")
+    runs = [_read_name(path.parent) for path in profiles]
+    if not runs:
+        raise InputError(
+            "is a folder without Cube profiles", file=folder, expected=f"{_EXAMPLE}/profile.cubex"
+        )
+    names = [*runs[0]]
+    for path, run in zip(profiles, runs, strict=True):
+        if [*run] != names:
+            raise InputError(
+                "other parameters than before", file=path.parent, found=[*run], expected=names
+            )
+    changing = [name for name in names if len({run[name] for run in runs}) > 1] or names
+    records = Records(folder, changing)
+    for path, run in zip(profiles, runs, strict=True):
+        try:
+            point = records.point([run[name] for name in changing])
+            for key, value in _read_profile(path, reduce).items():
+                records.add(key, point, [value], what=f"a number for {key[0]}")
+        except InputError as error:
+            raise error.replace(file=path) from None
+    return records
+
+
+def _read_name(folder: Path) -> dict[str, str]:
+    """Return the parameters in the name of a folder."""
+    text = _PREFIX.sub("", _RUN.sub("", folder.name))
+    pairs = _PAIR.findall(text)
+    values = {name: value.replace(",", ".") for name, value in pairs}
+    if not pairs or _PAIR.sub("", text) or len(values) < len(pairs):
+        raise InputError(
+            "the name of the folder tells no parameters",
+            file=folder,
+            found=folder.name,
+            expected=f"a name such as {_EXAMPLE}",
+        )
+    return values
+
+
+def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
+    """Return the value of each call path and metric of a profile."""
+    result: dict[tuple[str, str], float] = {}
+    with other_package("pycubexr", "cube", "Cube", path):
+        from pycubexr import CubexParser
+        from pycubexr.utils.exceptions import MissingMetricError
+
+        check_unpacked_size(path)
+        with CubexParser(path) as profile:
+            paths = _call_paths(profile.get_root_cnodes())
+            for metric in profile.get_metrics():
+                try:
+                    found = profile.get_metric_values(metric, cache=False)
+                except MissingMetricError:
+                    continue
+                for number in found.cnode_indices:
+                    node = profile.get_cnode(number)
+                    values = found.cnode_values(node, convert_to_exclusive=True)
+                    # Metrics with several numbers a place, such as histograms, have no single
+                    # value.
+                    if np.asarray(values).dtype.kind in "iuf":
+                        result[paths[number], metric.name] = float(REDUCTIONS[reduce](values))
+    return result
+
+
+def _call_paths(roots: list[Any]) -> dict[int, str]:
+    """Return the call path of every node by its number."""
+    paths: dict[int, str] = {}
+    waiting = [(node, "") for node in roots]
+    while waiting:
+        node, above = waiting.pop()
+        paths[node.id] = above + node.region.name
+        waiting += [(child, f"{paths[node.id]}->") for child in node.get_children()]
+    return paths
+
+
+def check_unpacked_size(path: Path) -> None:
+    """Raise unless all members of a profile unpack to no more than may be.
+
+    What is damaged is left to the reader, which says so.
+    """
+    check_regular(path)
+    if path.stat().st_size > LARGEST_PROFILE:
+        raise InputError("is too large", file=path, expected=f"at most {LARGEST_PROFILE} bytes")
+    with path.open("rb") as file:
+        if file.read(6).startswith(_PACKED):
+            raise InputError(
+                "is a packed file", file=path, expected="a profile as Score-P wrote it"
+            )
+    left = most = most_unpacked(path, LARGEST_PROFILE)
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for member in archive:
+                stream = archive.extractfile(member)
+                if stream is not None:
+                    left -= _unpacked(stream, left)
+                if left < 0:
+                    raise InputError(
+                        "unpacks to too much", file=path, expected=f"at most {most} bytes"
+                    )
+    except (tarfile.TarError, EOFError, OSError, zlib.error, struct.error, OverflowError):
+        return
+
+
+def _unpacked(stream: IO[bytes], most: int) -> int:
+    """Bytes of a member once unpacked, or a few more than ``most``."""
+    start = stream.read(len(_DATA))
+    if start.startswith(_PACKED[0]):
+        stream.seek(0)
+        packed, size = gzip.GzipFile(fileobj=stream), 0
+        while size <= most and (chunk := packed.read(_CHUNK)):
+            size += len(chunk)
+        return size
+    if start != _DATA:
+        return 0
+    head = stream.read(8)
+    # The byte order stands elsewhere; in the wrong one a small count is huge.
+    count = min(struct.unpack("<q", head)[0], struct.unpack(">q", head)[0], key=abs)
+    if not 0 <= 24 * count <= LARGEST_PROFILE:
+        return 0
+    stream.read(24 * count)
+    rest, size = stream.read(), 0
+    while size <= most and rest:
+        unpacker = zlib.decompressobj()
+        size += len(unpacker.decompress(rest, most - size + 1))
+        rest = unpacker.unused_data
+    return size

@@ -1,0 +1,492 @@
+"""Stages of a composition, and the slowest in each part of a parameter's range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from toruscast.errors import InputError
+
+from . import formula
+from .formula import term_values
+from .measurements import real_numbers
+
+Array = NDArray[np.float64]
+_Product = tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A sequential task and the workers that share its items.
+
+    Attributes
+    ----------
+    name : str
+        Name of the task.
+    parameters : tuple of str
+        Names of the parameters that its model depends on.
+    terms : tuple of (coefficient, ((i, j) for each parameter))
+        Model of one worker: time per item.
+    workers : int
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    terms: tuple[formula.Term, ...]
+    workers: int = 1
+
+    def __str__(self) -> str:
+        return self.name if self.workers == 1 else f"tpool_{self.workers}({self.name})"
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """Sort key among the stages of a normal form."""
+        return self.name, self.workers
+
+    def exact_terms(self) -> dict[tuple[tuple[str, float, float], ...], Fraction]:
+        """Coefficients over the workers, by (parameter, i, j) of each factor.
+
+        Coefficients count as the decimal numbers that they print as: a third of 0.3 is exactly 0.1.
+        So no comparison of stages depends on a rounding error.
+        """
+        result: dict[tuple[tuple[str, float, float], ...], Fraction] = {}
+        for coefficient, exponents in self.terms:
+            factors = tuple(
+                (name, i, j)
+                for name, (i, j) in zip(self.parameters, exponents, strict=True)
+                if i or j
+            )
+            result[factors] = Fraction(repr(float(coefficient))) / self.workers
+        return result
+
+    def formula(self, digits: int = 5) -> str:
+        """Return the time per item as text, divided by the workers."""
+        terms = [(float(Fraction(repr(c)) / self.workers), e) for c, e in self.terms]
+        return formula.text(terms, self.parameters, digits)
+
+    def values(self, columns: Mapping[str, Array]) -> Array:
+        """Return the time per item at columns of one shape, checked by `columns_of`."""
+        X = [np.ravel(columns[name]) for name in self.parameters]
+        size = next(iter(columns.values())).size if columns else 1
+        rows = np.stack(X, axis=1) if X else np.zeros((size, 0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = formula.evaluate(self.terms, rows) / self.workers
+        if not np.isfinite(value).all():
+            raise InputError(f"the model of {self.name} is beyond what a number can hold")
+        shape = next(iter(columns.values())).shape if columns else ()
+        return value.reshape(shape)
+
+
+def added(name: str, stages: Sequence[tuple[float, Stage]]) -> Stage:
+    """Return a stage that takes as long as others together, each a number of times.
+
+    Examples
+    --------
+    >>> inc = Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))
+    >>> added("both", [(1.0, inc), (3.0, inc)]).formula()
+    '8 n'
+    """
+    names = acting([stage for _, stage in stages])
+    terms = [
+        (
+            times * coefficient,
+            tuple(
+                dict(zip(stage.parameters, e, strict=True)).get(name, (0.0, 0.0)) for name in names
+            ),
+        )
+        for times, stage in stages
+        for coefficient, e in stage.terms
+    ]
+    return of_terms(name, names, terms)
+
+
+def of_terms(name: str, parameters: Sequence[str], terms: Sequence[formula.Term]) -> Stage:
+    """Drop zero terms and parameters without effect, so that equal models compare equal."""
+    terms = [term for term in formula.joined(terms, len(parameters)) if term[0] != 0]
+    acts = sorted(
+        (parameter, q)
+        for q, parameter in enumerate(parameters)
+        if any(any(exponents[q]) for _, exponents in terms)
+    )
+    kept = formula.joined([(c, tuple(e[q] for _, q in acts)) for c, e in terms], len(acts))
+    return Stage(name, tuple(parameter for parameter, _ in acts), tuple(kept))
+
+
+def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """All parameters that the models depend on, in alphabetical order."""
+    return tuple(sorted({name for stage in stages for name in stage.parameters}))
+
+
+def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Values of the parameters, broadcast to one shape.
+
+    Examples
+    --------
+    >>> columns_of([Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))], {"m": 3})
+    Traceback (most recent call last):
+    toruscast.errors.InputError: values missing for parameters: found m, expected n
+    """
+    names = acting(stages)
+    missing = [name for name in names if name not in at]
+    if missing:
+        raise InputError(
+            "values missing for parameters",
+            found=", ".join(map(str, at)) or "none",
+            expected=", ".join(missing),
+        )
+    result: dict[str, Array] = {}
+    for name in [str(key) for key in at]:
+        result[name] = real_numbers(at[name], f"values of parameter {name}")
+        if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
+            raise InputError(f"parameter {name} must be finite and not negative", found=at[name])
+    for stage in stages:
+        for _, exponents in stage.terms:
+            for name, (i, _) in zip(stage.parameters, exponents, strict=True):
+                if i < 0 and (result[name] == 0).any():
+                    raise InputError(
+                        f"parameter {name} must be positive under a falling power", found=0
+                    )
+    try:
+        columns = np.broadcast_arrays(*result.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in result.items())
+        raise InputError("values of different lengths", found=shapes) from None
+    return dict(zip(result, columns, strict=True))
+
+
+def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
+    """Raise InputError for places that are not a mapping, or that name an unknown parameter.
+
+    Examples
+    --------
+    >>> check_names(["n"], {"n": 3, "m": 4})
+    Traceback (most recent call last):
+    toruscast.errors.InputError: no stage depends on this: found m, expected n
+    """
+    if not hasattr(at, "keys"):
+        raise InputError(
+            "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
+        )
+    unknown = [str(name) for name in at if name not in parameters]
+    strange = [repr(name) for name in at if not isinstance(name, str)]
+    if strange:
+        raise InputError("names of places must be text", found=", ".join(strange))
+    if parameters and unknown:
+        raise InputError(
+            "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)
+        )
+
+
+# The order of stages once every parameter is large enough.
+# The difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product
+# outgrows another if one parameter's (i, j) is greater and none is smaller, powers before
+# logarithms. Their ratio then grows without bound.
+
+
+def outgrows(a: Stage, b: Stage) -> bool:
+    """Return whether `a` takes longer than `b` once all parameters exceed some size.
+
+    The order of growth decides, then the lead coefficients, then the next terms. With one
+    parameter, one of two different models always outgrows the other. With several, neither may, as
+    with n^2 and p^2.
+
+    Examples
+    --------
+    >>> quick = Stage("quick", ("n",), ((1.0, ((1.0, 1.0),)),))
+    >>> slow = Stage("slow", ("n",), ((900.0, ((1.0, 0.0),)),))
+    >>> outgrows(quick, slow), outgrows(slow, quick)
+    (True, False)
+    """
+    difference = a.exact_terms()
+    for product, coefficient in b.exact_terms().items():
+        difference[product] = difference.get(product, 0) - coefficient
+    positive = [product for product, c in difference.items() if c > 0]
+    negative = [product for product, c in difference.items() if c < 0]
+    return bool(positive) and all(any(_faster(p, n) for p in positive) for n in negative)
+
+
+def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages that no others outgrow; of several with the same model, one is returned.
+
+    With one parameter that is a single stage. With several, a stage is also left out if the others
+    together outgrow it, such as n + p beside n^2 and p^2.
+    """
+    kept: list[Stage] = []
+    seen: list[dict[_Product, object]] = []
+    for stage in sorted(set(stages), key=lambda stage: stage.order):
+        terms: dict[_Product, object] = {p: c for p, c in stage.exact_terms().items() if c}
+        if terms in seen or any(outgrows(other, stage) for other in stages):
+            continue
+        seen.append(terms)
+        kept.append(stage)
+    rivals = {
+        product
+        for stage in kept
+        if all(c >= 0 for c, _ in stage.terms)
+        for product in _growing(stage)
+    }
+    return tuple(
+        stage
+        for stage in kept
+        if not _growing(stage)
+        or not all(any(_faster(rival, own) for rival in rivals) for own in _growing(stage))
+    )
+
+
+def _growing(stage: Stage) -> list[_Product]:
+    return [product for product, c in stage.exact_terms().items() if c > 0]
+
+
+def _faster(a: _Product, b: _Product) -> bool:
+    left = {name: (i, j) for name, i, j in a}
+    right = {name: (i, j) for name, i, j in b}
+    names = left.keys() | right.keys()
+    pairs = [(left.get(name, (0.0, 0.0)), right.get(name, (0.0, 0.0))) for name in names]
+    return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
+
+
+Sum = dict[tuple[float, float], float]
+_GRID = 64
+_HALVES = 40
+_MOST_DERIVATIVES = 60
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True)
+class RangePart:
+    """A part of a parameter's range, with its slowest stage.
+
+    Attributes
+    ----------
+    parameter : str
+    low, high : float
+        Ends of the part; the next one begins at the crossover `high`.
+    stage : Stage
+        The slowest stage.
+    """
+
+    parameter: str
+    low: float
+    high: float
+    stage: Stage
+
+    def __str__(self) -> str:
+        where = f"{self.low:.6g} <= {self.parameter} <= {self.high:.6g}"
+        return f"{where}: {self.stage}, {self.stage.formula()}"
+
+
+def pieces(
+    stages: Sequence[Stage], parameter: str, low: float, high: float, at: Mapping[str, float]
+) -> list[RangePart]:
+    """Split a range at the places where another stage becomes the slowest.
+
+    If two stages are equally slow in the whole range, the one that is slower for large parameters
+    is named, or the first by name.
+
+    Examples
+    --------
+    >>> from toruscast.scaling import pipe, sequential
+    >>> program = pipe(sequential("send", "100 + 2 n"), sequential("sort", "n log2(n)"))
+    >>> for piece in program.pieces("n", 2, 1024):
+    ...     print(piece)
+    2 <= n <= 32.8963: send, 100 + 2 n
+    32.8963 <= n <= 1024: sort, n log2(n)
+    """
+    names = acting(stages)
+    check_names(names, at)
+    check_names(names, {parameter: low})
+    try:
+        low, high = float(low), float(high)
+    except (TypeError, ValueError):
+        raise InputError("a range needs two numbers", found=f"{low}, {high}") from None
+    if not 0 < low < high < math.inf:
+        raise InputError(
+            f"bad range of {parameter}", found=f"{low:g} to {high:g}", expected="0 < low < high"
+        )
+    if parameter in at:
+        raise InputError(f"{parameter} has a range already", found=f"a value, {at[parameter]}")
+    columns = columns_of(stages, {**at, parameter: low})
+    for name, column in columns.items():
+        if column.size != 1:
+            raise InputError(f"a range needs one value of {name}", found=at[name])
+    fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
+    for stage in stages:  # so that the sums below stay finite in the whole range
+        for end in (low, high):
+            stage.values({name: np.array([x]) for name, x in {**fixed, parameter: end}.items()})
+    ordered = sorted(set(stages), key=lambda stage: stage.order)
+    first = slowest(ordered)
+    ordered = [*first, *(stage for stage in ordered if stage not in first)]
+    sums = {stage: _along(stage, parameter, fixed) for stage in ordered}
+    result = [RangePart(parameter, low, high, ordered[0])]
+    for stage in ordered[1:]:
+        result = [part for piece in result for part in _split(piece, stage, sums)]
+        result = _merged(result)
+    return result
+
+
+def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Sum:
+    """Return the model of a stage as a sum over x^i log2(x)^j of one parameter."""
+    result: Sum = {}
+    for coefficient, exponents in stage.terms:
+        key, factor = (0.0, 0.0), coefficient / stage.workers
+        for name, (i, j) in zip(stage.parameters, exponents, strict=True):
+            if name == parameter:
+                key = (i, j)
+            else:
+                factor *= float(term_values(i, j, fixed[name]))
+        result[key] = result.get(key, 0.0) + factor
+    return result
+
+
+def _split(piece: RangePart, stage: Stage, sums: Mapping[Stage, Sum]) -> list[RangePart]:
+    gap = difference(sums[stage], sums[piece.stage])
+    edges = [piece.low, *crossings(gap, piece.low, piece.high), piece.high]
+    result = []
+    for low, high in pairwise(edges):
+        winner = stage if value(gap, math.sqrt(low) * math.sqrt(high)) > 0 else piece.stage
+        result.append(RangePart(piece.parameter, low, high, winner))
+    return result
+
+
+def _merged(parts: Sequence[RangePart]) -> list[RangePart]:
+    result: list[RangePart] = []
+    for part in parts:
+        if result and result[-1].stage == part.stage:
+            part = RangePart(part.parameter, result.pop().low, part.high, part.stage)
+        result.append(part)
+    return result
+
+
+# Between two zeros of a function lies a zero of its derivative (Rolle). Write the sum in t =
+# log2(x), divide it by one of its terms, and differentiate: that term is gone. So the zeros of ever
+# simpler sums cut the range into parts in which the sum before has at most one zero. A grid cuts it
+# further, because rounding may spoil a sum that was differentiated many times. At t = 0 all
+# logarithms are 0 and the divided sum may have a pole, so the sign just above is unknown there.
+# Towards t = 0 the grid halves its steps until a crossing counts as x = 1.
+
+
+def difference(a: Sum, b: Sum) -> Sum:
+    """Return a - b, or 0 where the difference is only rounding.
+
+    Examples
+    --------
+    >>> difference({(1.0, 0.0): 3.0}, {(1.0, 0.0): 3.0, (0.0, 0.0): 1.0})
+    {(0.0, 0.0): -1.0}
+    """
+    result: Sum = {}
+    for key in {**a, **b}:
+        x, y = a.get(key, 0.0), b.get(key, 0.0)
+        if abs(x - y) > _ROUNDING * max(abs(x), abs(y)):
+            result[key] = x - y
+    return result
+
+
+def value(terms: Sum, x: float) -> float:
+    """Return the value at x; a logarithm below x = 1 counts as 0.
+
+    Examples
+    --------
+    >>> value({(1.0, 1.0): 2.0}, 4.0)
+    16.0
+    """
+    t = max(math.log2(x), 0.0)
+    return math.fsum(c * x**i * (t**j if j else 1.0) for (i, j), c in terms.items())
+
+
+def crossings(terms: Sum, low: float, high: float) -> list[float]:
+    """Return the places in low < x < high where the sum changes its sign, in order.
+
+    A zero that the sum only touches does not count. The place where it begins to differ from 0
+    does.
+
+    Examples
+    --------
+    >>> crossings({(1.0, 0.0): 1.0, (0.0, 0.0): -5.0}, 1.0, 100.0)
+    [5.0]
+    >>> crossings({(2.0, 0.0): 1.0, (1.0, 0.0): -4.0, (0.0, 0.0): 4.0}, 1.0, 100.0)
+    []
+    >>> crossings({(1.0, 0.0): 0.0, (0.0, 0.0): 1.0}, 1.0, 100.0)
+    []
+    """
+    if low < 1 < high:
+        # Logarithms begin at 1.
+        left, right = crossings(terms, low, 1.0), crossings(terms, 1.0, high)
+        middle = _sign(terms, math.sqrt(max([low, *left])))
+        after = _sign(terms, math.sqrt(min([high, *right])))
+        return [*left, *([1.0] if middle != after else []), *right]
+    # Logarithms are 0 up to 1.
+    terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
+    start, end = math.log2(low), math.log2(high)
+    grid = [start + (end - start) * k / _GRID for k in range(_GRID)] + [end]
+    if start >= 0:
+        grid += [t for t in (end * 2.0**-k for k in range(1, _HALVES + 1)) if t > start]
+    cuts = {low, high, *(2.0**t for t in _turns(terms, sorted(set(grid)), _MOST_DERIVATIVES))}
+    edges = sorted(x for x in cuts if low <= x <= high)
+    # Two neighbours may both be zeros, so the sign is taken between them.
+    edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
+    found: list[float] = []
+    before: tuple[float, float] | None = None
+    for x in edges:
+        sign = _sign(terms, x)
+        if not sign:
+            continue
+        if before and before[1] * sign < 0:
+            found.append(_zero(terms, before[0], x))
+        before = (x, sign)
+    return [x for x in found if low < x < high]
+
+
+def _sign(terms: Sum, x: float) -> float:
+    """Return the sign of the sum; 0 where rounding would decide it."""
+    size = math.fsum(abs(value({key: c}, x)) for key, c in terms.items())
+    total = value(terms, x)
+    return 0.0 if abs(total) <= 4 * _ROUNDING * size else math.copysign(1.0, total)
+
+
+def _zero(terms: Sum, low: float, high: float) -> float:
+    # The root is sought in log2(x), so that ranges over many orders of magnitude converge.
+    t = brentq(lambda t: value(terms, 2.0**t), math.log2(low), math.log2(high), xtol=1e-14)
+    root = 2.0 ** float(t)
+    nearest = round(root)
+    whole = abs(root - nearest) < 1e-9 * root and value(terms, nearest) == 0
+    return float(nearest) if whole else root
+
+
+def _turns(terms: Sum, grid: list[float], most: int) -> list[float]:
+    """Return places in t between which the sum of c t^j 2^(i t) has at most one zero."""
+    if len(terms) < 2 or most == 0:
+        return grid
+    i0, j0 = min(terms)
+    derived: Sum = {}
+    for (i, j), c in terms.items():
+        power, log = i - i0, j - j0
+        if log:
+            derived[power, log - 1] = derived.get((power, log - 1), 0.0) + c * log
+        if power:
+            derived[power, log] = derived.get((power, log), 0.0) + c * power * math.log(2)
+    derived = {key: c for key, c in derived.items() if c}
+    inner = _turns(derived, grid, most - 1)
+    places = []
+    for a, b in pairwise(inner):
+        try:
+            f = _at(derived, a), _at(derived, b)
+        except OverflowError:
+            continue
+        if math.isfinite(f[0]) and math.isfinite(f[1]) and f[0] * f[1] < 0:
+            places.append(float(brentq(lambda t: _at(derived, t), a, b, xtol=1e-14)))
+    return sorted({*inner, *places})
+
+
+def _at(terms: Sum, t: float) -> float:
+    # Dividing by the fastest powers changes no sign, and keeps numbers and poles in range.
+    powers, logs = zip(*terms, strict=True)
+    i0 = max(powers) if t > 0 else min(powers)
+    j0 = max(logs) if t > 1 else min(logs)
+    return math.fsum(c * t ** (j - j0) * 2.0 ** ((i - i0) * t) for (i, j), c in terms.items())

@@ -1,1 +1,0 @@
-"""Messages that share links as connections do."""

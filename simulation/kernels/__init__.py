@@ -1,1 +1,0 @@
-"""The compiled loop of the packet simulator: one event at a time over one state."""

@@ -1,0 +1,91 @@
+"""Machines of unknown rules: several networks, their mean, and runs that weigh them."""
+
+import numpy as np
+import pytest
+
+from toruscast.decision import forecast
+from toruscast.decision.networks import possible_networks
+from toruscast.errors import InputError
+from toruscast.mapping import Network, Torus, Workload, patterns, strategies
+from toruscast.simulation import simulate, simulate_flows
+
+KNOWN = Torus((4, 4), bandwidth=(625e3,) * 2, network=Network(payload=2948, header=66))
+UNKNOWN = KNOWN.with_network(rules="unknown")
+HALO = patterns.halo_2d((4, 4), 32768, periodic=True)
+ROUNDS = Workload([HALO, patterns.all_to_all(16, 2048)], dependent=True)
+MAPPINGS = strategies.sample(HALO, KNOWN, n=12, seed=3)
+
+
+@pytest.mark.parametrize("traffic", [HALO, ROUNDS])
+def test_times_are_the_geometric_mean_over_the_networks(traffic):
+    found = forecast(traffic, UNKNOWN, MAPPINGS, n_jobs=1)
+    in_turn = KNOWN.with_network(fifo_rule="first_dimension", feeding="packets")
+    by_name = {mapping.name: mapping for mapping in MAPPINGS}
+    for row in found.table.itertuples():
+        mapping = by_name[row.mapping]
+        each = [
+            simulate(traffic, KNOWN, mapping, error=0.03).time,
+            simulate(traffic, in_turn, mapping, error=0.03).time,
+            simulate_flows(traffic, KNOWN, mapping, error=0.2).time,
+        ]
+        assert row.time == pytest.approx(np.exp(np.log(each).mean()))
+        assert found.networks.times.loc[row.mapping].tolist() == pytest.approx(each)
+        assert row.low < row.time < row.high
+        assert row.lower_bound <= row.time
+    assert set(found.table["how"]) == {"averaged"}
+    assert found.table["time"].is_monotonic_increasing
+    assert found.verdict.kind != "proved"
+    assert found.cost.networks == 3
+    assert found.table["p_best"].sum() == pytest.approx(1.0)
+
+
+def test_networks_that_disagree_widen_the_interval():
+    found = forecast(HALO, UNKNOWN, MAPPINGS, n_jobs=1)
+    spread = np.log(found.networks.times).std(axis=1)
+    table = found.table.set_index("mapping")
+    width = np.log(table["high"] / table["low"])
+    most, least = spread.idxmax(), spread.idxmin()
+    assert width[most] > width[least]
+
+
+def test_known_rules_keep_their_network():
+    found = forecast(HALO, KNOWN, MAPPINGS, n_jobs=1)
+    assert found.networks is None
+    assert found.cost.networks == 1
+    assert len(possible_networks(KNOWN)) == 1
+
+
+def test_packets_that_choose_their_way_have_no_flows():
+    found = forecast(HALO, UNKNOWN, MAPPINGS[:3], routing="adaptive", n_jobs=1)
+    assert list(found.networks.times) == ["as described", "packets in turn"]
+
+
+@pytest.mark.parametrize("true", ["packets in turn", "flows"])
+def test_runs_weigh_the_networks_and_leave_the_others_a_chance(true):
+    several = strategies.sample(HALO, KNOWN, n=24, seed=5)
+    times = forecast(HALO, UNKNOWN, several, n_jobs=1).networks.times[true]
+    ran = times.iloc[::2]
+    found = forecast(HALO, UNKNOWN, several, times=(100 * ran).to_dict(), n_jobs=1)
+    weights = found.networks.weights
+    assert max(weights, key=weights.get) == true
+    assert sum(weights.values()) == pytest.approx(1.0)
+    table = found.table.set_index("mapping")
+    assert set(table.loc[ran.index, "how"]) == {"measured"}
+    left = times.index.difference(ran.index)
+    # Seconds are those of the machine.
+    np.testing.assert_allclose(table.loc[left, "time"], 100 * times[left], rtol=0.1)
+
+
+def test_what_does_not_go_together_is_refused():
+    with pytest.raises(InputError, match="one simulation cannot check several networks"):
+        forecast(HALO, UNKNOWN, MAPPINGS, check=True)
+    with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
+        forecast(HALO, UNKNOWN, MAPPINGS, times={"nobody": 1.0})
+    with pytest.raises(InputError, match="rules"):
+        Network(rules="perhaps")
+
+
+def test_many_candidates_are_left_to_the_model():
+    found = forecast(HALO, UNKNOWN, MAPPINGS, n_jobs=1, budget=0)
+    assert found.networks is None
+    assert set(found.table["how"]) == {"forecast"}

@@ -1,0 +1,76 @@
+"""Profiles sum a whole run: answers say so, and their intervals know it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from toruscast.answers.rank import trust
+from toruscast.cli import main
+from toruscast.decision import forecast
+from toruscast.decision.results import OF_SUMS
+from toruscast.formats import read_workload
+from toruscast.mapping import Torus, Workload, patterns, strategies
+
+TORUS = Torus((4, 4))
+HALO = patterns.halo_2d((4, 4), 16384, periodic=True)
+MAPPINGS = strategies.sample(HALO, TORUS, n=6, seed=1)
+STUDY = Path(__file__).parents[2] / "docs" / "studies" / "real_mpi.md"
+MONITORED = "".join(
+    "# POINT TO POINT\n"
+    + "".join(f"E\t{a}\t{b}\t4096 bytes\t2 msgs sent\t0,0\n" for b in range(4) if a != b)
+    + "# OSC\n# COLLECTIVES\nD\tMPI_COMM_WORLD\tprocs: 0,1,2,3\n"
+    for a in range(4)
+)
+
+
+def test_the_reader_of_a_profile_knows_that_it_is_a_sum(tmp_path):
+    (tmp_path / "app.prof").write_text(MONITORED)
+    (tmp_path / "app.csv").write_text("0 1 4096\n1 0 4096\n")
+    (tmp_path / "app.goal").write_text(
+        "num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n"
+    )
+    assert read_workload(tmp_path / "app.prof").summed
+    assert not read_workload(tmp_path / "app.csv").summed
+    assert not read_workload(tmp_path / "app.goal").summed
+
+
+def test_intervals_of_a_sum_are_those_of_the_study():
+    found = re.search(r"and ([0-9.]+) to ([0-9.]+) times with\s+90 %", STUDY.read_text())
+    assert tuple(map(float, found.groups())) == OF_SUMS
+
+
+@pytest.mark.parametrize("rules", ["given", "unknown"])
+def test_intervals_of_a_sum_are_as_wide_as_rounds_make_them(rules):
+    torus = TORUS.with_network(rules=rules)
+    alone, summed = (
+        forecast(Workload([HALO], summed=value), torus, MAPPINGS, n_jobs=1).table
+        for value in (False, True)
+    )
+    assert summed["time"].tolist() == alone["time"].tolist()
+    assert (summed["low"] / alone["low"]).tolist() == pytest.approx([OF_SUMS[0]] * 6)
+    assert (summed["high"] / alone["high"]).tolist() == pytest.approx([OF_SUMS[1]] * 6)
+
+
+def test_what_is_proved_is_proved_for_the_graph():
+    found = forecast(Workload([HALO], summed=True), TORUS, MAPPINGS, n_jobs=1)
+    assert found.verdict.kind == "proved"
+    text = trust(found)
+    assert text.startswith("Proved for this graph: ")
+    assert "all messages start at once" in text
+    assert "toruscast trace" in text
+    assert "sums" not in trust(forecast(HALO, TORUS, MAPPINGS, n_jobs=1))
+
+
+def test_the_command_says_that_a_profile_is_summed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.prof").write_text(MONITORED)
+    line = "rank --comm app.prof --torus 2x2 --candidates 4 --json out.json"
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "summed over a run" in shown
+    assert "all messages start at once" in " ".join(shown.split())
+    assert json.loads((tmp_path / "out.json").read_text())["application"]["summed"] is True

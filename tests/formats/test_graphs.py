@@ -1,0 +1,321 @@
+"""Graphs of profilers, partitioners and simulators: what they hold, and what is refused."""
+
+import json
+
+import pytest
+from graph_files import edges, message, varint, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toruscast.errors import InputError, InputWarning
+from toruscast.formats import read_comm, read_workload, write_comm
+from toruscast.mapping import CommGraph
+
+K4 = {(0, 1): 7, (0, 2): 5, (0, 3): 5, (1, 2): 9, (1, 3): 5, (2, 3): 2}
+BOTH = K4 | {(b, a): w for (a, b), w in K4.items()}
+
+
+def metis(code, weights=1):
+    """The complete graph of four, with sizes and weights of vertices as the code says."""
+    rows = []
+    for v in range(4):
+        extra = ([9] if code[0] == "1" else []) + [7] * (weights if code[1] == "1" else 0)
+        ends = [(d, BOTH[v, d]) for d in range(4) if d != v]
+        pairs = [x for d, w in ends for x in ((d + 1, w) if code[2] == "1" else (d + 1,))]
+        rows.append(" ".join(map(str, extra + pairs)))
+    count = f" {weights}" if weights > 1 else ""
+    return f"% all to all\n4 6 {code}{count}\n" + "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("code", ["000", "001", "010", "011", "100", "101", "110", "111"])
+@pytest.mark.parametrize("weights", [1, 2])
+def test_metis_codes(tmp_path, code, weights):
+    comm = read_comm(write(tmp_path, metis(code, weights if code[1] == "1" else 1), "app.graph"))
+    assert edges(comm) == (BOTH if code[2] == "1" else dict.fromkeys(BOTH, 1))
+
+
+def test_metis_vertices_without_edges_have_empty_lines(tmp_path):
+    comm = read_comm(write(tmp_path, "4 1\n2\n1\n\n\n", "app.graph"))
+    assert (comm.n_tasks, edges(comm)) == (4, {(0, 1): 1, (1, 0): 1})
+
+
+def test_what_fits_metis_and_edges_is_asked_for(tmp_path):
+    path = write(tmp_path, "2 1 11\n1 2 5\n1 1 5\n")
+    with pytest.raises(InputError, match=r"--format edges .*--format metis"):
+        read_comm(path)
+    assert edges(read_comm(path, format="metis")) == {(0, 1): 5, (1, 0): 5}
+    with pytest.warns(InputWarning, match="counted from 1"):
+        assert read_comm(path, format="edges").n_edges == 3
+
+
+@pytest.mark.parametrize("flags", ["000", "001", "010", "011", "100", "111"])
+@pytest.mark.parametrize("base", [0, 1])
+def test_scotch_flags(tmp_path, flags, base):
+    rows = []
+    for v in range(4):
+        head = ([v + base] if flags[0] == "1" else []) + ([3] if flags[2] == "1" else [])
+        ends = [(BOTH[v, d], d + base) for d in range(4) if d != v]
+        pairs = [x for w, d in ends for x in ((w, d) if flags[1] == "1" else (d,))]
+        rows.append(" ".join(map(str, [*head, 3, *pairs])))
+    comm = read_comm(write(tmp_path, f"0\n4 12\n{base} {flags}\n" + "\n".join(rows) + "\n"))
+    assert edges(comm) == (BOTH if flags[1] == "1" else dict.fromkeys(BOTH, 1))
+
+
+@st.composite
+def symmetric(draw):
+    """Graphs that a partitioner's format holds."""
+    n = draw(st.integers(1, 9))
+    pairs = [(a, b) for a in range(n) for b in range(a)]
+    some = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    weights = [draw(st.integers(1, 2**52)) for _ in some]
+    src, dst = [a for a, _ in some], [b for _, b in some]
+    return CommGraph(n, src + dst, dst + src, weights * 2)
+
+
+@settings(deadline=None, max_examples=60)
+@given(comm=symmetric(), suffix=st.sampled_from([".graph", ".grf"]))
+def test_round_trip_of_partitioners(tmp_path_factory, comm, suffix):
+    path = tmp_path_factory.mktemp("round") / f"a{suffix}"
+    write_comm(comm, path)
+    assert read_comm(path, format="metis" if suffix == ".graph" else "scotch").equals(comm)
+
+
+def test_directions_that_differ_are_told(tmp_path):
+    comm = CommGraph(3, [0, 1, 2], [1, 0, 2], [10, 21, 5], [1, 1, 1])
+    with pytest.warns(InputWarning, match=r"to themselves, directions that differ .* fractions"):
+        write_comm(comm, tmp_path / "a.graph")
+    assert edges(read_comm(tmp_path / "a.graph")) == {(0, 1): 16, (1, 0): 16}
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("Rank_From,Rank_To,Volume,Count", "0,1,10,3"),
+        ("Source;Target;Weight", "0;1;10"),
+        ("Source,Target,Type,Id,Label,timeset,Weight", "0,1,Directed,0,,,10"),
+        ("sender\treceiver\tbytes", "0\t1\t10"),
+    ],
+)
+def test_tables_of_other_tools(tmp_path, head, row):
+    comm = read_comm(write(tmp_path, f"{head}\n{row}\n"))
+    assert edges(comm) == {(0, 1): 10}
+    assert comm.n_messages.tolist() == [3 if "Count" in head else 1]
+
+
+def test_columns_are_named(tmp_path):
+    path = write(tmp_path, "time,a,b,tag,n\n0.5,0,1,x,10\n0.7,0,1,y,20\n", "app.csv")
+    with pytest.raises(InputError, match=r"bad column names: .*--columns src=NAME"):
+        read_comm(path)
+    columns = {"src": "a", "dst": "b", "nbytes": "n"}
+    with pytest.raises(InputError, match=r"edge stands twice: .*--duplicates sum"):
+        read_comm(path, columns=columns)
+    comm = read_comm(path, columns=columns, duplicates="sum")
+    assert (edges(comm), comm.n_messages.tolist()) == ({(0, 1): 30}, [2])
+
+
+def test_one_way_hops_are_not_taken_for_counts_without_a_word(tmp_path):
+    path = tmp_path / "one-way.edges"
+    path.write_text("0 1 5000 1\n0 5 5000 2\n3 12 5000 3\n")
+    with pytest.warns(InputWarning, match="may be hops"):
+        assert read_comm(path).n_messages.tolist() == [1, 2, 3]
+    # Counts that differ there and back, or are no whole numbers, are no hops.
+    for text in ("0 1 5000 1\n1 0 5000 3\n3 12 5000 2\n", "0 1 5000 1.5\n3 12 5000 2\n"):
+        path.write_text(text)
+        read_comm(path)
+
+
+def test_hops_are_no_message_counts(tmp_path):
+    path = write(tmp_path, "0 0 960 0\n0 1 64 1\n1 0 64 1\n")
+    with pytest.warns(InputWarning, match=r"app:1: bytes in 0 messages"):
+        assert read_comm(path).n_messages.tolist() == [1, 1, 1]
+    path = write(tmp_path, "0 1 64 1\n1 0 32 1\n0 2 8 2\n2 0 8 2\n2 2 1 1\n")
+    with pytest.warns(InputWarning, match="may be hops"):
+        assert read_comm(path).n_messages.tolist() == [1, 2, 1, 2, 1]
+    assert read_comm(path, columns={"src": "1", "dst": "2", "nbytes": "3"}).n_messages.sum() == 5
+
+
+def test_tasks_counted_from_1_are_told(tmp_path):
+    with pytest.warns(InputWarning, match="counted from 1"):
+        read_comm(write(tmp_path, "1 2 5\n2 3 5\n3 1 5\n1 3 6\n"))
+
+
+def mpip(n, entry):
+    """A report whose matrix has the entries of a function of source and target."""
+    rows = [(s, d, *entry(s, d)) for s in range(n) for d in range(n) if s != d]
+    rows += [(s, s, sum(r[2] for r in rows if r[0] == s), 9) for s in range(n)]
+    lines = "\n".join("\t".join(map(str, row)) for row in sorted(rows))
+    head = "@ mpiP\n------- Start Communication Matrix -------------\n\nStatistics of rank: 0\n\n"
+    return f"{head}Source\tTarget\tTotal Amount\tTotal Count\n{lines}\n" + (
+        "\n------- End Communication Matrix -------------\n"
+    )
+
+
+def test_mpip_collectives_at_the_root_are_kept_apart(tmp_path):
+    def entry(s, d):
+        ring = 1000 if abs(s - d) in (1, 7) else 0
+        return (ring + 8 * (s == 0 or d == 0), bool(ring) + (s == 0 or d == 0))
+
+    path = write(tmp_path, mpip(8, entry))
+    with pytest.warns(InputWarning, match="112 bytes between task 0 and all others"):
+        every = read_comm(path)
+    sent, inside = (read_comm(path, include=i) for i in ("point_to_point", "collective"))
+    assert every.nbytes.sum() == sent.nbytes.sum() + inside.nbytes.sum()
+    assert set(edges(sent).values()) == {1000}
+    assert sent.n_edges == 16
+    assert edges(inside) == {(s, d): 8 for s in range(8) for d in range(8) if (s == 0) != (d == 0)}
+    assert not (every.src == every.dst).any()
+
+
+def test_mpip_all_to_all_is_no_rooted_collective(tmp_path):
+    comm = read_comm(write(tmp_path, mpip(6, lambda s, d: (64, 1))))
+    assert comm.n_edges == 30
+
+
+def test_goal_rounds(tmp_path):
+    text = """num_ranks 3
+    rank 0 {
+    l1: calc 100
+    l2: send 8b to 1 tag 7 cpu 0
+    l3: recv 16b from 2
+    l2 requires l1
+    }
+    rank 1 {
+    l1: recv 8b from 0 tag 7
+    l2: send 4b to 2 tag 1
+    l2 requires l1
+    }
+    rank 2 { // waits twice
+    l1: recv 4b from 1 tag 1
+    l2: calc 5
+    l3: send 16b to 0
+    l2 requires l1
+    l3 irequires l2
+    }
+    """
+    workload = read_workload(write(tmp_path, text))
+    assert workload.dependent
+    assert [edges(phase) for phase in workload] == [{(0, 1): 8}, {(1, 2): 4}, {(2, 0): 16}]
+
+
+def et(*nodes):
+    """A trace: metadata, then nodes of a type and attributes."""
+    parts = [message((1, "0.0.4"))]
+    for i, (kind, attributes) in enumerate(nodes):
+        attrs = [(10, message((1, name), (field, v))) for name, field, v in attributes]
+        parts.append(message((1, i), (2, "n"), (3, kind), *attrs))
+    return b"".join(varint(len(part)) + part for part in parts)
+
+
+RING = (7, [("comm_type", 9, 0), ("comm_size", 9, 1024), ("involved_dim", 28, b"\x08\x01")])
+
+
+def test_chakra_traces_of_all_ranks(tmp_path):
+    for rank in range(4):
+        send = (5, [("comm_src", 7, rank), ("comm_dst", 7, (rank + 2) % 4), ("comm_size", 13, 5)])
+        write(tmp_path, et((4, []), send, RING, RING), f"run.{rank}.et")
+    for path in (tmp_path, tmp_path / "run"):
+        comm = read_comm(path)
+        # A ring sends each of four pieces on, three times to add and three times to collect.
+        assert edges(comm) == {(r, (r + 1) % 4): 2 * 6 * 256 for r in range(4)} | {
+            (r, (r + 2) % 4): 5 for r in range(4)
+        }
+    halves = read_comm(tmp_path, collectives={"allreduce": "recursive_doubling"})
+    assert edges(halves)[0, 1] == 2 * 1024
+
+
+def test_chakra_of_one_rank_needs_the_number_of_tasks(tmp_path):
+    path = write(tmp_path, et(RING), "run.et")
+    assert read_comm(path, n_tasks=4).nbytes.sum() == 4 * 6 * 256
+    node = {"id": "1", "type": "COMM_COLL_NODE", "attr": [{"name": "comm_type", "int64Val": "0"}]}
+    node["attr"].append({"name": "comm_size", "int64Val": "1024"})
+    text = json.dumps({"version": "0.0.4"}) + "\n" + json.dumps(node)
+    assert read_comm(write(tmp_path, text), n_tasks=4).nbytes.sum() == 4 * 6 * 256
+
+
+def test_pairs_of_both_directions(tmp_path):
+    text = "-- Graph Information --\n2 , 0 = 100.0\n1 , 1 = 7.0\nAverage Degree: 1.0\n"
+    assert edges(read_comm(write(tmp_path, text))) == {(0, 2): 50, (1, 1): 7, (2, 0): 50}
+
+
+def collective(group=None, **others):
+    node = {"id": 1, "type": "COMM_COLL_NODE", "comm_type": 0, "comm_size": 1024, **others}
+    return node if group is None else node | {"pg_name": group}
+
+
+def test_chakra_process_groups_are_those_in_whose_traces_they_stand(tmp_path):
+    # Two groups of two, and one all-reduce of everyone: a ring of two sends each half there twice.
+    for rank in range(4):
+        nodes = [collective(f"{7 + rank % 2}"), collective("0")]
+        write(tmp_path, json.dumps({"nodes": nodes}), f"run.{rank}.json")
+    comm = read_comm(tmp_path)
+    everyone = {(r, (r + 1) % 4): 6 * 256.0 for r in range(4)}
+    pairs = {(0, 2): 1024.0, (2, 0): 1024.0, (1, 3): 1024.0, (3, 1): 1024.0}
+    assert edges(comm) == everyone | pairs
+
+
+def test_chakra_groups_of_one_rank_need_their_list(tmp_path):
+    path = write(tmp_path, json.dumps({"nodes": [collective("1")]}), "run.json")
+    write(tmp_path, '{"1": [1, 3]}', "comm_group.json")
+    assert edges(read_comm(path, n_tasks=4)) == {(1, 3): 1024.0, (3, 1): 1024.0}
+    for text in ('{"1": [1, 9]}', '{"1": 3}', '{"1"'):
+        write(tmp_path, text, "comm_group.json")
+        with pytest.raises(InputError):
+            read_comm(path, n_tasks=4)
+
+
+def chakra_node(number, kind, after=(), **attributes):
+    return {"id": number, "type": f"COMM_{kind}_NODE", "data_deps": [*after], **attributes}
+
+
+def test_chakra_nodes_wait_for_those_that_they_name(tmp_path):
+    # A message goes round; what waits for nothing is sent at once, wherever it stands.
+    for rank in range(4):
+        back = chakra_node(1, "RECV", comm_src=(rank - 1) % 4, comm_dst=rank, comm_tag=7)
+        on = chakra_node(
+            *(2, "SEND", [1] if rank else []), comm_dst=(rank + 1) % 4, comm_tag=7, comm_size=8
+        )
+        free = chakra_node(3, "SEND", comm_dst=rank ^ 2, comm_tag=1, comm_size=5)
+        got = chakra_node(4, "RECV", comm_src=rank ^ 2, comm_dst=rank, comm_tag=1)
+        write(tmp_path, json.dumps({"nodes": [back, on, got, free]}), f"run.{rank}.json")
+    workload = read_workload(tmp_path)
+    assert workload.dependent
+    first = {(0, 1): 8, (0, 2): 5, (1, 3): 5, (2, 0): 5, (3, 1): 5}
+    assert [edges(phase) for phase in workload] == [first, {(1, 2): 8}, {(2, 3): 8}, {(3, 0): 8}]
+
+
+def test_chakra_collectives_are_rounds_of_one_order(tmp_path):
+    # Rank 0 lists the all-gather first, but it waits for the all-reduce as everywhere.
+    reduce = collective("0", id=1)
+    gather = collective("0", id=2, comm_type="ALL_GATHER", comm_size=10, data_deps=[1])
+    for rank in range(3):
+        nodes = [gather, reduce] if rank == 0 else [reduce, gather]
+        write(tmp_path, json.dumps({"nodes": nodes}), f"run.{rank}.json")
+    sizes = [phase.nbytes.tolist() for phase in read_workload(tmp_path)]
+    assert sizes == [[1024 / 3] * 3] * 4 + [[10.0] * 3] * 2
+
+
+@pytest.mark.parametrize(("n", "kind"), [(4096, "ALL_REDUCE"), (1200, "ALL_TO_ALL")])
+def test_a_collective_of_very_many_is_one_round(tmp_path, n, kind):
+    path = write(tmp_path, json.dumps([collective(comm_type=kind, comm_size=n * 100)]), "r.json")
+    workload = read_workload(path, n_tasks=n)
+    assert len(workload) == 1
+    every = 2 * 100 * n * (n - 1) if kind == "ALL_REDUCE" else 100 * n * (n - 1)
+    assert workload.total.nbytes.sum() == every
+
+
+def test_a_long_trace_is_read_as_one_iteration(tmp_path):
+    nodes = [collective(id=i, comm_type=kind) for i in range(200) for kind in (0, "ALL_GATHER")]
+    path = write(tmp_path, json.dumps({"nodes": nodes}), "run.json")
+    with pytest.warns(InputWarning, match="9 of 1800 rounds repeat 200 times"):
+        workload = read_workload(path, n_tasks=4)
+    assert len(workload) == 9
+    assert workload.total.nbytes.sum() == 6 * 1024 + 4 * 3 * 1024
+
+
+def test_a_dense_matrix_is_written(tmp_path):
+    path = tmp_path / "app.mat"
+    write_comm(CommGraph(3, [0, 2], [1, 0], [2.5, 64], [4, 1]), path)
+    assert path.read_text() == "0 2.5 0\n0 0 0\n64 0 0\n"
+    assert edges(read_comm(path, format="matrix")) == {(0, 1): 2.5, (2, 0): 64.0}
+    with pytest.raises(InputError, match="too many tasks for a dense matrix: found 100000"):
+        write_comm(CommGraph(100000, [0], [1], [8]), path)

@@ -1,0 +1,57 @@
+"""Pieces that are parsed at once, against line by line."""
+
+import gzip
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from number_cells import CELLS, outcome
+
+from toruscast.errors import InputError
+from toruscast.formats import source, tables
+from toruscast.formats.source import Streamed, Text
+from toruscast.formats.tables import Column, read_rows, read_table
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    kinds=st.lists(st.booleans(), min_size=1, max_size=4),
+    rows=st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=1, max_size=5),
+    separator=st.sampled_from([" ", ",", "\t", ";", " , ", "   "]),
+    end=st.sampled_from(["\n", "\r\n", "\r", "\n\n  # a comment\n", " % \n "]),
+    packed=st.booleans(),
+    piece=st.sampled_from([7, 2**16]),
+)
+def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packed, piece):
+    columns = [Column(f"c{i}", whole=whole) for i, whole in enumerate(kinds)]
+    rows = [(row * 4)[: len(kinds)] if len(row) > 1 else row for row in rows]
+    path = tmp_path_factory.getbasetemp() / "rows"
+    data = end.join(["skipped", "# a comment", *map(separator.join, rows)]).encode()
+    path.write_bytes(gzip.compress(data) if packed else data)
+    mark = separator.strip() or None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "START", piece)
+        patch.setattr(source, "_PIECE", piece)
+        fast = outcome(lambda: read_rows(Streamed(path), columns, 1, mark).columns)
+        patch.setattr(tables, "_parsed", lambda *_: None)
+        slow = outcome(lambda: read_rows(Streamed(path), columns, 1, mark).columns)
+    if isinstance(slow, str):
+        assert fast == slow
+    else:
+        assert [values for _, values in fast] == [values for _, values in slow]
+
+
+def test_fault_behind_many_good_lines():
+    good = b"# x\n" + b"1 2\n" * 25000
+    columns = [Column("a", whole=True), Column("b")]
+    for bad, message in ((b"1 nan\n", "bad b: found nan"), (b"1\n", "wrong number of columns")):
+        with pytest.raises(InputError, match=message) as caught:
+            read_table(Text("f", good + bad + b"3 -1\n"), columns, 0)
+        assert caught.value.line == 25002
+
+
+def test_line_of_a_row():
+    text = Text("f", b"head\n\n# no\n5\n % no\n6 # yes\n7\n")
+    table = read_table(text, [Column("c", whole=True)], 1)
+    assert table.columns[0].tolist() == [5, 6, 7]
+    assert [table.line(row) for row in range(3)] == [4, 6, 7]

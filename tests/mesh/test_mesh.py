@@ -1,0 +1,333 @@
+"""Layouts of meshes: closed forms against simulated packets and a naive twin, and what is found."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import toruscast as tc
+from toruscast.errors import InputError
+from toruscast.mesh import rounds
+from toruscast.mesh.candidates import Scored
+from toruscast.mesh.closed_form import least_time, score
+from toruscast.mesh.devices import devices_at
+from toruscast.mesh.layouts import AxisLayout, curves, mesh_of, splits
+from toruscast.mesh.rounds import simulated_time, workload
+from toruscast.mesh.traffic import MeshTraffic, parse_axes, parse_traffic
+
+# Large, so that what software and hops cost is little.
+SIZE = 512e6
+HEADERS = 544 / 512
+
+
+def one_line(wrap, n=8):
+    return tc.Torus((n,), wrap=wrap, bandwidth=1e9)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "folded", "algorithm", "links"),
+    [
+        (True, False, "ring", 1),
+        (True, False, "two-way-ring", 2),
+        (False, True, "ring", 1),
+        (False, True, "two-way-ring", 1),
+        (False, False, "ring", 1),
+        (False, False, "two-way-ring", 1),
+    ],
+)
+@pytest.mark.parametrize("n", [4, 8, 9])
+def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
+    """2 (n - 1) / n * B / (links * w), and overhead and hops in each of 2 (n - 1) rounds.
+
+    `training.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
+    carries two half blocks: it is one link's worth.
+    """
+    torus = one_line(wrap, n)
+    line = curves((n,))[1 if folded else 0].steps.T
+    traffic = MeshTraffic("allreduce", SIZE, ("x",), algorithm=algorithm)
+    found = score(traffic, line, torus)
+    ways = 2 if algorithm == "two-way-ring" else 1
+    hops = 1 if wrap else 2 * (n - 1) / n
+    bytes_alone = 2 * (n - 1) / n * SIZE * HEADERS / (links * 1e9)
+    rounds = 2 * (n - 1) * (ways * 500e-9 + hops * 40e-9)
+    # The last packet of a block may be short.
+    assert found.time == pytest.approx(bytes_alone + rounds, rel=1e-6)
+    # Packets of two ways that meet on a link do not take turns quite evenly.
+    simulated = simulated_time(traffic, line, torus, found)
+    assert simulated == pytest.approx(found.time, rel=0.015)
+
+
+def naive_loads(lines, torus, both):
+    """Messages over every link, walked hop by hop through the loads of single messages."""
+    load = {}
+    for line in lines:
+        for here, there in zip(line, np.roll(line, -1), strict=True):
+            for a, b in [(here, there), (there, here)] if both else [(here, there)]:
+                graph = tc.CommGraph(2, [0], [1], [1])
+                carried = tc.routing.link_loads(graph, torus, tc.TaskMapping([a, b], torus))
+                for link in np.flatnonzero(carried):
+                    load[link] = load.get(link, 0) + carried[link]
+    return load
+
+
+@pytest.mark.parametrize("torus", ["tpu_v5e:4x8", "tpu_v4:4x4x8", "4x3m", "tpu7x:2x2x2"])
+@pytest.mark.parametrize("algorithm", ["ring", "two-way-ring"])
+def test_loads_of_rings_are_those_of_a_naive_walk(torus, algorithm):
+    torus = tc.parse_torus(torus)
+    rng = np.random.default_rng(3)
+    nodes = rng.permutation(torus.n_nodes)[: torus.n_nodes // 4 * 4].reshape(-1, 4)
+    found = score(MeshTraffic("allgather", SIZE, ("x",), algorithm=algorithm), nodes, torus)
+    load = naive_loads(nodes.tolist(), torus, algorithm == "two-way-ring")
+    ways = 2 if algorithm == "two-way-ring" else 1
+    network = torus.network
+    wire = SIZE / 4 / ways * (1 + network.header / network.payload)
+    slowest = max(messages * wire / torus.link_bandwidth[link] for link, messages in load.items())
+    assert found.busy == pytest.approx(3 * slowest, rel=1e-6)
+    assert found.sharing == max(load.values())
+
+
+@pytest.mark.parametrize("kind", ["allreduce", "allgather", "reduce_scatter"])
+@pytest.mark.parametrize("torus", ["4x4", "4x4m", "tpu_v5e:4x8", "tpu_v4:4x4x8", "3x4x2"])
+def test_buckets_take_what_packets_take(kind, torus):
+    torus = tc.parse_torus(torus)
+    lines = np.arange(torus.n_nodes)[None]
+    traffic = MeshTraffic(kind, 1e9, ("x",), algorithm="bucket")
+    found = score(traffic, lines, torus)
+    assert found.algorithm == "bucket"
+    assert simulated_time(traffic, lines, torus, found) == pytest.approx(found.time, rel=0.01)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "two-way-ring", "bucket"])
+def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
+    torus = tc.parse_torus("tpu_v5e:8x8")
+    traffic = MeshTraffic("allreduce", 64e6, ("x",), algorithm=algorithm)
+    lines = np.arange(64).reshape(2, 32)
+    found = score(traffic, lines, torus)
+    every = simulated_time(traffic, lines, torus, found)
+    monkeypatch.setattr(rounds, "_ALL_ROUNDS", 0)
+    monkeypatch.setattr(rounds, "_FEW_MESSAGES", 200)
+    assert simulated_time(traffic, lines, torus, found) == pytest.approx(every, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", ["allreduce", "exchange", "alltoall", "pipeline"])
+@pytest.mark.parametrize("torus", ["4x6x4", "4mx6x2", "tpu_v5e:4x8", "8x2x3"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus, axis, monkeypatch):
+    torus = tc.parse_torus(torus)
+    n = torus.shape[axis]
+    order = np.random.default_rng(1).permutation(n)
+    grid = np.moveaxis(np.arange(torus.n_nodes).reshape(torus.shape), axis, -1)
+    lines = grid[..., order].reshape(-1, n)
+    traffic = MeshTraffic(kind, 2e5, ("x",))
+    found = score(traffic, lines, torus)
+    part = simulated_time(traffic, lines, torus, found)
+    assert rounds._repeating(lines, torus)[1].n_nodes < torus.n_nodes
+    monkeypatch.setattr(rounds, "_repeating", lambda lines, torus: (lines, torus))
+    assert simulated_time(traffic, lines, torus, found) == part
+
+
+@pytest.mark.parametrize("kind", ["permute", "pipeline", "exchange", "alltoall"])
+@pytest.mark.parametrize("torus", ["8", "8m", "4x4", "tpu_v5e:4x8"])
+def test_single_rounds_take_what_packets_take(kind, torus):
+    torus = tc.parse_torus(torus)
+    lines = np.arange(torus.n_nodes).reshape(-1, 4)
+    traffic = MeshTraffic(kind, 64e6, ("x",))
+    found = score(traffic, lines, torus)
+    assert simulated_time(traffic, lines, torus, found) == pytest.approx(found.time, rel=0.05)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_time_is_below_the_bound_of_any_layout(data):
+    torus = tc.Torus(
+        tuple(data.draw(st.lists(st.integers(2, 4), min_size=1, max_size=3))),
+        wrap=data.draw(st.booleans()),
+    )
+    nodes = np.array(data.draw(st.permutations(range(torus.n_nodes))))
+    n = data.draw(st.sampled_from([d for d in range(1, nodes.size + 1) if nodes.size % d == 0]))
+    kind = data.draw(st.sampled_from(["allreduce", "allgather", "alltoall", "exchange", "permute"]))
+    traffic = MeshTraffic(kind, data.draw(st.floats(0, 1e9)), ("x",))
+    found = score(traffic, nodes.reshape(-1, n), torus)
+    assert found.time >= least_time(traffic, n, torus)
+
+
+@pytest.mark.parametrize(
+    ("torus", "axes", "every"),
+    [
+        (tc.machine("tpu_v4:4x4x8"), "a=8,b=4,c=4", 17),
+        (tc.Torus((4, 4, 8)), "a=8,b=4,c=4", 17),
+        (tc.Torus((6, 12), tie="split"), "a=3,b=2,c=12", 1),
+        (tc.Torus((4, 8), wrap=(False, True), tie="simgrid"), "a=8,b=2,c=2", 1),
+        (tc.Torus((4, 8), tie="sum_parity"), "a=8,b=2,c=2", 1),
+    ],
+)
+def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, axes, every):
+    """Loads are counted in the part of the torus that repeats, or of all groups."""
+    axes = parse_axes(axes)
+    traffic = parse_traffic("a:allreduce:64MB,b+c:allgather:8MB,c:alltoall:1MB,b:exchange:1MB")
+    scored = Scored(torus, axes, traffic, overlap=False)
+    for cut in list(splits(torus.shape, axes.sizes))[::every]:
+        candidate = scored.of_pieces(cut)
+        again = scored.of_mesh(mesh_of(torus, candidate.laid))
+        for ours, other in zip(candidate.scores, again, strict=True):
+            assert ours.time == pytest.approx(other.time)
+            assert (ours.farthest, ours.sharing) == (other.farthest, other.sharing)
+            assert ours.busy == pytest.approx(other.busy)
+            assert ours.hops == pytest.approx(other.hops)
+
+
+def test_four_chips_are_a_ring():
+    answer = tc.rank_layouts(tc.machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    assert answer.torus.distance(answer.best.nodes, np.roll(answer.best.nodes, 1)).max() == 1
+    assert answer.ids.tolist() in ([0, 1, 3, 2], [0, 2, 3, 1])
+
+
+def test_snakes_of_rings_halve_the_times_of_the_devices_in_order():
+    torus = tc.machine("tpu_v6e:16x16")
+    answer = tc.rank_layouts(
+        torus, {"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB"
+    )
+    assert 1e6 * answer.lines()["time"].to_numpy() == pytest.approx([51.6, 98.7], abs=1)
+    in_order = answer.lines(answer.in_order)["time"].to_numpy()
+    assert 1e6 * in_order == pytest.approx([99.7, 190.8], abs=1)
+    assert {*answer.lines()["how"]} == {"simulated"}
+
+
+def test_the_best_of_all_orders_is_found():
+    """All orders of six chips in a line and a ring, by the same closed form."""
+    from itertools import permutations
+
+    for torus in (tc.Torus((2, 3), wrap=False), tc.Torus((6,))):
+        answer = tc.rank_layouts(
+            torus, {"a": 2, "b": 3}, "a:allreduce:8MB,b:exchange:1MB", simulate=0
+        )
+        scored = Scored(torus, answer.axes, answer.traffic, overlap=False)
+        least = min(
+            sum(found.time for found in scored.of_mesh(np.reshape(order, (2, 3))))
+            for order in permutations(range(6))
+        )
+        assert answer.best.time == pytest.approx(least)
+
+
+def test_collectives_at_once_share_the_links():
+    torus = tc.machine("tpu_v6e:16x16")
+    asked = ({"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB")
+    together = tc.rank_layouts(torus, *asked, overlap=True)
+    assert together.best.how == "forecast"
+    alone = together.lines()["time"]
+    assert alone.max() <= together.best.time <= alone.sum() * 1.01
+
+
+def test_missing_chips_are_not_used():
+    torus = tc.machine("tpu_v5e:4x4")
+    coords = [place for place in torus.coords.tolist() if place != [1, 2]]
+    devices = devices_at(torus, coords)
+    answer = tc.rank_layouts(torus, {"a": 2, "b": 7}, "b:allreduce:8MB", devices=devices)
+    assert np.unique(answer.best.nodes).size == 14
+    assert torus.node([1, 2]) not in answer.best.nodes
+    assert answer.ids.max() <= 14
+    assert answer.best.time <= answer.in_order.time
+
+
+def test_the_first_row_is_simulated():
+    """The closed form puts two layouts before the one that packets take through fastest."""
+    asked = tc.machine("tpu_v5e:4x8"), {"x": 16, "y": 2}, "x:exchange:1MB,y:exchange:1MB"
+    forecast = tc.rank_layouts(*asked, simulate=0)
+    answer = tc.rank_layouts(*asked)
+    assert answer.best.how == "simulated"
+    assert answer.not_simulated == ()
+    by_packets = [tc.rank_layouts(*asked, compare=each.nodes).compared for each in forecast.layouts]
+    assert {each.how for each in by_packets} == {"simulated"}
+    assert answer.best.time == pytest.approx(min(each.time for each in by_packets))
+    # What was first in closed form is not among the fastest three by packets.
+    assert max(each.time for each in by_packets[:3]) > 1.05 * answer.best.time
+
+
+def test_devices_in_order_lead_where_they_are_fastest():
+    """Walks over 64 chips that are cut to 32 are slower than the first 32 chips in order."""
+    asked = {"data": 4, "fsdp": 4, "t": 2}, "t:allreduce:64MB:12,fsdp:allgather:32MB:12"
+    answer = tc.rank_layouts(tc.machine("tpu_v4:4x4x4"), *asked)
+    assert answer.best.time <= answer.in_order.time
+    assert answer.idle == 32
+
+
+def test_what_is_not_simulated_is_named():
+    asked = tc.machine("tpu_v5e:4x4"), {"x": 16}, "x:allreduce:1MB"
+    assert tc.rank_layouts(*asked, overlap=True).not_simulated == ("x allreduce",)
+    assert tc.rank_layouts(*asked, simulate=0).not_simulated == ("x allreduce",)
+
+
+def test_lines_count_all_runs_of_a_step():
+    asked = tc.machine("tpu_v5e:4x4"), {"x": 4, "y": 4}
+    once = tc.rank_layouts(*asked, "x:allreduce:64MB,y:allgather:8MB").lines()
+    often = tc.rank_layouts(*asked, "x:allreduce:64MB:12,y:allgather:8MB").lines()
+    for column in ("time", "bound"):
+        assert often[column].tolist() == pytest.approx([12 * once[column][0], once[column][1]])
+    assert often["GBps"].tolist() == pytest.approx(once["GBps"].tolist())
+
+
+@pytest.mark.parametrize(("machine", "per_chip"), [("trainium2:4x4", 4), ("trainium1", 2)])
+def test_a_chip_may_be_several_devices(machine, per_chip):
+    """Groups within chips stay on them, groups over chips go over the share of their links."""
+    chips = tc.machine(machine)
+    asked = {"fsdp": 16, "tensor": per_chip}, "tensor:allreduce:64MB,fsdp:allgather:64MB"
+    answer = tc.rank_layouts(chips, *asked)
+    assert answer.torus.n_nodes == 16 * per_chip
+    assert answer.ids.shape == (16, per_chip)
+    assert (answer.ids // per_chip == answer.ids[:, :1] // per_chip).all()
+    alone = tc.rank_layouts(chips, {"fsdp": 16}, "fsdp:allgather:64MB")
+    each = answer.lines()["time"][1] / alone.lines()["time"][0]
+    assert each == pytest.approx(per_chip, rel=0.1)
+    with pytest.raises(InputError):
+        tc.rank_layouts(chips, {"fsdp": 16, "tensor": 3 * per_chip}, "tensor:allreduce:64MB")
+
+
+def test_joint_axes_and_repeats_count():
+    torus = tc.machine("tpu_v4:4x4x4")
+    once = tc.rank_layouts(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB")
+    twice = tc.rank_layouts(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB:2")
+    assert twice.best.time == pytest.approx(2 * once.best.time)
+    # Over all 64 chips the bucket algorithm has six links a chip.
+    assert once.lines()["algorithm"][0] == "bucket"
+    assert once.best.time == pytest.approx(once.lines()["bound"][0] * HEADERS, rel=0.13)
+
+
+def test_a_mesh_of_one_device_sends_nothing():
+    answer = tc.rank_layouts(tc.Torus((4, 4)), {"x": 1}, "x:allreduce:1MB")
+    assert (answer.best.time, answer.gain, answer.ids.tolist()) == (0, 1, [0])
+
+
+def test_rounds_are_those_of_the_collective():
+    torus = tc.Torus((4, 2))
+    lines = np.arange(8).reshape(2, 4)
+    rounds = workload(MeshTraffic("allreduce", 4e6, ("x",)), lines, torus, "ring")
+    assert len(rounds) == 6
+    assert rounds.dependent
+    assert rounds.total.nbytes.sum() == pytest.approx(2 * 2 * 3 * 4e6)
+
+
+@pytest.mark.parametrize(
+    ("axes", "traffic"),
+    [
+        ({"x": 17}, "x:allreduce:1MB"),
+        ({"x": 16}, "y:allreduce:1MB"),
+        ({}, "x:allreduce:1MB"),
+        ({"x": 0}, "x:allreduce:1MB"),
+        (3, "x:allreduce:1MB"),
+        ({"x": 16}, []),
+        ({"x": 16}, [3]),
+    ],
+)
+def test_wrong_questions_are_told(axes, traffic):
+    with pytest.raises(InputError):
+        tc.rank_layouts(tc.Torus((4, 4)), axes, traffic)
+
+
+def test_laid_axes_say_where_they_lie():
+    torus = tc.Torus((16, 4))
+    words = {
+        AxisLayout(pieces, curves([piece.size for piece in pieces])[2]).in_words(torus)
+        for pieces, _ in splits(torus.shape, (8, 8))
+        if len(pieces) == 2
+    }
+    assert {"2 of X, Y, a loop", "every 8th of X, Y, a loop", "4 of X, 2 of Y, a loop"} <= words

@@ -1,0 +1,255 @@
+"""The search for a better mapping: what it keeps to, and what it refuses."""
+
+import logging
+import math
+from importlib import import_module
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli.app import main
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.mapping.patterns import halo_2d
+from toruscast.mapping.strategies import make
+from toruscast.search.annealing import AnnealingRuns
+from toruscast.search.lower_bounds import least_time
+from toruscast.search.search import search_mapping
+from toruscast.simulation import simulate
+
+RING = CommGraph(12, range(12), [*range(1, 12), 0], [5000] * 12)
+RING_FILE = "12\n" + "".join(f"{t} {(t + 1) % 12} 5\n" for t in range(12))
+OURS = [0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 14, 15]
+OURS_FILE = "task,node\n" + "".join(f"{i},{n}\n" for i, n in enumerate(OURS))
+
+
+def shuffled(comm, seed=1):
+    new = np.random.default_rng(seed).permutation(comm.n_tasks)
+    return CommGraph(comm.n_tasks, new[comm.src], new[comm.dst], comm.nbytes, comm.n_messages)
+
+
+def grid_of(sizes):
+    """Tasks of a periodic grid, that each send to the next along every dimension."""
+    tasks = np.arange(math.prod(sizes)).reshape(sizes)
+    ahead = [np.roll(tasks, -1, axis).ravel() for axis in range(len(sizes))]
+    n = tasks.size
+    every = np.tile(np.arange(n), len(sizes))
+    return CommGraph(n, every, np.concatenate(ahead), [1000] * every.size)
+
+
+def test_tasks_stay_on_nodes_that_are_ours_and_bound_ones_where_they_are():
+    found = search_mapping(RING, Torus((4, 4)), nodes=OURS, fixed={0: 15, 5: 0}, turns=24)
+    assert set(found.mapping.node.tolist()) == set(OURS)
+    assert found.mapping.node[[0, 5]].tolist() == [15, 0]
+    assert found.value == simulate(RING, Torus((4, 4)), found.mapping).time
+
+
+def test_a_ring_with_holes_comes_to_one_hop_a_byte():
+    found = search_mapping(RING, Torus((4, 4)), nodes=OURS, objective="hop_bytes", turns=48)
+    assert found.value == RING.nbytes.sum()
+
+
+def test_the_same_seed_gives_the_same_mapping():
+    halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
+    first, again = (search_mapping(halo, torus, turns=24, seed=3) for _ in range(2))
+    assert (first.mapping.node == again.mapping.node).all()
+    assert first.table.equals(again.table)
+
+
+def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
+    halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
+    yours = make("bisect-graph", halo, torus)
+    found = search_mapping(halo, torus, yours, turns=24)
+    assert found.bound <= found.value <= found.given
+    assert found.given == simulate(halo, torus, yours).time
+    assert found.gain == 1 - found.value / found.given
+
+
+def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeypatch):
+    calls = []
+    for module in map(import_module, ("toruscast.features.traffic", "toruscast.search.contest")):
+
+        def noted(traffic, torus, mapping, module=module, real=module.simulate, **how):
+            calls.append((module.__name__, mapping.node.tobytes()))
+            return real(traffic, torus, mapping, **how)
+
+        monkeypatch.setattr(module, "simulate", noted)
+    dst = [(7 * t + 3) % 64 for t in range(64)] + [(11 * t + 5) % 64 for t in range(64)]
+    tangled = CommGraph(64, [*range(64)] * 2, dst, [10_000] * 128)
+    found = search_mapping(tangled, Torus((4, 4, 4)), turns=24, n_jobs=1)
+    raced = {key for module, key in calls if module.endswith("traffic")}
+    last = max(i for i, (module, _) in enumerate(calls) if module.endswith("traffic"))
+    assert found.mapping.node.tobytes() in raced
+    assert not raced & {key for _, key in calls[last + 1 :]}
+
+
+def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
+    # All-to-all in rows, then in columns: 40 KB to each.
+    rows = np.arange(16).reshape(4, 4)
+    pairs = [[(a, b) for row in way for a in row for b in row if a != b] for way in (rows, rows.T)]
+    rounds = Workload(
+        [CommGraph(16, *np.transpose(both), [40000] * 48) for both in pairs], dependent=True
+    )
+    torus = Torus((2, 2, 4), bandwidth=(625e3,) * 3, tie="sum_parity")
+    torus = torus.with_network(payload=2948, header=66, hop_latency=2e-5, overhead=5e-5)
+    first = TaskMapping(range(16), torus)
+
+    def longer(rules):
+        found = search_mapping(rounds, torus.with_network(rules=rules), [first], turns=8, seed=49)
+        assert found.value <= found.given
+        once = [simulate(rounds.total, torus, m).time for m in (found.mapping, first)]
+        return once[0] / once[1]
+
+    assert longer("given") > 1.2
+    assert longer("unknown") <= 1.01
+
+
+def test_a_search_ends_at_the_bound_although_its_starts_took_their_time(monkeypatch):
+    module = import_module("toruscast.search.search")
+
+    def slow(workload, allocation, seed, clock, energy):
+        while not clock.is_over():
+            pass
+        return [TaskMapping(range(16), allocation.torus)]
+
+    monkeypatch.setattr(module, "starts", slow)
+    grid, torus = grid_of((4, 4)), Torus((4, 4))
+    found = search_mapping(grid, torus, make("random", grid, torus), seconds=5.0)
+    assert found.mapping.node.tolist() == list(range(16))
+    assert found.proposals == 0
+
+
+def test_each_better_mapping_is_told():
+    told = []
+    found = search_mapping(
+        shuffled(halo_2d((4, 4), 2048)),
+        Torus((4, 4)),
+        turns=24,
+        better=lambda mapping, value: told.append((mapping, value)),
+    )
+    values = [value for _, value in told]
+    assert values == sorted(values, reverse=True)
+    assert told[-1] == (found.mapping, found.value)
+
+
+def test_an_interruption_keeps_the_best():
+    def stop(_mapping, _value):
+        raise KeyboardInterrupt
+
+    found = search_mapping(shuffled(halo_2d((4, 4), 2048)), Torus((4, 4)), turns=24, better=stop)
+    assert found.interrupted
+    assert len(found.table) == 1
+
+
+def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog):
+    monkeypatch.setattr(
+        import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
+    )
+    with caplog.at_level(logging.INFO, logger="toruscast"):
+        search_mapping(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=0)
+    said = [record.event for record in caplog.records if hasattr(record, "event")]
+    first = said[: said.index("search ended") + 1]
+    assert {"annealed", "features", "simulated", "race ended"} <= set(first)
+    assert said.count("search ended") == 2
+
+
+def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
+    def stop(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
+    )
+    monkeypatch.setattr(AnnealingRuns, "improve", stop)
+    with pytest.raises(KeyboardInterrupt):
+        search_mapping(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)
+
+
+def test_no_mapping_of_a_ring_beats_the_bound():
+    torus = Torus((8,))
+    assert least_time(RING, Torus((4, 4))).total > 0
+    ring = CommGraph(8, range(8), [*range(1, 8), 0], [51200] * 8)
+    best = simulate(ring, torus, TaskMapping(range(8), 8)).time
+    assert least_time(ring, torus).total <= best
+
+
+def test_a_renumbered_grid_comes_back():
+    grid = shuffled(halo_2d((12, 10), 1000))
+    node = make("spectral", grid, Torus((12, 10), wrap=False)).node
+    hops = Torus((12, 10), wrap=False).distance(node[grid.src], node[grid.dst])
+    assert (hops == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"nodes": OURS[:5], "tasks_per_node": 1}, "more tasks than places"),
+        ({"nodes": OURS, "fixed": {0: 5}}, "node 5 is not in the allocation"),
+        ({"fixed": {0: 1, 2: 1}, "tasks_per_node": 1}, "too many tasks are bound"),
+        ({"fixed": {task: task for task in range(12)}}, "nothing left to move"),
+        ({"nodes": [1, 1, *OURS]}, "twice"),
+        ({"fixed": {12: 1}}, "task that is bound"),
+        ({"objective": "speed"}, "unknown objective"),
+    ],
+)
+def test_what_cannot_be_is_refused(how, words):
+    with pytest.raises(InputError, match=words):
+        search_mapping(RING, Torus((4, 4)), turns=1, **how)
+
+
+def test_the_command_keeps_to_the_file_of_nodes(tmp_path):
+    (tmp_path / "ring.edges").write_text(
+        "12\n" + "".join(f"{t} {(t + 1) % 12} 5\n" for t in range(12))
+    )
+    (tmp_path / "ours.csv").write_text(
+        "task,node\n" + "".join(f"{i},{n}\n" for i, n in enumerate(OURS))
+    )
+    out = tmp_path / "best.csv"
+    words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
+    words += ["--allocation", str(tmp_path / "ours.csv"), "--fix", "0=7", "--out", str(out)]
+    result = CliRunner().invoke(main, [*words, "--objective", "hop_bytes"])
+    assert result.exit_code == 0, result.output
+    rows = np.loadtxt(out, delimiter=",", skiprows=1, usecols=(0, 1), dtype=int)
+    assert set(rows[:, 1]) == set(OURS)
+    assert [0, 7] in rows.tolist()
+    for bad in (["--fix", "0=5"], ["--fix", "x"], ["--fix", "0=1", "--fix", "0=2"]):
+        assert CliRunner().invoke(main, [*words, *bad]).exit_code == 2
+
+
+@pytest.mark.parametrize("before", [None, "# of an earlier run\n0\n"])
+def test_a_search_that_fails_leaves_no_mapping_behind(tmp_path, monkeypatch, before):
+    """It has written the tasks in order by then."""
+    (tmp_path / "ring.edges").write_text(RING_FILE)
+    out = tmp_path / "best.map"
+    if before is not None:
+        out.write_text(before)
+
+    def fail(*_):
+        assert out.read_text() != before
+        raise MemoryError
+
+    monkeypatch.setattr(import_module("toruscast.search.search"), "starts", fail)
+    words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
+    assert CliRunner().invoke(main, [*words, "--out", str(out)]).exit_code != 0
+    assert (out.read_text() if out.exists() else None) == before
+
+
+@pytest.mark.parametrize(
+    ("grid", "torus"),
+    [((8, 16, 16), (4, 4, 4, 4, 2)), ((8, 16), (8, 4, 4)), ((32,), (4, 8)), ((6, 12), (6, 12))],
+)
+def test_renumbered_rings_lie_along_folded_dimensions(grid, torus):
+    """Also those so short that a long ring's overtones are as slow as their waves."""
+    rings = shuffled(grid_of(grid))
+    torus = Torus(torus)
+    room = rings.n_tasks // torus.n_nodes
+    node = make("spectral", rings, torus, tasks_per_node=room).node
+    assert torus.distance(node[rings.src], node[rings.dst]).max() == 1
+
+
+def test_tori_of_several_sizes_are_searched_in_one_process():
+    for shape in ((2, 2), (4, 4, 4), (2, 2), (4,)):
+        torus = Torus(shape)
+        ring = CommGraph(4, range(4), [1, 2, 3, 0], [100, 50, 9, 5])
+        assert search_mapping(ring, torus, turns=2).mapping.n_tasks == 4

@@ -1,0 +1,177 @@
+"""Learning about one application on one torus from simulated times of its mappings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+from sklearn.base import clone
+
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.strategies.sampling import most_mappings, sample_inequivalent
+from toruscast.mapping.task_mapping import as_mappings
+from toruscast.notebook import html_card
+from toruscast.routing import Routing
+from toruscast.text import counted
+from toruscast.training.evaluation import repeated_splits, summarise
+from toruscast.training.feature_sets import feature_set, needed_level
+from toruscast.training.fitted import check_sends
+from toruscast.training.predictor import TimePredictor
+
+from .samples import build_samples
+
+USUAL = 168
+"""Mappings to learn from, if not told otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A predictor made for one application and torus.
+
+    Attributes
+    ----------
+    model : TimePredictor
+        Fitted on all samples.
+    samples : DataFrame
+        What it learned from.
+    quality : DataFrame
+        How it forecasts held-out samples, as `summarise` gives it.
+    n_twins : int
+        Samples with the distances of another one or of an excluded mapping, for want of others.
+    """
+
+    model: TimePredictor
+    samples: pd.DataFrame
+    quality: pd.DataFrame
+    n_twins: int = 0
+
+    def __repr__(self) -> str:
+        rcc = self.quality.set_index("metric")["mean"]["rcc"]
+        samples = counted(len(self.samples), "sample")
+        return f"Training({samples}, RCC {rcc:.3f} on held-out mappings)"
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
+
+
+def train_for(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int | None = None,
+    *,
+    seed: int = 1,
+    exclude: Sequence[TaskMapping] = (),
+    model: TimePredictor | None = None,
+    routing: Routing = "deterministic",
+    store_path: str | os.PathLike[str] | None = None,
+    n_splits: int = 20,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Training:
+    """Train a predictor for one application and torus on simulated times of other mappings.
+
+    Parameters
+    ----------
+    traffic, torus
+        What is sent, and over which network.
+    n : int, optional
+        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`; 168 if not given, or
+        all that there are.
+    seed : int
+        Seed of the sample and the splits.
+    exclude : sequence of TaskMapping
+        Mappings to keep out of training, with those equivalent to them: the candidates to be
+        ranked.
+    model : TimePredictor, optional
+        The learner; corrections of the sketch, from the features ``sketch``, if not given.
+    routing : {"deterministic", "adaptive", "by_size"}
+        Of the features and the simulation.
+    store_path : path-like, optional
+        Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
+    n_splits : int
+        Splits that measure the quality.
+    n_jobs : int, optional
+        Threads of the simulations, and processes of the splits.
+    progress : callable, optional
+        Called with the number of samples done and the number of all.
+
+    Returns
+    -------
+    Training
+    """
+    learner = TimePredictor("sketch", "correction") if model is None else clone(model)
+    names = () if learner.features is None else feature_set(learner.features)
+    samples, n_twins = draw_samples(
+        traffic,
+        torus,
+        n,
+        seed=seed,
+        exclude=exclude,
+        level=needed_level(names, learner.target),
+        routing=routing,
+        store_path=store_path,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    found = train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    return replace(found, n_twins=n_twins)
+
+
+def draw_samples(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int | None = None,
+    *,
+    seed: int = 1,
+    exclude: Sequence[TaskMapping] = (),
+    tasks_per_node: int | None = None,
+    level: int = 1,
+    routing: Routing = "deterministic",
+    store_path: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[pd.DataFrame, int]:
+    """Simulate mappings of one application, as `train_for` does; return twins' number, too.
+
+    No two of them are alike but for a symmetry of the torus, unless there are too few others.
+    """
+    workload = as_workload(traffic)
+    check_sends(workload)
+    if n is None:
+        n = most_mappings(workload, torus, tasks_per_node, USUAL, as_mappings(exclude))
+    mappings, n_twins = sample_inequivalent(workload, torus, n, seed, exclude, tasks_per_node)
+    samples = build_samples(
+        [(workload, torus, mappings)],
+        store_path,
+        n_jobs=n_jobs,
+        level=level,
+        routing=routing,
+        progress=progress,
+        provenance={"seed": seed},
+    )
+    return samples, n_twins
+
+
+def train_on(
+    samples: pd.DataFrame,
+    model: TimePredictor,
+    *,
+    n_splits: int = 20,
+    seed: int = 1,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Training:
+    """Fit a model on all samples once splits of them have measured its quality.
+
+    Where there are several applications, or tori, intervals are made for one that was not learned
+    from; of two or three they are too narrow.
+    """
+    scores = repeated_splits(
+        samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
+    )
+    known = [samples[name].astype(str) for name in ("workload", "torus") if name in samples]
+    several = (each for each in known if 1 < each.nunique() < len(samples))
+    fitted = model.fit(samples, samples["time"], groups=next(several, None))
+    return Training(fitted, samples, summarise(scores))

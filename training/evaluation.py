@@ -1,0 +1,535 @@
+"""How well forecasts hold on held-out mappings, applications, tori and sizes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+import pandas as pd
+import scipy
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.model_selection import KFold, LeaveOneGroupOut, cross_val_predict
+
+from toruscast.errors import InputError
+from toruscast.scaling import PMNFRegressor
+from toruscast.training.feature_sets import columns_of, feature_set, features_only
+from toruscast.training.predictor import TimePredictor
+from toruscast.validation import job_count, one_of, whole_number
+from toruscast.workers import Task
+
+from .metrics import METRICS, rcc_ties_halved, rcc_told_apart, regret, tau_b
+
+logger = logging.getLogger(__name__)
+Floats = NDArray[np.float64]
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows to train on, and rows to forecast."""
+
+PUBLISHED_SHARE = 56 / 84
+"""Share of the mappings to train on: 56 of 84, as published."""
+INTERVAL_SPLITS = 5
+"""Least splits that make an interval: the 2.5 and 97.5 percentiles of fewer are all but their least
+and largest value, which says little of what another split may give."""
+
+
+def repeated_splits(
+    table: pd.DataFrame,
+    predictors: TimePredictor | Mapping[str, Any],
+    *,
+    n_splits: int = 50,
+    train_share: float = PUBLISHED_SHARE,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Train on a random share of the mappings and score the forecast of the rest, many times.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Features and the column ``time`` of mappings, a row each: of several runs of one take the
+        median first, for with one run in training and another held out any forecast looks good.
+    predictors : TimePredictor, or dict of str to predictor
+        Each is scored on the same splits.
+    n_splits : int
+        Number of splits; the first is the published single split.
+    train_share : float
+        Share of the mappings to train on.
+    seed : int
+        Seed of the splits.
+    n_jobs : int, optional
+        Processes.
+    metrics : dict of str to callable, optional
+        Of observed and forecast times, by name; `METRICS` if not given.
+    progress : callable, optional
+        Called with the number of fits done and of all.
+
+    Returns
+    -------
+    DataFrame
+        A row per predictor and split: ``predictor, split, n_train, n_test, rcc, tau_b, r2,
+        regret_1, regret_5``.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
+    >>> scores = repeated_splits(table, TimePredictor(["max_bytes"], n_estimators=20), n_splits=3)
+    >>> scores["rcc"].min() > 0.95
+    np.True_
+    """
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
+    splits = random_splits(observed.size, n_splits, train_share, seed)
+    if isinstance(predictors, TimePredictor):
+        predictors = {_name_of(predictors): predictors}
+    if not predictors:
+        raise InputError("no predictor to score")
+    features = features_only(table)
+    began = perf_counter()
+    found = forecast_splits(
+        features, observed, predictors, splits, n_jobs=n_jobs, progress=progress
+    )
+    seconds = perf_counter() - began
+    scored = {"event": "scored", "predictors": [*predictors], "splits": n_splits}
+    words = "scored %s on %d splits, in %.3g s"
+    names = ", ".join(predictors)
+    logger.info(words, names, n_splits, seconds, extra={**scored, "seconds": seconds})
+    used = metrics or METRICS
+    return pd.DataFrame(
+        {
+            "predictor": name,
+            "split": split,
+            "n_train": train.size,
+            "n_test": test.size,
+            **{each: metric(observed[test], said.times) for each, metric in used.items()},
+        }
+        for name, forecasts in found.items()
+        for split, ((train, test), said) in enumerate(zip(splits, forecasts, strict=True))
+    )
+
+
+class HeldOut(NamedTuple):
+    """What a predictor forecasts of rows that it was not trained on."""
+
+    times: Floats
+    """Seconds, ``(n_test,)``."""
+    interval: Floats | None = None
+    """Low and high end of each, ``(n_test, 2)``; None where none was asked for or is known."""
+
+
+def forecast_splits(
+    features: pd.DataFrame,
+    observed: Floats,
+    predictors: Mapping[str, Any],
+    splits: Sequence[Split],
+    *,
+    coverage: float | None = None,
+    groups: NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, list[HeldOut]]:
+    """Train each predictor on each split and forecast the rows held out."""
+    items = [(each, *split) for each in predictors.values() for split in splits]
+    # Processes, because scikit-learn's fits change the warning filters, which threads share.
+    task = Task(_fit_and_forecast, features, observed, coverage, groups)
+    found = task.in_order(items, job_count(n_jobs), processes=True, progress=progress)
+    n = len(splits)
+    return {name: found[i * n : (i + 1) * n] for i, name in enumerate(predictors)}
+
+
+def _fit_and_forecast(
+    features: pd.DataFrame,
+    observed: Floats,
+    coverage: float | None,
+    groups: NDArray[Any] | None,
+    item: tuple[Any, NDArray[np.int64], NDArray[np.int64]],
+) -> HeldOut:
+    predictor, train, test = item
+    model, known = clone(predictor), {}
+    if coverage is None and isinstance(model, TimePredictor):
+        model.set_params(calibration_folds=0)
+    if groups is not None and isinstance(model, TimePredictor):
+        others = groups[train]
+        known = {"groups": others} if 1 < np.unique(others).size < others.size else {}
+    model.fit(features.iloc[train], observed[train], **known)
+    rest = features.iloc[test]
+    times = model.predict(rest)
+    if coverage is None or getattr(model, "calibration_", None) is None:
+        return HeldOut(times)
+    return HeldOut(times, model.predict_interval(rest, coverage))
+
+
+def random_splits(
+    n: int, n_splits: int, train_share: float = PUBLISHED_SHARE, seed: int = 0
+) -> list[Split]:
+    """Return the mappings to train on and those to score of every split of `repeated_splits`.
+
+    Examples
+    --------
+    >>> [(train.size, test.size) for train, test in random_splits(84, 2)]
+    [(56, 28), (56, 28)]
+    """
+    n_train = round(train_share * n) if 0 < train_share < 1 else 0
+    if n_train < 2 or n - n_train < 2:
+        raise InputError(
+            "cannot split the mappings",
+            found=f"{n} mappings, a share of {train_share:g} to train on",
+            expected="2 or more on both sides",
+        )
+    whole_number(n_splits, "number of splits", 1)
+    rng = np.random.default_rng(whole_number(seed, "seed", 0))
+    orders = [rng.permutation(n) for _ in range(n_splits)]
+    return [(order[:n_train], order[n_train:]) for order in orders]
+
+
+def summarise(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, 95 % interval and first split of each metric, for every predictor.
+
+    ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits: what another single split
+    may give, not how well the mean is known; NaN of fewer than `INTERVAL_SPLITS` splits. Splits in
+    which a metric is not defined (tau-b of equal times) are left out.
+    ``first_split`` is the score of one split alone, as results were published.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({"predictor": "a", "split": range(3), "rcc": [0.9, 1.0, 0.8]})
+    >>> summarise(scores)["mean"].round(3).tolist()
+    [0.9]
+    """
+    metrics = [name for name in METRICS if name in scores.columns]
+    rows = []
+    for name, group in scores.groupby("predictor", sort=False):
+        for metric in metrics:
+            values = group[metric].dropna().to_numpy(dtype=np.float64)
+            enough = values.size >= INTERVAL_SPLITS
+            low, high = np.percentile(values, [2.5, 97.5]) if enough else (np.nan, np.nan)
+            first = group.loc[group["split"] == 0, metric]
+            rows.append(
+                {
+                    "predictor": name,
+                    "metric": metric,
+                    "mean": values.mean() if values.size else np.nan,
+                    "low": low,
+                    "high": high,
+                    "first_split": float(first.iloc[0]) if len(first) else np.nan,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def single_features(table: pd.DataFrame, features: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return how well each feature alone ranks the mappings, more meaning slower; best first.
+
+    A pair tied in the feature or the time alone counts half (`rcc_ties_halved`).
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [1.0, 2, 3], "b": [3.0, 1, 2], "time": [1.0, 2, 3]})
+    >>> single_features(table)["rcc"].round(3).to_dict()
+    {'a': 1.0, 'b': 0.333}
+    """
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
+    # Of a table from several runs some rows may lack what others have.
+    numeric = features_only(table).select_dtypes("number").dropna(axis="columns")
+    names = list(numeric.columns) if features is None else list(feature_set(features))
+    rows = {
+        name: {"rcc": rcc_ties_halved(observed, column), "tau_b": tau_b(observed, column)}
+        for name, column in columns_of(table, names).items()
+    }
+    result = pd.DataFrame.from_dict(rows, orient="index", columns=["rcc", "tau_b"])
+    return result.rename_axis("feature").sort_values("rcc", ascending=False, kind="stable")
+
+
+def compare_feature_sets(
+    table: pd.DataFrame,
+    sets: Mapping[str, str | Sequence[str]] | Sequence[str],
+    *,
+    predictor: TimePredictor | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Return how well each feature set forecasts, and its gain in RCC over the first one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Features and observed times of mappings.
+    sets : sequence of str, or dict of names to feature lists
+        Named sets, or the user's own.
+    predictor : TimePredictor, optional
+        The learner, its features aside; that of the published protocol if not given.
+    **options
+        Those of `repeated_splits`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by feature set: mean of each metric, 95 % interval of RCC over the splits
+        (``rcc_low``, ``rcc_high``, as in `summarise`) and its first split (``rcc_first_split``),
+        and ``gain`` in RCC over the first set with the 95 % interval of its mean, ``gain_low`` to
+        ``gain_high`` (`gains`).
+    """
+    named = dict(sets) if isinstance(sets, Mapping) else {name: name for name in sets}
+    if not named:
+        raise InputError("no feature set to compare")
+    learner = TimePredictor() if predictor is None else predictor
+    chosen = {name: feature_set(value) for name, value in named.items()}
+    columns_of(table, [name for names in chosen.values() for name in names])
+    learners = {name: clone(learner).set_params(features=names) for name, names in chosen.items()}
+    scores = repeated_splits(table, learners, **options)
+    by_metric = summarise(scores).set_index(["metric", "predictor"])
+    gain = gains(scores).rename(columns=lambda name: name if name == "gain" else f"gain_{name}")
+    rcc = by_metric.loc["rcc", ["low", "high", "first_split"]].add_prefix("rcc_")
+    result = by_metric["mean"].unstack(0)[by_metric.index.unique(0)].join([rcc, gain])
+    return result.loc[[*named]].rename_axis("features")
+
+
+def _name_of(predictor: TimePredictor) -> str:
+    features = predictor.features
+    name = features if isinstance(features, str) else "all" if features is None else "own"
+    return f"{name} ({predictor.target})"
+
+
+def gains(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much each predictor's RCC is higher than the first one's, on the same splits.
+
+    Notes
+    -----
+    The splits share mappings, so the interval is that of the corrected resampled t-test of Nadeau
+    and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({
+    ...     "predictor": ["a", "a", "b", "b"], "split": [0, 1, 0, 1], "n_train": 2, "n_test": 1,
+    ...     "rcc": [0.5, 0.7, 0.6, 0.8],
+    ... })
+    >>> gains(scores)["gain"].round(3).to_dict()
+    {'a': 0.0, 'b': 0.1}
+    """
+    names = list(dict.fromkeys(scores["predictor"]))
+    by_split = scores.pivot(index="split", columns="predictor", values="rcc")
+    ratio = float(scores["n_test"].iloc[0] / scores["n_train"].iloc[0])
+    rows = {}
+    for name in names:
+        better = (by_split[name] - by_split[names[0]]).to_numpy(dtype=np.float64)
+        gain, margin = _mean_and_margin(better, ratio)
+        rows[name] = {"gain": gain, "low": gain - margin, "high": gain + margin}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
+
+
+def _mean_and_margin(values: NDArray[np.float64], ratio: float) -> tuple[float, float]:
+    """Return the mean over overlapping splits and half its 95 % interval."""
+    if values.size < 2:
+        return float(values.mean()), float("nan")
+    variance = values.var(ddof=1) * (1 / values.size + ratio)
+    return float(values.mean()), float(
+        scipy.stats.t.ppf(0.975, values.size - 1) * np.sqrt(variance)
+    )
+
+
+_NEEDED = ("hop_bytes", "sum_dilation", "sum_FIFO", "avg_FIFO", "lower_bound")
+
+
+class PMNFBaseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A scaling model of the mean message size, the nodes, and the lower bound of the time.
+
+    Examples
+    --------
+    >>> bound = np.linspace(1e-5, 2e-5, 12)
+    >>> table = pd.DataFrame({"hop_bytes": 100.0, "sum_dilation": 1.0, "sum_FIFO": 8.0,
+    ...     "avg_FIFO": 1.0, "lower_bound": bound})
+    >>> model = PMNFBaseline().fit(table, 3e-6 + 1.5 * bound)
+    >>> model.predict(table.assign(lower_bound=4e-5)).round(9)[0]
+    np.float64(6.3e-05)
+    """
+
+    def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:
+        """Fit the model to the samples of mappings."""
+        columns = sizes_of(X)
+        # Bounds are far below a second, where no term has a logarithm.
+        self.unit_ = columns.min()
+        self.model_ = PMNFRegressor(warn=False).fit(columns / self.unit_, np.asarray(y))
+        return self
+
+    def predict(self, X: pd.DataFrame) -> Floats:
+        """Predict times (s)."""
+        return self.model_.predict(sizes_of(X) / self.unit_)
+
+
+def sizes_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the message size, the nodes (times their FIFOs) and the lower bound of samples."""
+    known = columns_of(table, _NEEDED)
+    # With tasks on one node alone, no message takes a hop.
+    hops, rows = known["sum_dilation"].clip(lower=1.0), known["avg_FIFO"].replace(0.0, 1.0)
+    return pd.DataFrame(
+        {
+            "message_bytes": (known["hop_bytes"] / hops).clip(lower=1.0),
+            "nodes": (known["sum_FIFO"] / rows).clip(lower=1.0),
+            "lower_bound": known["lower_bound"].clip(lower=1e-12),
+        }
+    )
+
+
+HoldOut = Literal["application", "kind", "torus", "size"]
+SEVERAL: Mapping[str, str] = {
+    "application": "applications",
+    "kind": "kinds",
+    "torus": "tori",
+    "size": "sizes",
+}
+BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
+"""Columns that order without learning, the better one first, and what their rows are called."""
+COVERAGE = 0.9
+
+
+def hold_out(
+    table: pd.DataFrame,
+    predictors: Mapping[str, TimePredictor | PMNFBaseline],
+    by: HoldOut,
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Train on all but one application, kind, torus or size, and score the forecast of that one.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"workload": ["a"] * 30 + ["b"] * 30, "torus": "4x4",
+    ...     "max_bytes": np.tile(np.arange(1.0, 31.0), 2)})
+    >>> table = table.assign(time=1e-6 * table["max_bytes"])
+    >>> scores = hold_out(table, {"max": TimePredictor(["max_bytes"])}, "application")
+    >>> scores["held_out"].tolist(), scores["n_train"].tolist(), scores["rcc"].min() > 0.95
+    (['a', 'b'], [30, 30], np.True_)
+    """
+    one_of(by, "what is held out", get_args(HoldOut))
+    blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
+    groups = _groups(table, blocks, by)
+    if groups.nunique() < 2:
+        raise InputError(
+            f"too few {SEVERAL[by]} to hold one out",
+            found=", ".join(groups.unique()) or "no samples",
+            expected=f"samples of several {SEVERAL[by]} in one table",
+        )
+    # Numbers in the order of the table, in which each group is left out.
+    numbers, names = pd.factorize(groups)
+    splits = list(LeaveOneGroupOut().split(table, groups=numbers))
+    if by == "size":
+        sizes = sizes_of(table)
+        means = (sizes["nodes"] * sizes["message_bytes"]).groupby(numbers).mean()
+        largest = int(means.to_numpy().argmax())
+        names, splits = names[[largest]], [splits[largest]]
+    features = features_only(table)
+    found = forecast_splits(
+        features,
+        observed,
+        predictors,
+        splits,
+        coverage=COVERAGE,
+        groups=groups.to_numpy(),
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    known = [name for name in BOUNDS if name in features and features[name].notna().all()][:1]
+    for name in known:
+        order = features[name].to_numpy(dtype=np.float64)
+        found[BOUNDS[name]] = [HeldOut(order[test]) for _, test in splits]
+    return pd.DataFrame(
+        {
+            "predictor": predictor,
+            "held_out": name,
+            "workload": workload,
+            "torus": torus,
+            "n_train": train.size if predictor in predictors else 0,
+            **_scores(observed[test][at], said.times[at], predictor in predictors, ends),
+        }
+        for predictor, forecasts in found.items()
+        for name, (train, test), said in zip(names, splits, forecasts, strict=True)
+        for (workload, torus), at in _blocks_of(blocks.iloc[test])
+        for ends in [None if said.interval is None else said.interval[at]]
+    )
+
+
+def _blocks_of(blocks: pd.DataFrame) -> list[tuple[tuple[str, str], NDArray[np.int64]]]:
+    """Return the rows of each workload and torus, in the order of the table."""
+    by_block = blocks.reset_index(drop=True).groupby(["workload", "torus"], sort=False)
+    return [((str(name), str(torus)), part.index.to_numpy()) for (name, torus), part in by_block]
+
+
+def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
+    """Return the group of each row."""
+    if by == "size":
+        return blocks.agg(" on ".join, axis=1)
+    if by != "kind":
+        return blocks["torus" if by == "torus" else "workload"]
+    told = table.attrs.get("provenance", {}).get("workloads")
+    recipes = told if isinstance(told, Mapping) else {}
+
+    def kind(name: str) -> str:
+        recipe = recipes.get(name)
+        pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
+        return str(pattern or re.split(r"[-_ ]\d", name)[0] or name)
+
+    return blocks["workload"].map(kind)
+
+
+def _scores(
+    observed: Floats, said: Floats, is_trained: bool, interval: Floats | None
+) -> dict[str, object]:
+    """Return the scores of one predictor, or of a column, on a workload and torus held out."""
+    n, nan = observed.size, float("nan")
+    apart = {"rcc": 0.0, "rcc_1": 0.01, "rcc_5": 0.05}
+    inside = None
+    if interval is not None:
+        inside = (interval[:, 0] <= observed) & (observed <= interval[:, 1])
+    return {
+        "n_test": n,
+        **{name: rcc_told_apart(observed, said, a) if n > 1 else nan for name, a in apart.items()},
+        "regret_1": regret(observed, said) if n > 1 else nan,
+        "error": float(np.median(np.abs(said / observed - 1))) if is_trained else nan,
+        "coverage": nan if inside is None else float(inside.mean()),
+    }
+
+
+_FOLDS = 5
+_SPLITS = 6
+_SHARES = (PUBLISHED_SHARE / 4, PUBLISHED_SHARE / 2, PUBLISHED_SHARE)
+
+
+def held_out(samples: pd.DataFrame, model: TimePredictor) -> NDArray[np.float64]:
+    """Return what a model like this says of each sample when a fifth with it is kept from it.
+
+    Seconds, ``(n_samples,)``.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
+    >>> held_out(table, TimePredictor(["max_bytes"], n_estimators=20)).shape
+    (30,)
+    """
+    fewer = clone(model).set_params(calibration_folds=0)
+    folds = KFold(min(_FOLDS, len(samples)), shuffle=True, random_state=0)
+    said = cross_val_predict(fewer, features_only(samples), samples["time"], cv=folds)
+    return np.asarray(said, dtype=np.float64)
+
+
+def learning_curve(samples: pd.DataFrame, model: TimePredictor) -> pd.DataFrame:
+    """Return the RCC of a model like this that learns from fewer samples.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
+    >>> learning_curve(table, TimePredictor(["max_bytes"], n_estimators=20))["n_train"].tolist()
+    [5, 10, 20]
+    """
+    rows = []
+    for share in _SHARES:
+        scores = repeated_splits(samples, model, n_splits=_SPLITS, train_share=share)
+        rcc = scores["rcc"].dropna()
+        n_train = int(scores["n_train"].iloc[0])
+        rows.append({"n_train": n_train, "rcc": rcc.mean(), "low": rcc.min(), "high": rcc.max()})
+    return pd.DataFrame(rows)

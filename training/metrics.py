@@ -1,0 +1,265 @@
+"""How good a forecast is: pair ranking, correlation, fit, and what trusting it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast._jit import kernel
+from toruscast.errors import InputError
+
+
+# n = values, m = distinct ranks
+@kernel
+def count_inversions(ranks: NDArray[np.int64], n_ranks: int) -> int:
+    """Pairs ``j < i`` with ``ranks[j] > ranks[i]``, by a Fenwick tree: (n), m -> ()."""
+    tree = np.zeros(n_ranks + 1, dtype=np.int64)
+    inversions = 0
+    for i in range(ranks.size):
+        not_greater = 0
+        place = ranks[i] + 1
+        while place > 0:
+            not_greater += tree[place]
+            place -= place & -place
+        inversions += i - not_greater
+        place = ranks[i] + 1
+        while place <= n_ranks:
+            tree[place] += 1
+            place += place & -place
+    return inversions
+
+
+Floats = NDArray[np.float64]
+
+
+def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
+    """Return how many pairs of mappings stand in a different order, observed and predicted.
+
+    Over the pairs ``j < i``, a pair is in the same order if ``x_i >= x_j and y_i >= y_j`` or
+    ``x_i < x_j and y_i < y_j``. A pair tied in one of the two only is therefore right or wrong by
+    the order in which its mappings stand; a pair tied in both is right.
+
+    Parameters
+    ----------
+    observed, predicted : array-like of float, shape (n,)
+        Observed and predicted times of the same mappings.
+
+    Returns
+    -------
+    int
+        Wrong pairs of the ``n (n - 1) / 2``; found in O(n log n).
+
+    Examples
+    --------
+    >>> wrong_pairs([1, 2, 3, 4], [1, 3, 2, 4])
+    1
+    """
+    x, y = _pair(observed, predicted)
+    # An inversion of a sequence sorted by the other value is a wrong pair. Breaking the sort's ties
+    # by position counts the pairs tied there that descend; breaking them by value counts none.
+    by_x, by_y = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
+    opposed = _inversions(y[np.lexsort((y, x))])
+    return _inversions(y[by_x]) + _inversions(x[by_y]) - opposed
+
+
+def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the rank correlation coefficient: the share of pairs in the same order.
+
+    Parameters
+    ----------
+    observed, predicted : array-like of float, shape (n,)
+        Observed and predicted times of the same mappings.
+
+    Returns
+    -------
+    float
+        1 for a perfect ranking, about 0.5 for a random and 0 for a reversed one. Ties count as in
+        `wrong_pairs`; NaN where all observed times are equal, for they have no order.
+
+    References
+    ----------
+    Jain, Bhatele, Robson, Gamblin and Kale, SC'13, section 4.4.
+
+    Examples
+    --------
+    >>> round(rcc([1, 2, 3, 4], [1, 3, 2, 4]), 3)
+    0.833
+    """
+    x, _ = _pair(observed, predicted)
+    n = x.size
+    if (x == x[0]).all():
+        return float("nan")
+    return 1.0 - wrong_pairs(observed, predicted) / (n * (n - 1) / 2)
+
+
+def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
+    """Return `rcc` with a pair counted half that is tied in one of the two only.
+
+    It is the mean over the order of the mappings and its reverse, and does not depend on it: what
+    ties often, such as a feature alone, would else be scored by the place of its rows.
+
+    Examples
+    --------
+    >>> rcc_ties_halved([1, 2, 3], [7, 7, 7])
+    0.5
+    """
+    x, y = _pair(observed, predicted)
+    return (rcc(x, y) + rcc(x[::-1], y[::-1])) / 2
+
+
+def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0) -> float:
+    """Return the share of pairs in the same order among those whose observed times differ.
+
+    Pairs that take the same time have no order to be right about: they are left out. A pair that
+    is forecast to take the same time, but does not, counts half.
+
+    Parameters
+    ----------
+    observed, predicted : array-like of float, shape (n,)
+        Observed (positive) and predicted times of the same mappings.
+    apart : float
+        Share by which the longer time must exceed the shorter; 0 for any difference.
+
+    Returns
+    -------
+    float
+        NaN where no pair differs so much.
+
+    Examples
+    --------
+    >>> rcc_told_apart([1, 1, 2, 3], [5, 6, 7, 7]), rcc_told_apart([1, 1], [1, 1])
+    (0.9, nan)
+    """
+    x, y = _pair(observed, predicted)
+    if x.min() <= 0:
+        raise InputError("bad observed time", found=x.min(), expected="positive seconds")
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    # Of each mapping, the first one that takes so much longer.
+    first = np.searchsorted(x, x * (1 + apart), side="right")
+    right = pairs = 0.0
+    for i in range(x.size):
+        later = y[first[i] :]
+        pairs += later.size
+        right += np.count_nonzero(later > y[i]) + np.count_nonzero(later == y[i]) / 2
+    return float(right / pairs) if pairs else float("nan")
+
+
+def tau_b(observed: ArrayLike, predicted: ArrayLike) -> float:
+    """Return Kendall's tau-b, -1 to 1; NaN where all values of one side are equal.
+
+    Examples
+    --------
+    >>> round(tau_b([1, 2, 3, 4], [1, 3, 2, 4]), 3)
+    0.667
+    """
+    x, y = _pair(observed, predicted)
+    return float(scipy.stats.kendalltau(x, y).statistic)
+
+
+def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the coefficient of determination: 1 at best, negative if worse than the mean.
+
+    For observed values that are all equal it is 1 if the prediction is exact and 0 if not.
+
+    Examples
+    --------
+    >>> r2([1, 2, 3], [1, 2, 4])
+    0.5
+    """
+    x, y = _pair(observed, predicted)
+    # A common scale keeps the squares of very small or very large times in range.
+    unit = max(np.abs(x).max(), np.abs(y).max()) or 1.0
+    x, y = x / unit, y / unit
+    total, rest = float(((x - x.mean()) ** 2).sum()), float(((x - y) ** 2).sum())
+    if total == 0:
+        return 1.0 if rest == 0 else 0.0
+    return 1.0 - rest / total
+
+
+def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
+    """Return what a user pays who tries the ``k`` mappings predicted best and keeps the fastest.
+
+    Parameters
+    ----------
+    observed, predicted : array-like of float, shape (n,)
+        Observed (positive) and predicted times of the same mappings.
+    k : int
+        Mappings tried; among equal predictions the first ones are.
+
+    Returns
+    -------
+    float
+        Fastest observed time among the ``k`` over the fastest of all, minus 1; 0 at best.
+
+    Examples
+    --------
+    >>> regret([10, 15, 20], [2, 1, 3]), regret([10, 15, 20], [2, 1, 3], k=2)
+    (0.5, 0.0)
+    """
+    x, y = _pair(observed, predicted)
+    if isinstance(k, bool) or int(k) != k or k < 1:
+        raise InputError("bad k", found=k, expected="a whole number of 1 or more")
+    if x.min() <= 0:
+        raise InputError("bad observed time", found=x.min(), expected="positive seconds")
+    tried = np.argsort(y, kind="stable")[: int(k)]
+    return float(x[tried].min() / x.min() - 1.0)
+
+
+METRICS: dict[str, Callable[[Any, Any], float]] = {
+    "rcc": rcc,
+    "tau_b": tau_b,
+    "r2": r2,
+    "regret_1": lambda observed, predicted: regret(observed, predicted, 1),
+    "regret_5": lambda observed, predicted: regret(observed, predicted, 5),
+}
+METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
+"""The same of measured times: pairs that took the same time are no success."""
+
+
+def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, float]:
+    """Score a forecast whose candidates were all simulated afterwards."""
+    observed, predicted = table["observed_time"], table["time"]
+    scores: dict[str, float] = {}
+    if len(table) > 1:
+        scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
+        scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
+    rows = table[table["how"] == "forecast"]
+    if len(rows):
+        within = rows["observed_time"].between(rows["low"], rows["high"])
+        scores["within_interval"] = float(within.mean())
+    return scores
+
+
+def _inversions(values: Floats) -> int:
+    distinct, ranks = np.unique(values, return_inverse=True)
+    return int(count_inversions(ranks.astype(np.int64), distinct.size))
+
+
+def _pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:
+    """Both sides as arrays of at least two finite numbers, equally many."""
+    arrays = []
+    for name, values in (("observed", observed), ("predicted", predicted)):
+        try:
+            array = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"bad {name} times", expected="numbers") from None
+        if array.ndim != 1:
+            raise InputError(f"bad {name} times", found=f"shape {array.shape}", expected="(n,)")
+        bad = np.flatnonzero(~np.isfinite(array))
+        if bad.size:
+            raise InputError(
+                f"bad {name} time of mapping {bad[0]}", found=array[bad[0]], expected="finite"
+            )
+        arrays.append(array)
+    x, y = arrays
+    if x.size != y.size:
+        raise InputError("observed and predicted differ in length", found=(x.size, y.size))
+    if x.size < 2:
+        raise InputError("too few mappings to compare", found=x.size, expected="2 or more")
+    return x, y

@@ -1,0 +1,334 @@
+"""Predictors on disk, in files that run no code when opened."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from dataclasses import fields
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+import numpy as np
+
+import toruscast
+from toruscast.errors import InputError
+from toruscast.features import FEATURES
+from toruscast.files import arrays_of_npz, atomic_path, note_read, read_limited
+from toruscast.routing import Routing
+from toruscast.training.store import changed_since, marks_of
+from toruscast.validation import one_of, whole_number
+
+from .feature_sets import feature_set
+from .fitted import FittedModel, Residuals, check_parameters
+from .residuals import Forest, Line, Relative, ResidualCalibration
+
+if TYPE_CHECKING:
+    from .predictor import TimePredictor
+
+FORMAT = "toruscast predictor"
+VERSION = 4
+MAX_BYTES = 256 * 2**20
+"""Most bytes that a model file may unpack to."""
+# Trees are packed to a half; a small file must not fill the memory.
+_LEAST_LIMIT, _MAX_RATIO = 2**25, 20
+_MAX_TEXT = 2**20
+_MAX_FEATURES = 10_000
+
+# Times between e^-60 and e^60 seconds, or units.
+_MOST_LOG = 60.0
+_MOST_TIME = 1e12
+# Products and quotients of values of features are numbers.
+_MOST_FEATURE = 1e100
+# Standard deviations of a residual, times its width in logarithms: times are numbers.
+_MOST_SURPRISE = 10.0
+_ZIP = b"PK\x03\x04"
+_CALIBRATION = tuple(item.name for item in fields(ResidualCalibration))
+_OF_FEATURES = ("feature_shift", "feature_scale", "feature_least", "feature_most")
+_OF_TARGET = ("target_shift", "target_scale")
+
+
+class Expected(NamedTuple):
+    """What an array of a model file holds: finite numbers of a kind, so many, from least to most.
+
+    Arrays with the same word for their size have as many numbers.
+    """
+
+    kind: str
+    size: int | str
+    least: float | tuple[float, ...] = -math.inf
+    most: float | tuple[float, ...] = math.inf
+
+
+def expected_arrays(
+    n_features: int, target: str, *, is_log: bool, is_calibrated: bool
+) -> dict[str, Expected]:
+    """Return the schema of a model file: its arrays, besides ``metadata``."""
+    learned = _MOST_TIME if target == "time" else _MOST_LOG
+    score = _MOST_LOG if is_log else _MOST_TIME
+    schema = {
+        "feature_shift": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
+        "feature_scale": Expected("f8", n_features, 1 / _MOST_FEATURE, _MOST_FEATURE),
+        "feature_least": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
+        "feature_most": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
+        "importances": Expected("f8", n_features, 0.0),
+        "target_shift": Expected("f8", 1, -learned, learned),
+        "target_scale": Expected("f8", 1, 1 / _MOST_FEATURE, _MOST_FEATURE),
+        "tree_size": Expected("i8", "trees", 1),
+        "tree_left": Expected("i4", "nodes", -1),
+        "tree_right": Expected("i4", "nodes", -1),
+        "tree_feature": Expected("i4", "nodes", 0, n_features - 1),
+        "tree_threshold": Expected("f8", "nodes"),
+        "tree_value": Expected("f8", "nodes"),
+    }
+    if target == "measured":
+        schema["relative"] = Expected("f8", 2, 0.0, _MOST_TIME)
+    elif target != "time":
+        schema["relative"] = Expected("f8", 2, (-_MOST_LOG, 0.0), (_MOST_LOG, 1.0))
+    if is_calibrated:
+        schema |= {f"calibration_{name}": Expected("f8", name) for name in _CALIBRATION}
+        schema["calibration_floor"] = Expected("f8", 1, 1 / _MOST_FEATURE, score)
+    return schema
+
+
+def save_predictor(
+    model: FittedModel,
+    path: str | os.PathLike[str],
+    provenance: dict[str, Any] | None = None,
+) -> None:
+    """Write a fitted predictor to an ``.npz`` file, whole or not at all.
+
+    The file holds arrays of numbers, which `numpy.load` reads without pickles: the nodes of the
+    trees and the calibration. The array ``metadata`` is a JSON text: the versions of toruscast and
+    scikit-learn, the features, the number of samples and ``provenance`` (anything that JSON can
+    hold).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from toruscast import TimePredictor
+    >>> model = TimePredictor(n_estimators=10).fit(np.eye(6), np.arange(1.0, 7.0))
+    >>> path = Path(tempfile.mkdtemp()) / "model.npz"
+    >>> save_predictor(model, path, provenance={"command": "by hand"})
+    >>> bool((load_predictor(path).predict(np.eye(6)) == model.predict(np.eye(6))).all())
+    True
+    """
+    if not hasattr(model, "trees_"):
+        raise InputError("a model that is not fitted", expected="one that has learned (fit)")
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())] or None
+    parameters = {name: getattr(model, name) for name in model.PARAMETERS}
+    # NumPy's numbers are none of JSON's.
+    parameters |= {k: v.item() for k, v in parameters.items() if isinstance(v, np.generic)}
+    if parameters["features"] is not None and not isinstance(parameters["features"], str):
+        parameters["features"] = list(parameters["features"])
+    seed = model.random_state
+    seed = int(seed) if isinstance(seed, np.integer) else seed
+    metadata = {
+        "format": FORMAT,
+        "version": VERSION,
+        "toruscast": toruscast.__version__,
+        "scikit_learn": version("scikit-learn"),
+        "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
+        "features": names,
+        "marks": marks_of(FEATURES[name] for name in names or () if name in FEATURES),
+        "n_features": int(model.n_features_in_),
+        "n_samples": int(model.n_samples_),
+        "log": bool(model.log_),
+        "bounded": bool(model.bounded_),
+        "by_kind": {kind: known.to_json() for kind, known in model.by_kind_.items()},
+        "provenance": provenance or dict(getattr(model, "provenance_", {})),
+    }
+    try:
+        text = json.dumps(metadata)
+    except (TypeError, ValueError) as error:
+        raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
+    arrays: dict[str, Any] = {
+        "metadata": np.array(text),
+        **{name: np.atleast_1d(getattr(model, f"{name}_")) for name in _OF_FEATURES + _OF_TARGET},
+        "importances": model.feature_importances_,
+        **model.trees_.to_arrays(),
+    }
+    if model.relative_ is not None:
+        arrays["relative"] = np.array(model.relative_[-2:])
+    if model.calibration_ is not None:
+        for name in _CALIBRATION:
+            values = np.atleast_1d(getattr(model.calibration_, name))
+            arrays[f"calibration_{name}"] = values.astype(np.float64)
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MAX_BYTES or len(text) > _MAX_TEXT:
+        expected = f"at most {MAX_BYTES}; fewer trees (n_estimators) or leaves (max_leaf_nodes)"
+        raise InputError("model too large for a file", found=f"{size} bytes", expected=expected)
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
+    """Read a predictor; ``"default"`` is the one that comes with toruscast.
+
+    Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
+    else is refused, and every number and tree node is checked. Files of
+    other scikit-learn versions load, as they hold no object of scikit-learn; those of another
+    layout of this file do not.
+
+    Returns
+    -------
+    TimePredictor
+        Ready to forecast; ``provenance_`` tells what it learned from, and with which versions.
+    """
+    from .predictor import TimePredictor
+
+    return TimePredictor.of(load_fitted(path))
+
+
+def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
+    """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
+    began = time.perf_counter()
+    file = _default_file() if path == "default" else Path(path)
+    try:
+        model = _restore(*_content(file))
+        note_read("model", file, began, samples=model.n_samples_)
+        return model
+    except InputError as error:
+        raise error.replace(file=file) from None
+    except OSError as error:
+        raise InputError("cannot be read", file=file, found=error.strerror or error) from None
+    # Damage can show as nearly any error in the libraries underneath.
+    except (Exception, MemoryError, RecursionError) as error:
+        raise InputError("damaged model file", file=file, found=type(error).__name__) from None
+
+
+def _default_file() -> Path:
+    file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
+    if not file.is_file():
+        raise InputError(
+            "this installation has no default model", expected="a path to a model file"
+        )
+    return file
+
+
+def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and the other arrays of a file."""
+    data = read_limited(file, MAX_BYTES)
+    if not data.startswith(_ZIP):
+        raise InputError("not a model file", expected="an .npz file of toruscast train")
+    most = min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * len(data)))
+    arrays = arrays_of_npz(data, file, most)
+    text = arrays.pop("metadata", np.array(0))
+    if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
+        raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
+    metadata = json.loads(text.item())
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
+    if metadata["version"] != VERSION:
+        raise InputError(
+            "model file of another version",
+            found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
+            expected=f"version {VERSION}; train it anew (toruscast train)",
+        )
+    _check_marks(metadata)
+    return metadata, arrays
+
+
+def _check_marks(metadata: dict[str, Any]) -> None:
+    """Raise where a feature has other values under its name today than the model has learned."""
+    changed = changed_since(metadata["features"] or (), dict(metadata.get("marks", {})))
+    if changed:
+        raise InputError(
+            "features that were changed since the model learned",
+            found=", ".join(changed),
+            expected="a model trained anew (toruscast train)",
+        )
+
+
+def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
+    """Return the model of a file."""
+    parameters = metadata["parameters"]
+    if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
+        expected = ", ".join(FittedModel.PARAMETERS)
+        raise InputError("bad parameters in a model file", expected=expected)
+    parameters = parameters | {"n_jobs": None}
+    check_parameters(parameters)
+    model = FittedModel(parameters)
+    if not isinstance(model.features, str | None):
+        feature_set(model.features)
+    n_features = whole_number(metadata["n_features"], "number of features", 1, _MAX_FEATURES)
+    names = metadata["features"]
+    if names is not None:
+        if not isinstance(names, list) or len(feature_set(names)) != n_features:
+            raise InputError("bad feature names in a model file", expected=f"{n_features} names")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.n_features_in_ = n_features
+    model.n_samples_ = whole_number(metadata["n_samples"], "number of samples", 1, 2**53)
+    model.log_ = bool(metadata["log"])
+    model.bounded_ = bool(metadata["bounded"])
+    is_calibrated = any(name.startswith("calibration_") for name in arrays)
+    schema = expected_arrays(
+        n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated
+    )
+    _check_arrays(arrays, schema)
+    for name in _OF_FEATURES:
+        setattr(model, f"{name}_", arrays[name])
+    model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _OF_TARGET)
+    model.feature_importances_ = arrays["importances"]
+    numbers = arrays["relative"].tolist() if "relative" in arrays else []
+    model.relative_ = Relative(model.target, *numbers) if numbers else None
+    if model.target == "measured":
+        model.relative_ = Line(*numbers)
+    model.trees_ = Forest.from_arrays(arrays)
+    model.calibration_ = None
+    if is_calibrated:
+        floor, *parts = (arrays[f"calibration_{name}"] for name in _CALIBRATION)
+        model.calibration_ = ResidualCalibration(floor.item(), *parts)
+    _check_forecasts(model)
+    known = metadata.get("by_kind", {})
+    model.by_kind_ = {str(kind): Residuals.from_json(each) for kind, each in known.items()}
+    versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
+    model.provenance_ = versions | dict(metadata["provenance"])
+    learned: Any = model.provenance_.get("routing", ())
+    for routing in [learned] if isinstance(learned, str) else learned:
+        one_of(routing, "routing", get_args(Routing))
+    return model
+
+
+def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
+    """Raise unless arrays are those of a schema."""
+    for name in sorted(set(arrays) ^ set(schema)):
+        found = "is missing from" if name in schema else "is not known in"
+        raise InputError(f"array {name[:60]} {found} a model file")
+    sizes: dict[str, int] = {}
+    for name, (kind, words, least, most) in schema.items():
+        array = arrays[name]
+        size = words if isinstance(words, int) else sizes.setdefault(words, array.size or 1)
+        if array.dtype != np.dtype(kind) or array.shape != (size,):
+            found, expected = f"{array.dtype} {array.shape}", f"{np.dtype(kind)} ({size},)"
+        elif not (np.isfinite(array) & (array >= least) & (array <= most)).all():
+            found, expected = "numbers that no fit gives", f"{least} to {most}"
+        else:
+            continue
+        raise InputError(f"bad array {name} in a model file", found=found, expected=expected)
+
+
+def _check_forecasts(model: FittedModel) -> None:
+    """Raise where numbers give absurd forecasts together, though each may be one of a fit."""
+    learned, score = (
+        _MOST_LOG if is_log else _MOST_TIME for is_log in (model.relative_ is not None, model.log_)
+    )
+    # Divided first: the product itself may be beyond all numbers.
+    most = (learned + abs(model.target_shift_)) / model.target_scale_
+    values = model.trees_.value
+    is_absurd = np.abs(values).max() > most
+    if model.log_ and model.relative_ is None:
+        is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
+    if isinstance(model.relative_, Line):
+        is_absurd |= not any(model.relative_)
+    if model.calibration_ is not None:
+        floor, residuals, common, deviations = (
+            float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION
+        )
+        is_absurd |= max(residuals, common + deviations) > _MOST_SURPRISE * score / floor
+    if is_absurd:
+        expected = f"within {learned:g}, and with residuals {_MOST_SURPRISE * score:g}"
+        raise InputError("absurd forecasts in a model file", expected=expected)

@@ -1,0 +1,408 @@
+"""What times are learned relative to, the trees that learn it, and how far residuals reach."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from toruscast._jit import kernel
+from toruscast.errors import InputError
+from toruscast.training.feature_sets import seconds_of
+
+from .feature_sets import LOWER_BOUND, Target
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import ExtraTreesRegressor
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from toruscast._slow import model_selection
+
+Floats = NDArray[np.float64]
+# Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
+_IN_TICKS = 0.999
+# By how much of the lower bound the sketch lies off it where residuals reach half of their full
+# size, and what is added so that no residual counts more than eleven times.
+_HALF = 0.1
+_LEAST_WAITING = 0.01
+# Powers of the reach that are tried.
+_POWERS = np.linspace(0.0, 1.0, 11)
+# A measured time that the line misses by more than so many times the median, and so much of it, is
+# no part of the line.
+_FAR_OFF, _FAR_OFF_SHARE = 12.0, 0.3
+
+
+def reach_of_corrections(times: Floats, bounds: Floats) -> Floats:
+    """Return how far coarse times may be off, at most 1; less, the nearer they are to bounds."""
+    waiting = np.abs(times / bounds - 1) + _LEAST_WAITING
+    return np.asarray(waiting / (waiting + _HALF))
+
+
+class Scale(NamedTuple):
+    """What the times of a table's mappings are relative to, read once.
+
+    Attributes
+    ----------
+    target : {"slowdown", "correction", "measured"}
+    unit : ndarray, shape (n,)
+        Seconds that times are divided by, or follow in a line.
+    bound : ndarray, shape (n,)
+        Lower bound, seconds.
+    reach : ndarray, shape (n,)
+        How far logarithms of corrections can be from what is common, at most 1.
+    """
+
+    target: Target
+    unit: Floats
+    bound: Floats
+    reach: Floats
+
+    @classmethod
+    def of(cls, X: object, target: Target, reference: str) -> Self:
+        """Read the columns that the target needs; times are taken relative to ``reference``."""
+        unit = seconds_of(X, reference)
+        bound = seconds_of(X, LOWER_BOUND)
+        if target != "correction":
+            return cls(target, unit, bound, np.ones(unit.size))
+        return cls(target, unit, bound, reach_of_corrections(unit, bound))
+
+    @property
+    def least(self) -> Floats:
+        """Seconds below which no time falls; none where the sketch itself does."""
+        if self.target == "measured":
+            return self.bound
+        least = _IN_TICKS * self.bound
+        return np.where(self.unit < least, 0.0, least)
+
+    def holds(self, times: Floats) -> bool:
+        """Whether no time lies below its bound."""
+        return bool((times >= self.least).all())
+
+
+class Relative(NamedTuple):
+    """How times are made of what the trees say.
+
+    Corrections of the sketch hardly move where it takes no longer than the lower bound: nobody
+    waits there for anybody, which is all that its longer packets get wrong. That holds for
+    simulated times; for others the samples tell how far (`power`), and by what they all differ
+    (`common`).
+
+    Attributes
+    ----------
+    target : {"slowdown", "correction"}
+    common : float
+        Logarithm of a factor of all times.
+    power : float
+        Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not.
+    """
+
+    target: Target
+    common: float
+    power: float
+
+    @classmethod
+    def of(cls, scale: Scale, y: Floats) -> Self:
+        """Learn the common factor and the power from observed times.
+
+        The power is the likeliest if residuals follow Laplace's law, whose scale goes with the
+        power of the reach; 0 if it explains them no better than a number more must.
+        """
+        if scale.target != "correction":
+            return cls(scale.target, 0.0, 0.0)
+        logs = np.log(y / scale.unit)
+        found = [(*_surprise(logs, scale.reach**power), float(power)) for power in _POWERS]
+        surprise, common, power = min(found)
+        gain = len(logs) * (found[0][0] - surprise)
+        if 2 * gain <= np.log(len(logs)):
+            _, common, power = found[0]
+        return cls(scale.target, common, power)
+
+    def scores(self, scale: Scale, times: Floats) -> Floats:
+        """What the trees learn."""
+        logs = np.log(times / scale.unit) - self.common
+        return np.asarray(logs / scale.reach**self.power)
+
+    def logs(self, scale: Scale, scores: Floats) -> Floats:
+        """Logarithms of the seconds that the trees say, the mappings along the last axis."""
+        return np.asarray(self.common + scores * scale.reach**self.power + np.log(scale.unit))
+
+
+class Line(NamedTuple):
+    """Measured times: a constant and a line in the reference, times what the trees correct.
+
+    The constant is what does not depend on the mapping, such as computation and software. The slope
+    tells how far the network of the model is from the real one.
+    """
+
+    constant: float
+    """Seconds."""
+    slope: float
+
+    @classmethod
+    def of(cls, scale: Scale, y: Floats) -> Self:
+        """Fit both, none of them negative; relative residuals count alike."""
+        return cls(*fit_line(scale.unit, y))
+
+    @property
+    def power(self) -> float:
+        """Of the reach of corrections: they are as large everywhere."""
+        return 0.0
+
+    def scores(self, scale: Scale, times: Floats) -> Floats:
+        """What the trees learn."""
+        return np.asarray(np.log(times / self.seconds(scale.unit)))
+
+    def logs(self, scale: Scale, scores: Floats) -> Floats:
+        """Logarithms of the seconds that the trees say, the mappings along the last axis."""
+        return np.asarray(scores + np.log(self.seconds(scale.unit)))
+
+    def seconds(self, reference: Floats) -> Floats:
+        """Seconds on the line."""
+        return np.asarray(self.constant + self.slope * reference)
+
+
+def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
+    """Return constant and slope of times, neither negative, by least squares of relative residuals.
+
+    A time far off all others, such as of a run that something disturbed, is left out.
+    """
+    columns = np.stack([np.ones(times.size), reference / reference.mean()], axis=1)
+    kept = np.ones(times.size, dtype=bool)
+    for _ in range(2):
+        factors, _ = scipy.optimize.nnls(
+            columns[kept] / times[kept, None], np.ones(int(kept.sum()))
+        )
+        missed = np.abs(columns @ factors / times - 1)
+        kept = missed <= max(_FAR_OFF * float(np.median(missed)), _FAR_OFF_SHARE)
+    return float(factors[0]), float(factors[1] / reference.mean())
+
+
+def _surprise(logs: Floats, scale: Floats) -> tuple[float, float]:
+    """How unlikely values of such scales are in the mean, about their likeliest common value."""
+    order = np.argsort(logs, kind="stable")
+    counts = np.cumsum(1 / scale[order])
+    common = float(logs[order][np.searchsorted(counts, counts[-1] / 2)])
+    mean = float(np.mean(np.abs(logs - common) / scale))
+    return math.log(max(mean, 1e-300)) + float(np.log(scale).mean()), common
+
+
+MAX_TREES = 10_000
+"""Most trees of a model file."""
+_LEAF = -1
+FOREST_ARRAYS = {
+    "tree_size": "i8",
+    "tree_left": "i4",
+    "tree_right": "i4",
+    "tree_feature": "i4",
+    "tree_threshold": "f8",
+    "tree_value": "f8",
+}
+"""Names and types of the arrays of a `Forest` in a file, in the order of its fields."""
+
+
+class Forest(NamedTuple):
+    """Binary regression trees, the nodes of one after those of the other.
+
+    Attributes
+    ----------
+    size : ndarray of int64, shape (n_trees,)
+        Nodes of each tree.
+    left, right : ndarray of int32, shape (n_nodes,)
+        Children, counted from the tree's first node; -1 in a leaf.
+    feature : ndarray of int32, shape (n_nodes,)
+        Column that decides; those of at most ``threshold`` go left.
+    threshold, value : ndarray of float64, shape (n_nodes,)
+    """
+
+    size: NDArray[np.int64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, forest: ExtraTreesRegressor) -> Self:
+        """Return the trees of a fitted forest of scikit-learn."""
+        trees = [estimator.tree_ for estimator in forest.estimators_]
+        columns = (
+            [[tree.node_count] for tree in trees],
+            [tree.children_left for tree in trees],
+            [tree.children_right for tree in trees],
+            [np.maximum(tree.feature, 0) for tree in trees],
+            [tree.threshold for tree in trees],
+            [tree.value.ravel() for tree in trees],
+        )
+        kinds = FOREST_ARRAYS.values()
+        return cls(*(np.concatenate(c).astype(k) for c, k in zip(columns, kinds, strict=True)))
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """Return the forest of `FOREST_ARRAYS` of finite numbers, those of the nodes of one size.
+
+        A forecast walks through the nodes without looking, so each one is checked here.
+        """
+        trees = cls(*(arrays[name] for name in FOREST_ARRAYS))
+        size, n_nodes = trees.size, trees.left.size
+        if size.max() > n_nodes or size.sum() != n_nodes:
+            raise InputError("bad tree sizes in a model file", expected=f"a sum of {n_nodes}")
+        left, right = trees.left, trees.right
+        start = np.repeat(np.cumsum(size) - size, size)
+        own, end = np.arange(n_nodes) - start, np.repeat(size, size)
+        leaf = (left == _LEAF) & (right == _LEAF)
+        # Children stand after their parent, so that every walk ends.
+        inner = (left > own) & (left < end) & (right > own) & (right < end)
+        bad = np.flatnonzero(~(leaf | inner))
+        if bad.size:
+            raise InputError(f"bad tree node {bad[0]} in a model file")
+        if size.size > MAX_TREES:
+            raise InputError("too many trees in a model file", found=size.size, expected=MAX_TREES)
+        return trees
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the `FOREST_ARRAYS` of a file."""
+        return dict(zip(FOREST_ARRAYS, self, strict=True))
+
+    def predict(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each tree says of each row of features, shape ``(n_trees, n)``.
+
+        Features are compared in single precision, as scikit-learn's trees learn from them.
+        """
+        single = np.ascontiguousarray(matrix, dtype=np.float32)
+        values = np.empty((self.size.size, len(single)))
+        _walk(*self, single, values)
+        return values
+
+
+@kernel
+def _walk(
+    size: NDArray[np.int64],
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    value: NDArray[np.float64],
+    matrix: NDArray[np.float32],
+    values: NDArray[np.float64],
+) -> None:
+    """Follow each row of ``matrix`` from the root of each tree to a leaf."""
+    root = 0
+    for tree in range(size.size):
+        for row in range(matrix.shape[0]):
+            node = root
+            while left[node] >= 0:
+                is_left = matrix[row, feature[node]] <= threshold[node]
+                node = root + (left[node] if is_left else right[node])
+            values[tree, row] = value[node]
+        root += size[tree]
+
+
+@dataclass(frozen=True)
+class ResidualCalibration:
+    """Cross-validated residuals, each divided by the spread of the trees plus a floor.
+
+    A residual is the sum of what its group has in common and of its own deviation; without groups
+    the common part is nil. From the mean of a group of m, residuals deviate by sqrt((m - 1) / m) of
+    what they do from what the group has in common, which is made up for.
+    """
+
+    floor: float
+    residuals: Floats
+    common: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None) -> Self:
+        """Return the calibration of residuals, with the number of the group of each if any."""
+        if members is None:
+            return cls(floor, residuals, np.zeros(1), residuals)
+        size = np.bincount(members)
+        common = np.bincount(members, residuals) / size
+        several = size[members] > 1
+        of_several = members[several]
+        deviations = residuals[several] - common[of_several]
+        deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
+        return cls(floor, residuals, common, deviations)
+
+    def quantile(self, coverage: float) -> float:
+        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed.
+
+        On average: the rank is interpolated. The guarantee of conformal prediction, which holds for
+        finite samples, needs the next whole rank and is not given.
+        """
+        ordered = np.sort(np.abs(self.residuals))
+        # Linear between two residuals: the next whole one would cover more than was asked for.
+        rank = (ordered.size + 1) * coverage
+        return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
+
+    def ask_for_more(self, coverage: float) -> None:
+        """Warn if even the largest miss is exceeded by more new mappings than the coverage says."""
+        # 0.9 / (1 - 0.9) is a little more than 9.
+        needed = math.ceil(round(coverage / (1 - coverage), 6))
+        if self.residuals.size < needed:
+            warnings.warn(
+                f"intervals of {self.residuals.size} samples hold less than a share "
+                f"{coverage:.4g} of the times: that takes {needed}",
+                stacklevel=3,
+            )
+
+    def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
+        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
+        common = rng.choice(self.common, size=(n_draws, 1))
+        for start in range(0, n_draws, block):
+            part = common[start : start + block]
+            yield part + rng.choice(self.deviations, size=(len(part), n))
+
+
+def calibrate(
+    forest: ExtraTreesRegressor,
+    centre: Callable[[Forest, Floats], tuple[Floats, Floats]],
+    matrix: Floats,
+    goal: Floats,
+    score: Floats,
+    groups: ArrayLike | None,
+    n_folds: int,
+    seed: int,
+) -> tuple[ResidualCalibration, Floats]:
+    """Fit ``forest`` without each fold in turn; collect the residuals of its ``score``.
+
+    Return that, and what ``centre`` says of each sample held out.
+    """
+    if n_folds < 2:
+        raise InputError("bad number of folds", found=n_folds, expected="0, or 2 or more")
+    folds: Any
+    members = None
+    if groups is None:
+        folds = model_selection.KFold(min(n_folds, score.size), shuffle=True, random_state=seed)
+    else:
+        try:
+            names, members = np.unique(np.asarray(groups), return_inverse=True)
+        except TypeError:
+            raise InputError("bad groups", expected="all numbers, or all text") from None
+        if members.size != score.size or names.size < 2:
+            raise InputError(
+                "bad groups",
+                found=f"{names.size} groups of {members.size} samples",
+                expected=f"2 or more groups of {score.size} samples",
+            )
+        if np.bincount(members).max() < 2:
+            raise InputError("bad groups", found="one sample each", expected="some of 2 or more")
+        folds = model_selection.GroupKFold(min(n_folds, names.size))
+    middle, spread = np.empty_like(score), np.empty_like(score)
+    for kept, left_out in folds.split(matrix, groups=members):
+        middle[left_out], spread[left_out] = centre(
+            Forest.of(type(forest)(**forest.get_params()).fit(matrix[kept], goal[kept])),
+            matrix[left_out],
+        )
+    # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
+    root = np.sqrt(np.mean((score - middle) ** 2) / score.size)
+    floor = float(max(np.median(spread), 2 * root)) or 1.0
+    residuals = (score - middle) / (spread + floor)
+    return ResidualCalibration.of(floor, residuals, members), middle

@@ -1,0 +1,517 @@
+"""Tables of samples on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import toruscast
+from toruscast._slow import parquet
+from toruscast._slow import pyarrow as pa
+from toruscast.errors import InputError, MissingFileError
+from toruscast.features import FEATURES, Feature
+from toruscast.files import (
+    atomic_path,
+    check_regular,
+    check_target,
+    folder_to_fill,
+    note_read,
+    note_written,
+    temporary_beside,
+)
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping.task_mapping import as_mappings
+from toruscast.routing import Routing
+from toruscast.routing.routing import phase_routings
+
+# To be raised when the same names and numbers give other samples.
+KEY_VERSION = 4
+# Features that have had other values under the same name, and how many times: only they are
+# computed anew.
+CHANGED: dict[str, int] = {
+    f"{aggregate}_{family}{suffix}": 1
+    for family in ("buffer", "delay")
+    for aggregate in ("avg", "max", "sum", "count", "std", "median", "q90", "q99")
+    for suffix in ("", "_AO", "_TO")
+}
+
+
+class Job(NamedTuple):
+    """A few mappings of one workload, computed and stored together."""
+
+    workload: Workload
+    torus: Torus
+    mappings: tuple[TaskMapping, ...]
+    keys: tuple[str, ...]
+
+
+class SampleOptions(NamedTuple):
+    """What is computed of every case."""
+
+    features: tuple[Feature, ...]
+    routing: Routing
+    coarsening: int | None
+    iterations: int = 1
+
+
+def job_of(
+    workload: Workload,
+    torus: Torus,
+    mappings: TaskMapping | Sequence[TaskMapping],
+    how: SampleOptions,
+) -> Job:
+    """Return mappings of a workload with their keys; mappings that do not fit are an error."""
+    several = as_mappings(mappings)
+    for mapping in several:
+        mapping.check(workload.n_tasks, torus)
+    arrays = [
+        getattr(phase, field)
+        for phase in workload
+        for field in ("src", "dst", "nbytes", "n_messages")
+    ]
+    # The name of a torus and of its axes change nothing, nor do zones in dimension order, unless a
+    # feature of somebody's own looks at them.
+    adaptive = "adaptive" in phase_routings(how.routing, workload, torus)
+    zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
+    # Packets in dimension order go the same way under both.
+    same = torus.tie == "bluegene" and not adaptive
+    tie = "source_parity" if same else torus.tie
+    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, tie, zones)
+    repeated = (how.iterations,) if how.iterations > 1 else ()
+    common = digest(
+        KEY_VERSION,
+        toruscast.__version__,
+        how.routing,
+        how.coarsening,
+        (*host, torus.twist, astuple(torus.holes)) if torus.twist or torus.holes else host,
+        # Whether rules are known changes no simulation.
+        {key: value for key, value in asdict(torus.network).items() if key != "rules"},
+        workload.n_tasks,
+        workload.dependent,
+        *arrays,
+        *repeated,
+    )
+    keys = tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
+    return Job(workload, torus, several, keys)
+
+
+def mark_of(feature: Feature) -> str:
+    """Name of a feature, and of one that is not toruscast's own its source, which may change."""
+    function = feature.function
+    if feature.is_built_in or not isinstance(function, FunctionType):
+        changed = CHANGED.get(feature.name)
+        return feature.name if changed is None else f"{feature.name} {changed}"
+    try:
+        source: str | bytes = inspect.getsource(function)
+    except OSError:
+        source = function.__code__.co_code
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    given = (cells, function.__defaults__, function.__kwdefaults__)
+    return f"{feature.name} {digest(source, given)}"
+
+
+def marks_of(features: Iterable[Feature]) -> dict[str, str]:
+    """Return the mark of each feature whose name does not say it all."""
+    marks = {feature.name: mark_of(feature) for feature in features}
+    return {name: mark for name, mark in marks.items() if mark != name}
+
+
+def changed_since(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
+    """Return the features whose marks were others when a file was written.
+
+    A file has no marks of those that have never changed, nor from before there were any.
+    """
+    known = [FEATURES[name] for name in names if name in FEATURES]
+    return [
+        feature.name
+        for feature in known
+        if (feature.is_built_in or feature.name in marks)
+        and mark_of(feature) != marks.get(feature.name, feature.name)
+    ]
+
+
+def digest(*values: object) -> str:
+    """Return a short hash of texts and arrays."""
+    hasher = hashlib.sha256()
+    for value in values:
+        if isinstance(value, np.ndarray):
+            hasher.update(f"{value.dtype.str}{value.shape}".encode())
+            hasher.update(np.ascontiguousarray(value).tobytes())
+        else:
+            hasher.update(repr(value).encode())
+        hasher.update(b"\0")
+    return hasher.hexdigest()[:24]
+
+
+FORMAT = "toruscast samples"
+VERSION = 1
+_KEY = b"toruscast"
+_EXPECTED = "one that toruscast train, evaluate or python -m studies build wrote, as it stands"
+# Seconds, at most, before what others replaced meanwhile is joined again.
+_WAIT = 0.1
+LABELS = ("workload", "torus", "mapping", "key")
+
+
+def write_samples(
+    table: pd.DataFrame, path: str | os.PathLike[str], provenance: dict[str, Any] | None = None
+) -> None:
+    """Write a table of samples and its provenance to a Parquet file, whole or not at all.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per sample; columns ``workload``, ``torus``, ``mapping`` and ``key`` name it.
+    path : path-like
+        The file.
+    provenance : dict, optional
+        Anything that JSON can hold; that of ``table.attrs`` if not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = pd.DataFrame(
+    ...     {"workload": ["a"], "torus": ["4x4"], "mapping": ["m"], "key": ["k"], "time": [1e-6]}
+    ... )
+    >>> path = tempfile.mkdtemp() + "/samples.parquet"
+    >>> write_samples(table, path, {"command": "by hand"})
+    >>> read_samples(path).attrs["provenance"]["command"]
+    'by hand'
+    """
+    origin = table.attrs.get("provenance", {}) if provenance is None else provenance
+    content = _encoded(table, origin)
+    with atomic_path(path) as temporary:
+        parquet.write_table(content, temporary)
+
+
+def _encoded(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
+    """Return a table of samples and its provenance for Parquet."""
+    _check_labels(table, None)
+    bare = table.copy(deep=False)
+    bare.attrs = {}
+    noted = {**provenance, "format": FORMAT, "version": VERSION, "n_samples": len(table)}
+    try:
+        text = json.dumps(noted)
+        content = pa.Table.from_pandas(bare, preserve_index=False)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise InputError("samples cannot be stored", found=error) from None
+    return content.replace_schema_metadata({**(content.schema.metadata or {}), _KEY: text})
+
+
+def read_samples(
+    path: str | os.PathLike[str], changed: Literal["refuse", "keep"] = "refuse"
+) -> pd.DataFrame:
+    """Read a table of samples; its provenance is in ``attrs["provenance"]``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    changed : {"refuse", "keep"}
+        What becomes of features that have other values under their names since it was written.
+    """
+    began = time.perf_counter()
+    check_regular(path)
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            # Threads that read ahead in a Python file may outlive the interpreter and abort it.
+            content = parquet.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
+        metadata = content.schema.metadata or {}
+        if _KEY not in metadata:
+            raise InputError("not a table of samples", file=path, expected=_EXPECTED)
+        origin = json.loads(metadata[_KEY])
+        if not isinstance(origin, dict) or origin.get("format") != FORMAT:
+            raise InputError("not a table of samples", file=path, expected=_EXPECTED)
+        # Files without a version are of the first.
+        if origin.get("version", 1) != VERSION:
+            raise InputError(
+                "table of samples of a newer toruscast",
+                file=path,
+                found=f"version {origin['version']}, written by {origin.get('toruscast')}",
+                expected=f"version {VERSION}; a newer toruscast reads it",
+            )
+        table: pd.DataFrame = content.to_pandas()
+    except FileNotFoundError:
+        raise MissingFileError("cannot be read", file=path, found="no such file") from None
+    except InputError:
+        raise
+    # Damage of the metadata can show as nearly any error in the libraries underneath.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError("not a readable Parquet file", file=path, found=reason) from None
+    _check_labels(table, path)
+    _check_values(table, path)
+    if len(table) != origin.get("n_samples"):
+        raise InputError(
+            "samples missing", file=path, found=len(table), expected=origin.get("n_samples")
+        )
+    others = changed_since(table.columns, dict(origin.get("marks", {})))
+    if others and changed == "refuse":
+        raise InputError(
+            "features that were changed since the samples were made",
+            file=path,
+            found=", ".join(others),
+            expected="samples made anew: --samples FILE beside --comm and --torus",
+        )
+    table.attrs["provenance"] = origin
+    # What is kept of runs that have not ended is read by the hundred.
+    if changed == "refuse":
+        note_read("samples", path, began, samples=len(table))
+    return table
+
+
+class SampleFiles:
+    """A table of samples, and beside it a folder of parts: tables of runs that have not ended.
+
+    Several processes may use them at a time: every sample is in the table or in a part at any
+    moment, and a table that another run replaced meanwhile is joined as a part.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> files = SampleFiles(tempfile.mkdtemp() + "/samples.parquet")
+    >>> row = dict.fromkeys(LABELS, "a")
+    >>> _ = files.add(pd.DataFrame([row | {"time": 1e-6}]), {})
+    >>> len(files.read())
+    1
+    >>> files.join(lambda tables: tables[0])["time"].tolist()
+    [1e-06]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._table = Path(os.path.realpath(path))
+        self._folder = self._table.with_name(f"{self._table.name}.parts")
+
+    def read(self) -> list[pd.DataFrame]:
+        """Return the parts, the newest first, and then the table, if there are any."""
+        if self._table.parent.is_dir():
+            check_target(self._path)
+        return list(self._read()[0].values())
+
+    def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
+        """Replace the table and all parts by what a function makes of them; return it."""
+        for tries in count():
+            # Runs that end at the same time wait for each other.
+            time.sleep(tries * random.uniform(0.0, _WAIT))
+            found, stamp = self._read()
+            table = combine(list(found.values()))
+            if self._replace(self.add(table, table.attrs["provenance"]), stamp):
+                break
+        for path in found:
+            if path != self._table:
+                path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            note_written(self._path, self._table.stat().st_size)
+        # It stays while others have parts there.
+        with suppress(OSError):
+            self._folder.rmdir()
+        return table
+
+    def _read(self) -> tuple[dict[Path, pd.DataFrame], tuple[int, ...]]:
+        """Return all tables by their files, and the stamp of the finished one."""
+        parts = sorted(self._folder.glob("*.parquet"), reverse=True)
+        tables: dict[Path, pd.DataFrame] = {}
+        stamp: tuple[int, ...] = ()
+        for path in (*parts, self._table):
+            stamp = _stamp(path)
+            with suppress(MissingFileError):
+                if stamp:
+                    tables[path] = read_samples(path, changed="keep")
+        return tables, stamp
+
+    def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> Path:
+        """Keep samples as a part, which a run that is killed leaves; return its file."""
+        content, part = _encoded(table, provenance), self._new()
+        with folder_to_fill(self._table.parent), temporary_beside(self._table) as temporary:
+            parquet.write_table(content, temporary)
+            # Another run may remove the folder once it is empty.
+            while not part.exists():
+                self._folder.mkdir(exist_ok=True)
+                with suppress(FileNotFoundError):
+                    temporary.rename(part)
+        return part
+
+    def _replace(self, new: Path, stamp: tuple[int, ...]) -> bool:
+        """Make a part the table; False if what that held until now is to be joined first."""
+        old = self._new()
+        with suppress(FileNotFoundError):
+            self._table.rename(old)
+        try:
+            os.link(new, self._table)
+        except (FileExistsError, FileNotFoundError):
+            # Another run made its table, or joined this one.
+            return False
+        except OSError:
+            # A file system without links.
+            new.rename(self._table)
+        new.unlink(missing_ok=True)
+        if _stamp(old) != stamp:
+            return False
+        old.unlink(missing_ok=True)
+        return True
+
+    def _new(self) -> Path:
+        """Name of a new part; names sort by time."""
+        return self._folder / f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What tells a file from one that replaced it; empty if there is none."""
+    with suppress(FileNotFoundError):
+        found = path.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+    return ()
+
+
+def up_to_date(
+    tables: Iterable[pd.DataFrame], features: Iterable[Feature]
+) -> tuple[list[pd.DataFrame], dict[str, str]]:
+    """Return tables without features of another function than asked for, and the marks of all.
+
+    For features that are not asked for, the first table that has them decides.
+    """
+    tables = list(tables)
+    marks: dict[str, str] = {}
+    own = [{name: _marks_in(table).get(name, name) for name in table.columns} for table in tables]
+    for each in reversed(own):
+        marks |= each
+    marks |= {feature.name: mark_of(feature) for feature in features}
+    current = [
+        table.drop(columns=[name for name, mark in each.items() if mark != marks[name]])
+        for table, each in zip(tables, own, strict=True)
+    ]
+    return current, {name: mark for name, mark in marks.items() if mark != name}
+
+
+def _marks_in(table: pd.DataFrame) -> dict[str, str]:
+    return dict(table.attrs.get("provenance", {}).get("marks", {}))
+
+
+def known(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return what tables hold of each sample, by its key; where several do, of the first."""
+    some = [table for table in tables if len(table)]
+    if not some:
+        return pd.DataFrame()
+    return pd.concat(some, ignore_index=True).groupby("key", sort=False).first()
+
+
+def joined(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()) -> pd.DataFrame:
+    """Return the rows of several tables, the newest of which comes first, with all that is known.
+
+    Rows go by their labels, values by their keys. The provenance is that of all tables.
+    """
+    current, marks = up_to_date(tables, features)
+    # Rows of the newest table stay together, in its order.
+    rows = pd.concat([table[list(LABELS)] for table in reversed(current) if len(table)])
+    rows = rows.drop_duplicates(keep="last", ignore_index=True)
+    values = known(current).drop(columns=list(LABELS), errors="ignore")
+    whole = _ordered(rows.join(values, on="key"))
+    origin: dict[str, Any] = {}
+    for table in reversed(tables):
+        origin = _both(origin, table.attrs.get("provenance", {}))
+    names = {"graphs": sorted(set(whole["workload"])), "tori": sorted(set(whole["torus"]))}
+    whole.attrs["provenance"] = origin | names | {"marks": marks}
+    return whole
+
+
+def _both(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Join what is noted of two tables, the second of which is newer."""
+    both = {**before, **now}
+    for name in before.keys() & now.keys():
+        if isinstance(now[name], dict) and isinstance(before[name], dict):
+            both[name] = before[name] | now[name]
+    for name in ("routing", "coarsening"):
+        several = [each.get(name) for each in (before, now) if name in each]
+        every = {v for value in several for v in (value if isinstance(value, list) else [value])}
+        if len(every) > 1:
+            both[name] = sorted(every, key=str)
+    both["level"] = max(before.get("level", 1), now.get("level", 1))
+    both["kinds"] = sorted({*before.get("kinds", []), *now.get("kinds", [])})
+    return both
+
+
+def noted(
+    samples: pd.DataFrame, how: SampleOptions, provenance: Mapping[str, Any], *, is_new: bool
+) -> dict[str, Any]:
+    """Return what is noted with samples of one run, and, if it made any, by what and when."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        **(_made() if is_new else {}),
+        "routing": how.routing,
+        "coarsening": how.coarsening,
+        **provenance,
+        "marks": marks_of(how.features),
+        "graphs": sorted(set(samples["workload"])),
+        "tori": sorted(set(samples["torus"])),
+    }
+
+
+def _made() -> dict[str, str]:
+    """Return by what and when samples are added."""
+    return {
+        "toruscast": toruscast.__version__,
+        "numpy": np.__version__,
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its features in the order of the registry, whoever added them when."""
+    features = [name for name in FEATURES if name in table.columns]
+    others = table.columns.difference([*LABELS, *features, "time"], sort=False)
+    last = ["time"] if "time" in table.columns else []
+    return table[[*LABELS, *features, *others, *last]]
+
+
+def _check_values(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Raise where a label is no text, a number none, or rows of one key contradict each other."""
+    for name in LABELS:
+        bad = [value for value in table[name] if not isinstance(value, str)]
+        if bad:
+            raise InputError(
+                f"column {name} of samples", file=path, found=bad[0], expected="text in every row"
+            )
+    numeric = [name for name in table.columns if pd.api.types.is_numeric_dtype(table[name])]
+    for name in table.columns.difference([*LABELS, *numeric]):
+        if name == "time" or name in FEATURES:
+            found = str(table[name].dtype)
+            raise InputError(
+                f"column {name} of samples", file=path, found=found, expected="numbers"
+            )
+    twice = table[table["key"].duplicated(keep=False)]
+    groups = twice.groupby("key")[numeric]
+    if (
+        len(twice)
+        and numeric
+        and (groups.max() != groups.min()).where(groups.count() > 0).any(axis=None)
+    ):
+        raise InputError(
+            "samples with one key differ", file=path, expected="a key for each workload and mapping"
+        )
+
+
+def _check_labels(table: pd.DataFrame, path: str | os.PathLike[str] | None) -> None:
+    missing = [name for name in LABELS if name not in table.columns]
+    if missing:
+        raise InputError(
+            "columns missing from samples", file=path, found=list(table.columns), expected=missing
+        )
