@@ -108,9 +108,9 @@ class TaskMapping(PickledByFields):
                 found = f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}"
                 raise InputError("two tasks share a place", found=found, expected="each place once")
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
-        for name, array in columns.items():
+        for column, array in columns.items():
             array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, column, array)
         object.__setattr__(self, "n_nodes", n_nodes)
         object.__setattr__(self, "torus", torus if isinstance(torus, Torus) else None)
         object.__setattr__(self, "tasks_per_node", capacity)
