@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal
 import click
 
 from toruscast import answers
-from toruscast._slow import parquet as pyarrow_parquet
-from toruscast._slow import pyarrow
+from toruscast._slow import pandas as pd
+from toruscast._slow import parquet, pyarrow, readers, rich_console
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line, printable
@@ -26,7 +26,6 @@ from toruscast.text import one_line, printable
 from . import progress as recording
 from .options import option
 from .progress import bar_on_stderr, json_text, working
-from .slow import mapping_formats, pd, rich_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +61,7 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
         return False
     suffixes: tuple[str, ...] = (".prof",)
     if holds_mappings:
-        suffixes = mapping_formats.SUFFIXES
+        suffixes = readers.SUFFIXES
     return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
@@ -123,7 +122,7 @@ class Output:
         for name, path in ours.items():
             # A log may go to a device: it is appended to, never replaced.
             if name != "--log-file" or not Path(path).is_char_device():
-                check_writable(path, text=name in _TEXTS)
+                check_target(path, text=name in _TEXTS)
         if self.report is not None:
             answers.html.check_page(self.report)
         if self.figures is not None:
@@ -249,11 +248,6 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
-def check_writable(path: str, *, text: bool = False) -> None:
-    """Raise early what writing to ``path`` would raise after the work, as `check_target`."""
-    check_target(path, text=text)
-
-
 def check_folder(folder: str) -> None:
     """Raise early what writing into ``folder``, which may be new, would raise after the work."""
     if not folder:
@@ -314,7 +308,7 @@ def _parquet(files: ExitStack, path: Any) -> Callable[[pd.DataFrame], None]:
         nonlocal writer
         table = pyarrow.Table.from_pandas(rows)
         if writer is None:
-            writer = files.enter_context(pyarrow_parquet.ParquetWriter(path, table.schema))
+            writer = files.enter_context(parquet.ParquetWriter(path, table.schema))
         writer.write_table(table)
 
     return write
