@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
@@ -25,7 +25,7 @@ from toruscast.text import one_line, printable
 
 from . import progress as recording
 from .options import option
-from .progress import bar_on_stderr, json_text, working
+from .progress import Bar, bar_on_stderr, json_text, working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,7 +110,7 @@ class Output:
             for name, path in (self._paths | files).items()
             if path is not None and path != STDOUT
         }
-        written = ours | {name: path for name, path in also.items() if path is not None}
+        written = {name: path for name, path in (ours | also).items() if path is not None}
         places = {name: Path(os.path.realpath(path)) for name, path in written.items()}
         others = [(name, place) for name, place in _read() if name not in places]
         for pair in combinations([*places.items(), *others], 2):
@@ -197,19 +197,9 @@ class Output:
         if self.json_path is not None:
             write_text(json_text(content), self.json_path)
 
-    @contextmanager
-    def progress(
-        self,
-        what: str,
-        count: Callable[[int, int], str] = "{}/{}".format,
-    ) -> Iterator[Callable[..., None]]:
-        """Give a function of (done, all) that moves a bar on stderr, hidden without a terminal.
-
-        Beside the bar stands the ``count`` of both; of what is done alone, where "all" is None. A
-        third argument says what is done now.
-        """
-        with bar_on_stderr(what, self.quiet, count) as move:
-            yield move
+    def progress(self, what: str, count: Callable[[int, int], str] = "{}/{}".format) -> Bar:
+        """Give a function of (done, all) that moves a bar, as `bar_on_stderr` does."""
+        return bar_on_stderr(what, self.quiet, count)
 
 
 @dataclass(frozen=True)
@@ -273,42 +263,24 @@ def growing(
     Files appear whole, at the end, or not at all.
     """
     with ExitStack() as files:
-        writers: list[Callable[[pd.DataFrame], None]] = []
-        if csv_path == STDOUT:
-            writers.append(_csv(sys.stdout))
-        elif csv_path is not None:
+        stream = sys.stdout if csv_path == STDOUT else None
+        if csv_path is not None and stream is None:
             path = files.enter_context(atomic_path(csv_path))
-            writers.append(_csv(files.enter_context(path.open("w", encoding="utf-8", newline=""))))
-        if parquet_path is not None:
-            writers.append(_parquet(files, files.enter_context(atomic_path(parquet_path))))
+            stream = files.enter_context(path.open("w", encoding="utf-8", newline=""))
+        target = None if parquet_path is None else files.enter_context(atomic_path(parquet_path))
+        writer: Any = None
+        is_first = True
 
         def add(rows: pd.DataFrame) -> None:
-            for write in writers:
-                write(rows)
+            nonlocal writer, is_first
+            if stream is not None:
+                rows.to_csv(stream, header=is_first, lineterminator="\n")
+                stream.flush()
+                is_first = False
+            if target is not None:
+                table = pyarrow.Table.from_pandas(rows)
+                if writer is None:
+                    writer = files.enter_context(parquet.ParquetWriter(target, table.schema))
+                writer.write_table(table)
 
         yield add
-
-
-def _csv(stream: IO[str]) -> Callable[[pd.DataFrame], None]:
-    is_first = True
-
-    def write(rows: pd.DataFrame) -> None:
-        nonlocal is_first
-        rows.to_csv(stream, header=is_first, lineterminator="\n")
-        stream.flush()
-        is_first = False
-
-    return write
-
-
-def _parquet(files: ExitStack, path: Any) -> Callable[[pd.DataFrame], None]:
-    writer: Any = None
-
-    def write(rows: pd.DataFrame) -> None:
-        nonlocal writer
-        table = pyarrow.Table.from_pandas(rows)
-        if writer is None:
-            writer = files.enter_context(parquet.ParquetWriter(path, table.schema))
-        writer.write_table(table)
-
-    return write
