@@ -53,19 +53,8 @@ _TOLD = (
 )
 
 
-def wants_traceback() -> bool:
-    """Whether the user asked to see where the unexpected was raised."""
-    return bool(os.environ.get(TRACEBACK))
-
-
 def described(error: Exception) -> tuple[str, int]:
-    """Return a text for an error, and the exit code.
-
-    Examples
-    --------
-    >>> described(FileNotFoundError(2, "No such file", "a.txt"))
-    ('a.txt: No such file', 1)
-    """
+    """Return a text for an error, and the exit code."""
     for module, name, code in _TOLD:
         # Whatever raised one of these has imported the module that defines it.
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
@@ -84,38 +73,40 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # Commands that are not in a module of their own name here.
 _MODULES = {"mesh": "toruscast.mesh.command"}
-COMMANDS = {
-    "rank": "Rank candidate mappings by predicted time, with reasons.",
-    "plan": "Say which mapping to run next on the machine, and when to stop.",
-    "search": "Search for a better mapping than those at hand.",
-    "explain": "Explain why a mapping takes its time, and what to try.",
-    "features": "Compute the named features of mappings.",
-    "simulate": "Simulate one mapping as packets, or rank many, as packets or flows.",
-    "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
-    "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",
-    "train": "Train a predictor and save it.",
-    "evaluate": "Measure how well feature sets forecast unseen mappings.",
-    "launch": "Start an MPI program with its ranks placed better, inside a job.",
-    "trace": "Run an MPI program, and record what it sends and in which order.",
-    "formats": "List the formats of files that are read and written.",
-    "doctor": "Say what files are, what is in them and what is wrong with them.",
-    "convert": "Convert communication graphs and mappings between formats.",
-    "machines": "List the machines that --torus knows, with the source of their numbers.",
-    "calibrate": "Find the constants of a machine's network from microbenchmarks.",
-    "pmnf": "Fit scaling models to measured values, and predict with them.",
-    "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
-    "codesign": "Show what an upgrade or a machine offers an application.",
-}
-
-
-# What commands are for, in the order of the help.
+# By what they are for, in the order of the help.
 _KINDS = {
-    "Decide": ("rank", "plan", "search", "launch", "mesh", "collectives"),
-    "Understand": ("explain", "simulate", "features"),
-    "Learn": ("train", "evaluate", "calibrate"),
-    "Files": ("trace", "doctor", "convert", "formats", "machines"),
-    "Scaling": ("pmnf", "interconnect", "codesign"),
+    "Decide": {
+        "rank": "Rank candidate mappings by predicted time, with reasons.",
+        "plan": "Say which mapping to run next on the machine, and when to stop.",
+        "search": "Search for a better mapping than those at hand.",
+        "launch": "Start an MPI program with its ranks placed better, inside a job.",
+        "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",
+        "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
+    },
+    "Understand": {
+        "explain": "Explain why a mapping takes its time, and what to try.",
+        "simulate": "Simulate one mapping as packets, or rank many, as packets or flows.",
+        "features": "Compute the named features of mappings.",
+    },
+    "Learn": {
+        "train": "Train a predictor and save it.",
+        "evaluate": "Measure how well feature sets forecast unseen mappings.",
+        "calibrate": "Find the constants of a machine's network from microbenchmarks.",
+    },
+    "Files": {
+        "trace": "Run an MPI program, and record what it sends and in which order.",
+        "doctor": "Say what files are, what is in them and what is wrong with them.",
+        "convert": "Convert communication graphs and mappings between formats.",
+        "formats": "List the formats of files that are read and written.",
+        "machines": "List the machines that --torus knows, with the source of their numbers.",
+    },
+    "Scaling": {
+        "pmnf": "Fit scaling models to measured values, and predict with them.",
+        "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
+        "codesign": "Show what an upgrade or a machine offers an application.",
+    },
 }
+COMMANDS = {name: what for commands in _KINDS.values() for name, what in commands.items()}
 
 
 class Program(SubCommands):
@@ -162,13 +153,9 @@ class Toruscast(Program):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the sub-commands without importing them, by what they are for."""
-        left = dict(COMMANDS)
-        for title, names in _KINDS.items():
+        for title, commands in _KINDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, left.pop(name)) for name in names if name in left])
-        if left:
-            with formatter.section("Others"):
-                formatter.write_dl(list(left.items()))
+                formatter.write_dl(list(commands.items()))
 
 
 @contextmanager
@@ -186,22 +173,18 @@ def one_line_errors() -> Iterator[dict[str, int]]:
         failure["code"] = _end(_usage(error), WRONG_INPUT if wrong else FAILED)
     except (click.Abort, KeyboardInterrupt):
         failure["code"] = _end("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has gone; the interpreter must not try to flush to it again.
+    except (BrokenPipeError, SystemExit) as error:
+        # click takes stdout away and exits where the reader of a pipe has gone.
+        if isinstance(error, SystemExit) and sys.stdout is stdout:
+            # Code of the user's own, such as a plugin's, must not end the program in silence.
+            failure["code"] = _end(f"code of a plugin ended the program ({error.code})", FAILED)
+            return
+        failure["code"] = FAILED
+        # The interpreter must not try to flush to it again.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        failure["code"] = FAILED
-    except SystemExit as error:
-        # Code of the user's own, such as a plugin's, must not end the program in silence.
-        if sys.stdout is not stdout:
-            # click takes stdout away and ends so where the reader of a pipe has gone.
-            failure["code"] = FAILED
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
-            failure["code"] = _end(f"code of a plugin ended the program ({error.code})", FAILED)
     except Exception as error:
-        if wants_traceback():
+        if os.environ.get(TRACEBACK):
             raise
         failure["code"] = _end(*described(error))
 

@@ -9,18 +9,11 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.files import check_target
 from toruscast.text import percent, rounded
 
-from .options import (
-    TIMED,
-    TorusOptions,
-    Traffic,
-    argument,
-    option,
-    sub_command,
-    times_option,
-)
-from .output import Output, check_writable, records
+from .options import TIMED, TorusOptions, Traffic, argument, option, sub_command, times_option
+from .output import Output, records
 from .traffic import load_application
 
 if TYPE_CHECKING:
@@ -73,7 +66,7 @@ def command(times: Times, output: Output) -> None:
         raise click.UsageError("--comm, --mappings and --times go together")
     output.check({"--write": target})
     if target is not None:
-        check_writable(target)
+        check_target(target)
     torus = tc.parse_torus(times.torus)
     found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
     weights: dict[str, float] = {}

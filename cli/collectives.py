@@ -8,22 +8,14 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import flows
 from toruscast.errors import InputError
 from toruscast.text import rounded, seconds
 from toruscast.validation import read_bytes
 
 from .mappings import load_mapping
-from .options import (
-    Placing,
-    Seed,
-    TorusOptions,
-    argument,
-    mapping_option,
-    option,
-    sub_command,
-)
+from .options import Placing, Seed, TorusOptions, argument, mapping_option, option, sub_command
 from .output import Output, records
-from .slow import collective_times
 from .torus import load_torus
 
 
@@ -65,7 +57,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     ring = tc.Workload([tc.patterns.ring(tasks, 1)])
     chosen = load_mapping(ring, torus, asked.mapping, asked, draw.seed)
     with output.progress("Simulating") as progress:
-        table = collective_times.rank_collectives(kind, nbytes, torus, chosen, progress=progress)
+        table = flows.rank_collectives(kind, nbytes, torus, chosen, progress=progress)
     ran = records(table[table["time"].notna()])
     rows = [
         {

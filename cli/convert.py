@@ -10,22 +10,15 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import rank_orders, registry
 from toruscast.errors import InputError
+from toruscast.files import check_target
 from toruscast.text import counted, nbytes
 
 from .mappings import MappingFile, is_folder, write_to_folder
-from .options import (
-    Placing,
-    Reading,
-    TorusOptions,
-    argument,
-    option,
-    refuse,
-    sub_command,
-)
-from .output import Output, check_writable
+from .options import Placing, Reading, TorusOptions, argument, option, refuse, sub_command
+from .output import Output
 from .phrases import occupancy
-from .slow import orders_of_ranks, registry
 from .torus import load_torus
 from .traffic import per_iteration, read_traffic
 
@@ -107,7 +100,7 @@ def _own(record: type) -> list[str]:
 def _graph(what: Conversion, graph: GraphFile, output: Output) -> dict[str, Any]:
     """Convert a graph."""
     target = what.target
-    check_writable(target)
+    check_target(target)
     registry.dialect_to_write("graph", target, what.out_format)
     read, _ = read_traffic(
         what.source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
@@ -133,8 +126,8 @@ def _mappings(
     source, to = what.source, MappingFile(what.target, what.out_format)
     to.check(placing.hosts, folder=True)
     host = load_torus(place)
-    if orders_of_ranks.is_order_word(source, host) and not Path(source).exists():
-        mappings = [orders_of_ranks.ordered(source, host, tasks_per_node=placing.tasks_per_node)]
+    if rank_orders.is_order_word(source, host) and not Path(source).exists():
+        mappings = [rank_orders.ordered(source, host, tasks_per_node=placing.tasks_per_node)]
     else:
         mappings = tc.read_mappings(source, host, **placing.how)
     target, advice = to.out or "", ""
@@ -160,7 +153,7 @@ def _mappings(
 
 def _machine(what: Conversion, place: TorusOptions) -> dict[str, Any]:
     """Write a torus of text or a file to a file."""
-    check_writable(what.target)
+    check_target(what.target)
     torus = load_torus(replace(place, torus=what.source))
     advice = tc.write_torus(torus, what.target, what.out_format)
     return {"out": what.target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}

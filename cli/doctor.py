@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import toruscast as tc
 from toruscast import answers
+from toruscast._slow import dialects, guess, readers, registry, sources
 from toruscast.errors import InputError
-from toruscast.formats import read_hosts, read_mappings, read_times, read_torus, read_workload
-from toruscast.formats.dialect import NOUNS, Dialect
-from toruscast.formats.guess import formats_of
-from toruscast.formats.readers import graph_facts
-from toruscast.formats.registry import dialect_of
-from toruscast.formats.source import Source
-from toruscast.mapping import Torus
-from toruscast.scaling.readers import read_measurements
 from toruscast.text import counted, nbytes, one_line
-from toruscast.training import load_predictor, read_samples
 
 from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
 from .torus import load_torus
+
+if TYPE_CHECKING:
+    from toruscast.formats.dialect import Dialect
+    from toruscast.formats.source import Source
+    from toruscast.mapping import Torus
 
 # Files that no format of the registry is, by their suffixes.
 _OTHERS = {
@@ -75,14 +73,14 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            source = Source(file, torus=torus)
+            source = sources.Source(file, torus=torus)
             fits = _fits(source, reading)
         except InputError as error:
             return report | {"faults": [str(error)]}
         report["fits"] = [{"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits]
-        for read in _readers(source, fits, reading, placing):
+        for kind in _kinds(source, fits):
             try:
-                report |= read() | {"faults": []}
+                report |= _contents(kind, source, fits, reading, placing) | {"faults": []}
                 break
             except InputError as error:
                 report["faults"].append(str(error))
@@ -93,62 +91,55 @@ def _fits(source: Source, reading: Reading) -> list[Dialect]:
     """Return the dialects of a file: those that the caller names, or those that it fits."""
     for holds in ("graph", "mapping"):
         if (name := reading.format_of(holds)) != "auto":
-            return [dialect_of(name, holds)]
-    return [dialect_of("table", "graph")] if reading.columns else formats_of(source)
+            return [registry.dialect_of(name, holds)]
+    return [registry.dialect_of("table", "graph")] if reading.columns else guess.formats_of(source)
 
 
-def _readers(
-    source: Source, fits: list[Dialect], reading: Reading, placing: Placing
-) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Give the readers of what a file may hold; they return what they find."""
+def _kinds(source: Source, fits: list[Dialect]) -> list[str]:
+    """Return what a file may hold, the likeliest first."""
     file = os.fspath(source.path)
-
-    def torus() -> Torus:
-        if source.torus is None:
-            raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
-        return source.torus
-
-    def graph() -> dict[str, Any]:
-        workload = read_workload(file, include=reading.include, **reading.how)
-        about = [line for fit in fits for line in fit.describe(source)]
-        return graph_facts(workload) | {"phases": len(workload), "about": about}
-
-    def mapping() -> dict[str, Any]:
-        mappings = read_mappings(file, torus(), **placing.how)
-        return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
-
-    def machine() -> dict[str, Any]:
-        host = read_torus(file)
-        return {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
-
-    def measurements() -> dict[str, Any]:
-        found = read_measurements(file)
-        names = ", ".join(found[0].parameters)
-        points = sum(len(each.points) for each in found)
-        return {"points": points, "is": f"measurements by {names}; 'toruscast pmnf fit' reads it"}
-
-    def model() -> dict[str, Any]:
-        return {"features": load_predictor(file).n_features_in_, "is": "a model for --model"}
-
-    known: dict[str, Callable[[], dict[str, Any]]] = {
-        "graph": graph,
-        "mapping": mapping,
-        "torus": machine,
-        "hosts": lambda: {"hosts": len(read_hosts(file, torus()).names)},
-        "times": lambda: {"times": len(read_times(file))},
-        "model": model,
-        "samples": lambda: {"samples": len(read_samples(file)), "is": "samples for --samples"},
-        "measurements": measurements,
-    }
     kinds: list[str] = list(dict.fromkeys(fit.holds for fit in fits))
     kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
-    others = [kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes)]
-    yield from (known[kind] for kind in (*kinds, *others))
+    return [*kinds, *(kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes))]
+
+
+def _contents(
+    kind: str, source: Source, fits: list[Dialect], reading: Reading, placing: Placing
+) -> dict[str, Any]:
+    """Return what the reader of one kind of files finds."""
+    file, torus = os.fspath(source.path), source.torus
+    match kind:
+        case "graph":
+            workload = tc.read_workload(file, include=reading.include, **reading.how)
+            about = [line for fit in fits for line in fit.describe(source)]
+            return readers.graph_facts(workload) | {"phases": len(workload), "about": about}
+        case "mapping" | "hosts" if torus is None:
+            raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
+        case "mapping":
+            mappings = tc.read_mappings(file, torus, **placing.how)
+            return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
+        case "hosts":
+            return {"hosts": len(tc.read_hosts(file, torus).names)}
+        case "torus":
+            host = tc.read_torus(file)
+            return {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
+        case "times":
+            return {"times": len(tc.read_times(file))}
+        case "samples":
+            return {"samples": len(tc.training.read_samples(file)), "is": "samples for --samples"}
+        case "model":
+            return {"features": tc.load_predictor(file).n_features_in_, "is": "a model for --model"}
+    found = tc.scaling.read_measurements(file)
+    names = ", ".join(found[0].parameters)
+    points = sum(len(each.points) for each in found)
+    return {"points": points, "is": f"measurements by {names}; 'toruscast pmnf fit' reads it"}
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
     """Yield the report in lines for people."""
-    kinds = [f"{f['format']}, a {NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]]
+    kinds = [
+        f"{f['format']}, a {dialects.NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]
+    ]
     yield f"{report['file']}: {report.get('is') or ' or '.join(kinds) or 'not known'}"
     if "edges" in report:
         yield from _graph_lines(report)

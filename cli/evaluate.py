@@ -12,9 +12,11 @@ import click
 
 import toruscast as tc
 from toruscast import answers, datasets
+from toruscast._slow import evaluation, feature_registry, measured_runs, metric_evaluation, stored
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 
-from .learning import learn_from_runs, load_plugin, names_of, obtain_samples, on_splits, scored
+from .learning import Samples, load_plugin, names_of
 from .options import (
     MINE,
     SampleSource,
@@ -27,15 +29,7 @@ from .options import (
     splits_option,
     sub_command,
 )
-from .output import Output, PageOutput
-from .slow import (
-    feature_registry,
-    hold_out,
-    metric_evaluation,
-    pd,
-    pmnf_baseline,
-    stored,
-)
+from .output import PageOutput
 from .torus import load_torus
 from .traffic import load_application
 
@@ -118,94 +112,85 @@ def command(
             raise click.UsageError("--hold-out with --plugin needs --features")
         refuse("without --hold-out, which makes no random splits", "splits")
     mine = load_plugin(how.plugin)
+    samples = Samples(traffic, source, work, output)
     chosen = how.chosen
     if mine and not chosen and not how.baseline and source.times is None:
-        _judge_metrics(traffic, source, mine, how, work, output)
+        _judge_metrics(samples, mine, how)
         return
     if chosen in ((), (MINE,)) and mine:
         # The question about a metric of one's own is what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     if source.times is not None:
-        _evaluate_runs(traffic, source, chosen, mine, how, work, output)
+        _evaluate_runs(samples, chosen, mine, how)
         return
-    level = how.level
+    level = how.level or 1
     if traffic.is_given:
         columns = [name for text in chosen for name in names_of(text, mine)]
-        level = max(level or 1, tc.training.needed_level(columns, how.target))
-    table = obtain_samples(traffic, source, level or 1, work, output)
+        level = max(level, tc.training.needed_level(columns, how.target))
+    table = samples.obtain(level)
     sets = _sets(chosen, mine, table, source.samples)
     learners = _learners(sets, how)
     if how.hold_out:
-        found = _held_out(table, learners, how.hold_out, source.samples, work, output)
+        found = _held_out(table, learners, how.hold_out, samples)
         output.deliver(answers.evaluation.of_held_out(found, how.hold_out, sets))
         return
-    scores = on_splits(table, learners, how.splits, work, output)
+    scores = samples.score(table, learners, how.splits)
     large = None
     if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
-        large = _held_out(table, learners, "size", source.samples, work, output)
+        large = _held_out(table, learners, "size", samples)
     output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, large=large))
 
 
 def _evaluate_runs(
-    traffic: Traffic,
-    source: SampleSource,
-    chosen: tuple[str, ...],
-    mine: tuple[str, ...],
-    how: Judging,
-    work: Work,
-    output: PageOutput,
+    samples: Samples, chosen: tuple[str, ...], mine: tuple[str, ...], how: Judging
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
     wanted = [name for text in chosen for name in names_of(text, mine)]
     more = wanted or [feature.name for feature in feature_registry.select(None, how.level or 1)]
-    found = learn_from_runs(traffic, source, (), more, work, output)
+    found = samples.learn_runs((), more)
     table = found.table.assign(time=found.runs.times)
     sets = _sets(chosen, mine, table, None)
-    scores = scored(found, sets, how.splits, work, output)
-    output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, found=found))
+    reference = found.model.reference
+    models = {f"line in {reference}": measured_runs.line_in(reference)}
+    for name, features in sets.items():
+        models[name] = tc.TimePredictor(features, "measured", reference=reference)
+    scores = samples.score_runs(found, models, how.splits)
+    samples.output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, found=found))
 
 
-def _judge_metrics(
-    traffic: Traffic,
-    source: SampleSource,
-    mine: tuple[str, ...],
-    how: Judging,
-    work: Work,
-    output: PageOutput,
-) -> None:
+def _judge_metrics(samples: Samples, mine: tuple[str, ...], how: Judging) -> None:
     """Say whether metrics of the user's own add to the set ``prior`` and to the best set."""
-    if source.samples is not None and os.path.exists(source.samples):  # noqa: PTH110
-        table = _from_table(traffic, source, mine, work, output)
+    stored_in, work = samples.source.samples, samples.work
+    if stored_in is not None and os.path.exists(stored_in):  # noqa: PTH110
+        table = _from_table(samples, stored_in, mine)
     else:
-        level = max(how.level or 1, tc.training.needed_level(mine, None))
-        table = obtain_samples(traffic, source, level, work, output)
+        table = samples.obtain(max(how.level or 1, tc.training.needed_level(mine, None)))
     n_splits = _SPLITS if is_default("splits") else how.splits
-    with output.progress("Judging the metric") as progress:
+    with samples.output.progress("Judging the metric") as progress:
         found = metric_evaluation.evaluate_metrics(
             table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
-    output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))
+    samples.output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))
 
 
-def _from_table(
-    traffic: Traffic, source: SampleSource, mine: tuple[str, ...], work: Work, output: PageOutput
-) -> pd.DataFrame:
+def _from_table(samples: Samples, file: str, mine: tuple[str, ...]) -> pd.DataFrame:
     """Return the samples of a file with the metrics of their traffic, routed again."""
     others = ("number", "tasks_per_node", "hosts", "fixed", "mappings")
     refuse("with new samples; those of --samples are there already", *others, "routing", "level")
-    table = tc.training.read_samples(source.samples or "")
+    traffic = samples.traffic
+    table = tc.training.read_samples(file)
     torus = None if traffic.torus is None else load_torus(traffic)
     known = _workloads(traffic, table)
     if traffic.is_given:
         table = _only(table, set(known))
-    with _naming(source.samples), output.progress("Routing the samples") as progress:
+    with _naming(file), samples.output.progress("Routing the samples") as progress:
         return stored.add_metrics(
             table,
             mine,
             workloads=known,
             torus=torus,
             most=MOST,
-            n_jobs=work.jobs,
+            n_jobs=samples.work.jobs,
             progress=progress,
         )
 
@@ -263,11 +248,11 @@ def _sets(
 
 def _learners(
     sets: dict[str, tuple[str, ...]], how: Judging
-) -> dict[str, tc.TimePredictor | pmnf_baseline.PMNFBaseline]:
+) -> dict[str, tc.TimePredictor | evaluation.PMNFBaseline]:
     """Return a learner for each set, after the baseline if one is wanted."""
-    learners: dict[str, tc.TimePredictor | pmnf_baseline.PMNFBaseline] = {}
+    learners: dict[str, tc.TimePredictor | evaluation.PMNFBaseline] = {}
     if how.baseline:
-        learners[how.baseline] = pmnf_baseline.PMNFBaseline()
+        learners[how.baseline] = evaluation.PMNFBaseline()
     for name, features in sets.items():
         target = how.target or tc.training.usual_target(features)
         learners[name] = tc.TimePredictor(features, target)
@@ -278,13 +263,12 @@ def _held_out(
     table: pd.DataFrame,
     learners: dict[str, tc.TimePredictor | PMNFBaseline],
     by: HoldOut,
-    file: str | None,
-    work: Work,
-    output: Output,
+    samples: Samples,
 ) -> pd.DataFrame:
     """Score every learner on groups that it did not learn from."""
-    with _naming(file), output.progress("Holding out") as progress:
-        return hold_out.hold_out(table, learners, by, n_jobs=work.jobs, progress=progress)
+    jobs = samples.work.jobs
+    with _naming(samples.source.samples), samples.output.progress("Holding out") as progress:
+        return evaluation.hold_out(table, learners, by, n_jobs=jobs, progress=progress)
 
 
 @contextmanager

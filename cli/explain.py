@@ -8,15 +8,7 @@ import toruscast as tc
 from toruscast import answers
 
 from .mappings import load_mapping
-from .options import (
-    MAPPING_HELP,
-    Placing,
-    Traffic,
-    Work,
-    mapping_option,
-    sub_command,
-    top_option,
-)
+from .options import MAPPING_HELP, Placing, Traffic, Work, mapping_option, sub_command, top_option
 from .output import PageOutput
 from .phrases import application_line
 from .torus import load_torus

@@ -9,6 +9,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import pandas as pd
 from toruscast.text import counted, number
 
 from .learning import check_use, load_plugin, names_of
@@ -16,7 +17,6 @@ from .mappings import stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing, records
 from .phrases import Occupancy
-from .slow import pd
 from .torus import load_torus
 from .traffic import load_application
 

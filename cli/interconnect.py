@@ -12,12 +12,12 @@ import click
 
 import toruscast as tc
 from toruscast import answers, datasets
+from toruscast._slow import pandas as pd
 from toruscast.text import closest, percent
 
 from .app import SubCommands
 from .options import Level, argument, option, sub_command
 from .output import Output, records
-from .slow import pd
 
 
 @dataclass(frozen=True)

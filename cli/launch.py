@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 import toruscast as tc
+from toruscast._slow import jobs
 from toruscast.errors import InputError
+from toruscast.files import check_target
 from toruscast.text import percent
 
 from .options import Traffic, argument, option, sub_command
-from .output import check_writable
 from .progress import bar_on_stderr
-from .slow import jobs
 from .torus import load_torus
 from .traffic import load_application
 
@@ -76,7 +76,7 @@ def command(traffic: Traffic, job_of: Launched) -> int:
     job = _job()
     told = jobs.launcher_option(words, job, _version(words))
     file = job_of.out or told.file
-    check_writable(file)
+    check_target(file)
     if traffic.torus is None and job is not None and job.shape:
         traffic = replace(traffic, torus=job.shape)
     torus = load_torus(traffic)

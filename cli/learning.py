@@ -4,45 +4,39 @@ from __future__ import annotations
 
 import runpy
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import toruscast as tc
+from toruscast._slow import drawn_samples, metrics
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError, MissingFileError
+from toruscast.files import check_target
 from toruscast.text import closest
 
 from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
-from .output import Output, check_writable
-from .slow import drawn_samples, measured_runs, metrics, pd
+from .output import Output
 from .torus import load_torus
 from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.decision import Measured
 
+# Share of the times that the intervals shall hold.
 COVERAGE = 0.9
-"""Share of the times that the intervals shall hold."""
 
 
 def names_of(
     text: str, mine: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the features of names joined by commas or plus signs, each once.
-
-    Examples
-    --------
-    >>> names_of("prior+max_FIFO")
-    ('max_dilation', 'avg_bytes', 'max_bytes', 'max_FIFO')
-    """
+    """Return the features of names joined by commas or plus signs, each once."""
     features = tuple(tc.features.FEATURES if known is None else known)
-    sets: dict[str, tuple[str, ...]] = {
-        **tc.training.FEATURE_SETS,
-        **({MINE: mine} if mine else {}),
-    }
+    sets = {**tc.training.FEATURE_SETS, **({MINE: mine} if mine else {})}
     found: list[str] = []
     for part in (word.strip() for word in text.replace("+", ",").split(",")):
         if part in sets:
@@ -88,107 +82,97 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
     return added
 
 
-def obtain_samples(
-    traffic: Traffic,
-    source: SampleSource,
-    level: int,
-    work: Work,
-    output: Output,
-) -> pd.DataFrame:
-    """Simulate samples where an application is given, else read them."""
-    if source.mappings is not None:
-        raise click.UsageError("--times and --mappings go together")
-    if not traffic.is_given:
-        if source.samples is None:
-            raise click.UsageError("give --comm and --torus, or --samples")
-        others = ("number", "tasks_per_node", "hosts", "routing", "level", "times", "mappings")
-        refuse("with --comm", Traffic, *others)
-        return tc.training.read_samples(source.samples)
-    if traffic.torus is None:
-        raise click.UsageError("--comm needs --torus")
-    if source.samples is not None:
-        check_writable(source.samples)
-    refuse("with --times and --mappings", "hosts", "fixed")
-    workload = load_application(traffic).workload
-    host = load_torus(traffic)
-    with output.progress("Simulating mappings") as progress:
-        return drawn_samples.draw_samples(
-            workload,
-            host,
-            source.number,
-            seed=work.seed,
-            tasks_per_node=source.tasks_per_node,
-            level=level,
-            routing=work.routing,
-            store_path=source.samples,
-            n_jobs=work.jobs,
-            progress=progress,
-        )[0]
+@dataclass(frozen=True)
+class Samples:
+    """Mappings with their times, as a command's options ask for them."""
 
+    traffic: Traffic
+    source: SampleSource
+    work: Work
+    output: Output
 
-def learn_from_runs(
-    traffic: Traffic,
-    source: SampleSource,
-    names: Sequence[str],
-    more: Sequence[str],
-    work: Work,
-    output: Output,
-) -> Measured:
-    """Learn from the runs of mappings."""
-    if source.times is None or source.mappings is None:
-        raise click.UsageError("--times and --mappings go together")
-    if not traffic.is_given:
-        raise click.UsageError("--times needs --comm and --torus")
-    refuse("without --times", "number", "samples", "target")
-    runs = tc.Runs.of(source.times)
-    application = load_application(traffic)
-    torus = load_torus(traffic)
-    files = Candidates(source.form, source.tasks_per_node, source.hosts, mappings=source.mappings)
-    mappings = load_mappings(application.workload, torus, files, work.seed)
-    missing = len(mappings) - len(runs.names)
-    if missing > 0:
-        output.message(f"{missing} of {len(mappings)} mappings have no time")
-    with output.progress("Simulating what was measured") as progress:
-        found = tc.learn_runs(
-            application.workload,
-            torus,
-            mappings,
-            runs,
-            routing=work.routing,
-            simulate=not names or tc.training.needed_level(names) > 1,
-            features=names or None,
-            more=more,
-            seed=work.seed,
-            n_jobs=work.jobs,
-            progress=progress,
+    def obtain(self, level: int) -> pd.DataFrame:
+        """Simulate samples where an application is given, else read them."""
+        traffic, source, work = self.traffic, self.source, self.work
+        if source.mappings is not None:
+            raise click.UsageError("--times and --mappings go together")
+        if not traffic.is_given:
+            if source.samples is None:
+                raise click.UsageError("give --comm and --torus, or --samples")
+            others = ("number", "tasks_per_node", "hosts", "routing", "level", "times", "mappings")
+            refuse("with --comm", Traffic, *others)
+            return tc.training.read_samples(source.samples)
+        if traffic.torus is None:
+            raise click.UsageError("--comm needs --torus")
+        if source.samples is not None:
+            check_target(source.samples)
+        refuse("with --times and --mappings", "hosts", "fixed")
+        workload = load_application(traffic).workload
+        host = load_torus(traffic)
+        with self.output.progress("Simulating mappings") as progress:
+            return drawn_samples.draw_samples(
+                workload,
+                host,
+                source.number,
+                seed=work.seed,
+                tasks_per_node=source.tasks_per_node,
+                level=level,
+                routing=work.routing,
+                store_path=source.samples,
+                n_jobs=work.jobs,
+                progress=progress,
+            )[0]
+
+    def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> Measured:
+        """Learn from the measured runs of mappings."""
+        traffic, source, work = self.traffic, self.source, self.work
+        if source.times is None or source.mappings is None:
+            raise click.UsageError("--times and --mappings go together")
+        if not traffic.is_given:
+            raise click.UsageError("--times needs --comm and --torus")
+        refuse("without --times", "number", "samples", "target")
+        runs = tc.Runs.of(source.times)
+        workload = load_application(traffic).workload
+        torus = load_torus(traffic)
+        files = Candidates(
+            source.form, source.tasks_per_node, source.hosts, mappings=source.mappings
         )
-    found.model.provenance_ |= {"times": source.times}
-    return found
+        mappings = load_mappings(workload, torus, files, work.seed)
+        missing = len(mappings) - len(runs.names)
+        if missing > 0:
+            self.output.message(f"{missing} of {len(mappings)} mappings have no time")
+        with self.output.progress("Simulating what was measured") as progress:
+            found = tc.learn_runs(
+                workload,
+                torus,
+                mappings,
+                runs,
+                routing=work.routing,
+                simulate=not names or tc.training.needed_level(names) > 1,
+                features=names or None,
+                more=more,
+                seed=work.seed,
+                n_jobs=work.jobs,
+                progress=progress,
+            )
+        found.model.provenance_ |= {"times": source.times}
+        return found
 
+    def score(self, table: pd.DataFrame, learners: Any, n_splits: int, **how: Any) -> pd.DataFrame:
+        """Score every learner on the same splits; ``how`` goes to `repeated_splits`."""
+        work = self.work
+        with self.output.progress("Measuring quality") as progress:
+            return tc.training.repeated_splits(
+                table,
+                learners,
+                n_splits=n_splits,
+                seed=work.seed,
+                n_jobs=work.jobs,
+                progress=progress,
+                **how,
+            )
 
-def scored(
-    found: Measured, sets: Mapping[str, Sequence[str]], splits: int, work: Work, output: Output
-) -> pd.DataFrame:
-    """Score the line alone, and with each set of features, on the same splits."""
-    reference = found.model.reference
-    models = {f"line in {reference}": measured_runs.line_in(reference)}
-    for name, features in sets.items():
-        models[name] = tc.TimePredictor(features, "measured", reference=reference)
-    table = found.table.assign(time=found.runs.times)
-    return on_splits(table, models, splits, work, output, metrics=metrics.METRICS_OF_RUNS)
-
-
-def on_splits(
-    table: pd.DataFrame, learners: Any, splits: int, work: Work, output: Output, **how: Any
-) -> pd.DataFrame:
-    """Score every learner on the same splits; ``how`` is of `repeated_splits`."""
-    with output.progress("Measuring quality") as progress:
-        return tc.training.repeated_splits(
-            table,
-            learners,
-            n_splits=splits,
-            seed=work.seed,
-            n_jobs=work.jobs,
-            progress=progress,
-            **how,
-        )
+    def score_runs(self, found: Measured, learners: Any, n_splits: int) -> pd.DataFrame:
+        """Score learners on measured runs, by the metrics that suit those."""
+        table = found.table.assign(time=found.runs.times)
+        return self.score(table, learners, n_splits, metrics=metrics.METRICS_OF_RUNS)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 import toruscast as tc
+from toruscast._slow import allocation, launcher_orders, rank_orders, readers, registry, sampling
 from toruscast.errors import InputError, InputWarning
+from toruscast.files import check_target
 from toruscast.text import closest
 
 from .options import Candidates, Placing
 from .progress import working
-from .slow import allocation, launcher_orders, mapping_formats, orders_of_ranks, sampling
 from .traffic import is_file
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .options import option
-from .output import Output, check_folder, check_writable
-from .slow import registry
+from .output import Output, check_folder
 
 DEFAULT_CANDIDATES = 84
 
@@ -69,12 +69,12 @@ def stream_mappings(
             return sample, n
         confined = put(list(sample), torus, fixed)
         return iter(confined), len(confined)
-    files = mapping_formats.mapping_files(mappings)
+    files = readers.mapping_files(mappings)
     n_tasks = workload.n_tasks
     how = candidates.how
     form = how.pop("format")
-    options = mapping_formats.mapping_options(torus, n_tasks=n_tasks, **how)
-    found = mapping_formats.each_mapping(mappings, options, form)
+    options = readers.mapping_options(torus, n_tasks=n_tasks, **how)
+    found = readers.each_mapping(mappings, options, form)
     checked = _checked(found, mappings, n_tasks, torus, fixed)
     return checked, None if files is None else len(files)
 
@@ -104,8 +104,8 @@ def load_mapping(
         check_mappings([chosen], mapping, workload.n_tasks, torus)
         check_fixed([chosen], mapping, fixed)
         return chosen
-    if orders_of_ranks.is_order_word(mapping, torus):
-        found = orders_of_ranks.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
+    if rank_orders.is_order_word(mapping, torus):
+        found = rank_orders.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
         return put([found], torus, fixed)[0]
     if not is_known:
         known = tc.strategies.examples()
@@ -114,7 +114,7 @@ def load_mapping(
             found=mapping,
             expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
-    if said := orders_of_ranks.remark(mapping, torus):
+    if said := rank_orders.remark(mapping, torus):
         warnings.warn(said, InputWarning, stacklevel=2)
     capacity = placing.tasks_per_node
     with working("Making the mapping"):
@@ -207,7 +207,7 @@ class MappingFile:
             check_folder(self.out)
             return
         check_format(self.out, self.out_format, hosts)
-        check_writable(self.out)
+        check_target(self.out)
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write a mapping where it is wanted; return a line that says where, and how to use it."""

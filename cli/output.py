@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
 from toruscast import answers
-from toruscast._slow import parquet as pyarrow_parquet
-from toruscast._slow import pyarrow
+from toruscast._slow import pandas as pd
+from toruscast._slow import parquet, pyarrow, readers, rich_console
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line, printable
 
 from . import progress as recording
 from .options import option
-from .progress import bar_on_stderr, json_text, working
-from .slow import mapping_formats, pd, rich_console
+from .progress import Bar, bar_on_stderr, json_text, working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +61,7 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
         return False
     suffixes: tuple[str, ...] = (".prof",)
     if holds_mappings:
-        suffixes = mapping_formats.SUFFIXES
+        suffixes = readers.SUFFIXES
     return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
@@ -111,7 +110,7 @@ class Output:
             for name, path in (self._paths | files).items()
             if path is not None and path != STDOUT
         }
-        written = ours | {name: path for name, path in also.items() if path is not None}
+        written = {name: path for name, path in (ours | also).items() if path is not None}
         places = {name: Path(os.path.realpath(path)) for name, path in written.items()}
         others = [(name, place) for name, place in _read() if name not in places]
         for pair in combinations([*places.items(), *others], 2):
@@ -123,7 +122,7 @@ class Output:
         for name, path in ours.items():
             # A log may go to a device: it is appended to, never replaced.
             if name != "--log-file" or not Path(path).is_char_device():
-                check_writable(path, text=name in _TEXTS)
+                check_target(path, text=name in _TEXTS)
         if self.report is not None:
             answers.html.check_page(self.report)
         if self.figures is not None:
@@ -198,19 +197,9 @@ class Output:
         if self.json_path is not None:
             write_text(json_text(content), self.json_path)
 
-    @contextmanager
-    def progress(
-        self,
-        what: str,
-        count: Callable[[int, int], str] = "{}/{}".format,
-    ) -> Iterator[Callable[..., None]]:
-        """Give a function of (done, all) that moves a bar on stderr, hidden without a terminal.
-
-        Beside the bar stands the ``count`` of both; of what is done alone, where "all" is None. A
-        third argument says what is done now.
-        """
-        with bar_on_stderr(what, self.quiet, count) as move:
-            yield move
+    def progress(self, what: str, count: Callable[[int, int], str] = "{}/{}".format) -> Bar:
+        """Give a function of (done, all) that moves a bar, as `bar_on_stderr` does."""
+        return bar_on_stderr(what, self.quiet, count)
 
 
 @dataclass(frozen=True)
@@ -249,11 +238,6 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
-def check_writable(path: str, *, text: bool = False) -> None:
-    """Raise early what writing to ``path`` would raise after the work, as `check_target`."""
-    check_target(path, text=text)
-
-
 def check_folder(folder: str) -> None:
     """Raise early what writing into ``folder``, which may be new, would raise after the work."""
     if not folder:
@@ -279,42 +263,24 @@ def growing(
     Files appear whole, at the end, or not at all.
     """
     with ExitStack() as files:
-        writers: list[Callable[[pd.DataFrame], None]] = []
-        if csv_path == STDOUT:
-            writers.append(_csv(sys.stdout))
-        elif csv_path is not None:
+        stream = sys.stdout if csv_path == STDOUT else None
+        if csv_path is not None and stream is None:
             path = files.enter_context(atomic_path(csv_path))
-            writers.append(_csv(files.enter_context(path.open("w", encoding="utf-8", newline=""))))
-        if parquet_path is not None:
-            writers.append(_parquet(files, files.enter_context(atomic_path(parquet_path))))
+            stream = files.enter_context(path.open("w", encoding="utf-8", newline=""))
+        target = None if parquet_path is None else files.enter_context(atomic_path(parquet_path))
+        writer: Any = None
+        is_first = True
 
         def add(rows: pd.DataFrame) -> None:
-            for write in writers:
-                write(rows)
+            nonlocal writer, is_first
+            if stream is not None:
+                rows.to_csv(stream, header=is_first, lineterminator="\n")
+                stream.flush()
+                is_first = False
+            if target is not None:
+                table = pyarrow.Table.from_pandas(rows)
+                if writer is None:
+                    writer = files.enter_context(parquet.ParquetWriter(target, table.schema))
+                writer.write_table(table)
 
         yield add
-
-
-def _csv(stream: IO[str]) -> Callable[[pd.DataFrame], None]:
-    is_first = True
-
-    def write(rows: pd.DataFrame) -> None:
-        nonlocal is_first
-        rows.to_csv(stream, header=is_first, lineterminator="\n")
-        stream.flush()
-        is_first = False
-
-    return write
-
-
-def _parquet(files: ExitStack, path: Any) -> Callable[[pd.DataFrame], None]:
-    writer: Any = None
-
-    def write(rows: pd.DataFrame) -> None:
-        nonlocal writer
-        table = pyarrow.Table.from_pandas(rows)
-        if writer is None:
-            writer = files.enter_context(pyarrow_parquet.ParquetWriter(path, table.schema))
-        writer.write_table(table)
-
-    return write

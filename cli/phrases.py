@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toruscast._slow import numpy as np
 from toruscast.text import counted, nbytes, percent, printable
-
-from .slow import np
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus

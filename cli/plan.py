@@ -14,8 +14,10 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import forecast_results, registry, run_loop
+from toruscast._slow import times as times_files
 from toruscast.errors import InputError
-from toruscast.files import folder_to_fill
+from toruscast.files import check_target, folder_to_fill
 from toruscast.text import counted, percent, seconds
 
 from .mappings import MappingFile, check_format, load_mappings
@@ -29,9 +31,8 @@ from .options import (
     times_option,
     top_option,
 )
-from .output import Output, PageOutput, check_folder, check_writable
+from .output import Output, PageOutput, check_folder
 from .phrases import application_line, occupancy
-from .slow import forecast_answer, formats_of_times, registry, run_loop, run_script
 from .torus import load_torus
 from .traffic import load_application
 
@@ -67,7 +68,7 @@ class Launch(MappingFile):
         if self.script is not None:
             if times is None:
                 raise click.UsageError("--run needs --times, the file that takes the runs")
-            run_script.check_command(self.script, run_loop.folder_of(times))
+            run_loop.check_command(self.script, run_loop.folder_of(times))
         if self.out_format is not None:
             if self.script is None and self.out is None:
                 raise click.UsageError("--out-format needs --out or --run")
@@ -77,9 +78,9 @@ class Launch(MappingFile):
 
     def check_names(self, mappings: Sequence[tc.TaskMapping], times: str | None) -> None:
         """Raise early where files of these names cannot be written, or one is the file of runs."""
-        names = forecast_answer.names_of(mappings)
+        names = forecast_results.names_of(mappings)
         if self.script is not None and times is not None:
-            formats_of_times.check_appendable(times, names)
+            times_files.check_appendable(times, names)
         if self.out is None:
             return
         for name in names:
@@ -201,7 +202,7 @@ def command(
     output.check(also={"--out": launch.out, "--times": times})
     to_fill = None if launch.script is None else times
     if to_fill is not None:
-        check_writable(to_fill)
+        check_target(to_fill)
     application = load_application(traffic)
     torus = load_torus(traffic)
     mappings = load_mappings(application.workload, torus, candidates, work.seed)

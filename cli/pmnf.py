@@ -12,13 +12,15 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import formula, intervals, scaling_models, stages
+from toruscast._slow import numpy as np
+from toruscast._slow import pandas as pd
 from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
 from .options import LEVEL, argument, named_numbers, option, read_pair, sub_command, top_option
 from .output import Output, records, write_text
 from .progress import working
-from .slow import formula, intervals, model_notes, np, pd, stage
 
 if TYPE_CHECKING:
     from toruscast.scaling.models import Note
@@ -98,7 +100,7 @@ def _compose(output: Output, asked: Composed) -> None:
     models = [*programs, reference] if reference else programs
     parameters = sorted({name for model in models for name in model.parameters})
     for text in asked.at:
-        stage.check_names(parameters, by_name(text))
+        stages.check_names(parameters, by_name(text))
     if asked.span is not None:
         name, low, high = _span(asked.span)
         fixed = by_name(asked.at[0]) if asked.at else {}
@@ -447,7 +449,7 @@ def predict(
             )
         elif where.interval:
             few = str(len(data.points))
-            here = [*here, model_notes.Note("too few points for an interval", few)]
+            here = [*here, scaling_models.Note("too few points for an interval", few)]
         for low, high, k in zip(*ends, keep, strict=True):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
             kind = {"predicts_by": by[k]}

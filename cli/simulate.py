@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
-
-import toruscast as tc
-from toruscast import answers
-from toruscast.text import part_of, percent
-
-from .output import Output, records
-from .phrases import Setting
-from .slow import pool, reasons, routes
-
-if TYPE_CHECKING:
-    from toruscast.workers import Task
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-
-from toruscast.errors import InputError
-from toruscast.files import folder_beside
-
-from .output import check_folder, write_text
-from .progress import json_text
-from .slow import pd, simulation_trace
-
-if TYPE_CHECKING:
-    from toruscast.simulation import Simulation
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
-from toruscast.text import printable, seconds
+import toruscast as tc
+from toruscast import answers
+from toruscast._slow import pandas as pd
+from toruscast._slow import pool, reasons, routes, simulation_run, simulation_trace
+from toruscast.errors import InputError
+from toruscast.files import folder_beside
+from toruscast.text import part_of, percent, printable, seconds
 
 from .mappings import load_mapping, load_mappings
 from .options import (
@@ -49,11 +33,15 @@ from .options import (
     sub_command,
     top_option,
 )
-from .output import PageOutput
-from .phrases import occupancy
-from .slow import simulation_run
+from .output import Output, PageOutput, check_folder, records, write_text
+from .phrases import Setting, occupancy
+from .progress import json_text
 from .torus import load_torus, read_time
 from .traffic import load_application
+
+if TYPE_CHECKING:
+    from toruscast.simulation import Simulation
+    from toruscast.workers import Task
 
 # Of the network and the torus; without packets they change nothing.
 OF_PACKETS = frozenset(
@@ -73,106 +61,71 @@ _NO_BUFFERS = (
     "No buffer is ever full: where routers push back on each other, packets take longer "
     "(simulate without --flows)."
 )
+_FLOW_ERROR = 0.01
+# The files of a folder of results; those that each has tell whose the folder is.
+_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
+_ALWAYS = ("summary.json", "trace.json")
+_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
 
 Tell = Callable[[int], None]
 
 
-def rank_packets(
+def _rank(
     setting: Setting,
     mappings: Sequence[tc.TaskMapping],
-    how: Mapping[str, Any],
-    jobs: int,
+    packets: Packets,
+    work: Work,
     top: int,
     output: Output,
 ) -> None:
-    """Simulate every mapping packet by packet, ``jobs`` at once, and write what came out.
-
-    ``how`` goes to `simulate`.
-    """
+    """Simulate every mapping, several at once, and write which is fastest."""
     torus, workload = setting.torus, setting.application.workload
-    # Packet-hops as if no packets were merged.
-    hops = [
-        how["iterations"] * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
-        for mapping in mappings
-    ]
-    with output.progress("Simulating", count=part_of("packet-hops")) as progress:
-        one = pool.Task(_send_packets, workload, torus, how)
-        found = _time_all(mappings, hops, one, jobs, progress)
-    about = {name: value for name, value in how.items() if name != "coarsening"}
-    merged = _merged([sent.coarsening for sent in found.values()], how["error"])
-    _deliver(
-        setting,
-        mappings,
-        found,
-        f"{how['routing']} routing",
-        about,
-        ("phase_times", "coarsening", "change"),
-        output,
-        error=how["error"] or 0.0,
-        top=top,
-        estimated=routes.ways_are_open(workload, torus, how["routing"]),
-        notes=[merged] if merged else [],
-    )
-
-
-def rank_flows(
-    setting: Setting,
-    mappings: Sequence[tc.TaskMapping],
-    error: float,
-    seed: int,
-    jobs: int,
-    top: int,
-    output: Output,
-) -> None:
-    """Simulate the messages of every mapping as flows, and write what came out."""
-    torus, workload = setting.torus, setting.application.workload
-    sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
-    with output.progress("Simulating", count=part_of("messages")) as progress:
-        one = pool.Task(_send_flows, workload, torus, error)
-        found = _time_all(mappings, [sent] * len(mappings), one, jobs, progress)
-    about = {"error": error, "seed": seed}
-    how = "messages flow, in dimension order"
-    _deliver(
-        setting,
-        mappings,
-        found,
-        how,
-        about,
-        ("phase_times",),
-        output,
-        error=error,
-        top=top,
-        notes=[_NO_BUFFERS],
-    )
-
-
-def _deliver(
-    setting: Setting,
-    mappings: Sequence[tc.TaskMapping],
-    found: dict[str, answers.rank.Timed],
-    routing: str,
-    about: Mapping[str, object],
-    more: Sequence[str],
-    output: Output,
-    **how: Any,
-) -> None:
-    """Write a ranking; JSON says ``about`` the simulations, and ``more`` of each of them."""
+    about: dict[str, Any]
+    task: Task[answers.rank.Timed]
+    if packets.flows:
+        what, how, more = "messages", "messages flow, in dimension order", ["phase_times"]
+        about = {"error": packets.flow_error, "seed": work.seed}
+        messages = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
+        sizes = [messages] * len(mappings)
+        task = pool.Task(_send_flows, workload, torus, packets.flow_error)
+    else:
+        what, how = "packet-hops", f"{work.routing} routing"
+        more = ["phase_times", "coarsening", "change"]
+        about = {
+            "routing": work.routing,
+            "error": packets.error,
+            "iterations": packets.repeat,
+            "seed": work.seed,
+        }
+        # Packet-hops as if no packets were merged.
+        sizes = [
+            packets.repeat * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
+            for mapping in mappings
+        ]
+        given = about | {"coarsening": packets.coarsening or 1}
+        task = pool.Task(_send_packets, workload, torus, given)
+    with output.progress("Simulating", count=part_of(what)) as progress:
+        found = _time_all(mappings, sizes, task, work.jobs, progress)
     table = answers.rank.ranked(found)
     ranking = [
         row | {name: getattr(found[row["mapping"]], name) for name in more}
         for row in records(table)
     ]
-    network = asdict(setting.torus.network)
+    merged = _merged([each.coarsening for each in found.values()], packets.error)
+    network = asdict(torus.network)
     output.deliver(
         answers.rank.timed_answer(
             mappings,
-            setting.torus,
+            torus,
             table,
             found[table["mapping"].iloc[0]].why,
-            setting=f"{setting.of(mappings)}; {routing}.",
+            setting=f"{setting.of(mappings)}; {how}.",
             content={**setting.describe(), "network": network, **about, "ranking": ranking},
-            dependent=setting.application.workload.dependent,
-            **how,
+            error=about["error"] or 0.0,
+            top=top,
+            estimated=not packets.flows and routes.ways_are_open(workload, torus, work.routing),
+            dependent=workload.dependent,
+            notes=[_NO_BUFFERS] if packets.flows else [merged] if merged else [],
         )
     )
 
@@ -242,63 +195,42 @@ def _time_all(
     progress: Callable[[int, int], None],
 ) -> dict[str, answers.rank.Timed]:
     """Time each mapping, ``jobs`` at once; return them by name."""
-    total = _Total(sizes, progress)
+    bar = _Bar(sizes, progress)
     found: dict[int, answers.rank.Timed] = {}
-    items = ((mapping, _Part(total, i)) for i, mapping in enumerate(mappings))
+    items = ((mapping, partial(bar.update, i)) for i, mapping in enumerate(mappings))
     for i, timed in time_one.each(items, jobs):
         found[i] = timed
-        total.update(i, sizes[i])
+        bar.update(i, sizes[i])
     return {mapping.name or str(i): found[i] for i, mapping in enumerate(mappings)}
 
 
-class _Total:
-    """How much of all is done."""
+class _Bar:
+    """How much of each mapping is done; in another process than that of the bar it does nothing."""
 
-    def __init__(self, sizes: Sequence[int], progress: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, sizes: Sequence[int] = (), progress: Callable[[int, int], None] | None = None
+    ) -> None:
         self.sizes, self.progress = sizes, progress
         self.done = [0] * len(sizes)
 
     def update(self, i: int, now: int) -> None:
-        # What begins again does not go back.
-        self.done[i] = max(self.done[i], min(now, self.sizes[i]))
-        self.progress(sum(self.done), sum(self.sizes))
-
-
-class _Part:
-    """Reports how much of one mapping is done, in the process of the bar; in others nothing."""
-
-    def __init__(self, total: _Total, i: int) -> None:
-        self.total, self.i = total, i
-
-    def __call__(self, now: int) -> None:
-        self.total.update(self.i, now)
+        if self.progress is not None:
+            # What begins again does not go back.
+            self.done[i] = max(self.done[i], min(now, self.sizes[i]))
+            self.progress(sum(self.done), sum(self.sizes))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _silent, ()
+        return _Bar, ()
 
 
-def _silent() -> Tell:
-    return _say_nothing
-
-
-def _say_nothing(now: int) -> None:
-    pass
-
-
-_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
-_ALWAYS = ("summary.json", "trace.json")
-_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
-
-
-def inside(folder: str | None) -> dict[str, str | None]:
+def _inside(folder: str | None) -> dict[str, str | None]:
     """Return the folder and the files in it that `write_folder` may write, by name."""
     if folder is None:
         return {}
-    paths: dict[str, str | None] = {f"{file} of --out": str(Path(folder) / file) for file in _FILES}
-    return paths | {"--out": folder}
+    return {f"{file} of --out": str(Path(folder) / file) for file in _FILES} | {"--out": folder}
 
 
-def check_result_folder(folder: str) -> None:
+def _check_result_folder(folder: str) -> None:
     """Raise early what `write_folder` would raise after the work."""
     check_folder(folder)
     standing = [name for name in _FILES if (Path(folder) / name).exists()]
@@ -315,47 +247,36 @@ def write_folder(
 ) -> None:
     """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
 
-    ``links`` is what `labelled` returns.
-    A folder that stands already keeps its other files; those of an earlier run are replaced once
+    A folder that stands already keeps its other files. Those of an earlier run are replaced once
     all new ones are written, and a time series that this run has not is removed.
     """
-    made: tuple[Callable[[], pd.DataFrame] | None, ...] = (
-        result.messages,
-        result.tasks,
-        result.phases,
-        lambda: links,
-        result.fifos,
-        result.series if any(s.snapshots for s in result.stretches) else None,
-    )
-    tables = dict(zip(_TABLES, made, strict=True))
+    tables: dict[str, Callable[[], pd.DataFrame]] = {
+        "messages": result.messages,
+        "tasks": result.tasks,
+        "phases": result.phases,
+        "links": lambda: links,
+        "fifos": result.fifos,
+    }
+    if any(stretch.snapshots for stretch in result.stretches):
+        tables["series"] = result.series
     place = Path(os.path.realpath(folder))
     # In the place if it stands, else on the same disk.
     beside = place if place.exists() else place.parent
     with folder_beside(place, beside) as stage:
         for name, table in tables.items():
-            if table is not None:
-                found = table()
-                text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
-                write_text(text, str(stage / f"{name}.csv"))
+            found = table()
+            text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
+            write_text(text, str(stage / f"{name}.csv"))
         simulation_trace.write_trace(result, stage / "trace.json")
-        text = json_text(summary)
-        write_text(text, str(stage / "summary.json"))
-        _put(stage, place, [f"{name}.csv" for name in tables])
-
-
-def _put(stage: Path, place: Path, ours: list[str]) -> None:
-    """Let the files of a folder appear in their place, and remove what this run has not."""
-    if not place.exists():
-        stage.rename(place)
-        return
-    written = {path.name for path in stage.iterdir()}
-    for name in written:
-        (stage / name).replace(place / name)
-    for name in set(ours) - written:
-        (place / name).unlink(missing_ok=True)
-
-
-_FLOW_ERROR = 0.01
+        write_text(json_text(summary), str(stage / "summary.json"))
+        if not place.exists():
+            stage.rename(place)
+            return
+        written = {path.name for path in stage.iterdir()}
+        for name in written:
+            (stage / name).replace(place / name)
+        for name in set(_FILES) - written:
+            (place / name).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -454,7 +375,7 @@ class Details:
     )
 
     def every(self) -> float | None:
-        """Return the seconds between two snapshots of the links; None for no snapshots."""
+        """Return the seconds between two snapshots of the links; None for none."""
         if self.interval is None:
             return None
         if self.out is None and self.trace is None:
@@ -473,17 +394,6 @@ class SimulationOutput(PageOutput):
     links_path: str | None = option(
         "Write the counters of every link as CSV.", "FILE.csv|-", "--links"
     )
-
-
-def check_interval(interval: float, least_time: float, torus: tc.Torus) -> None:
-    """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
-    least = least_time / simulation_run.most_snapshots(torus)
-    if interval < least:
-        raise InputError(
-            "--interval too short for this run",
-            found=seconds(interval),
-            expected=f"at least {seconds(least)}",
-        )
 
 
 @sub_command("simulate")
@@ -507,9 +417,9 @@ def command(
     toruscast simulate --flows --comm lammps-salt-64 --torus 4x4x4 --candidates 84
     """  # noqa: D301
     which.check(packets)
-    output.check({"--trace": details.trace}, inside(details.out))
+    output.check({"--trace": details.trace}, _inside(details.out))
     if details.out is not None:
-        check_result_folder(details.out)
+        _check_result_folder(details.out)
     every = details.every()
     application = load_application(traffic)
     torus = load_torus(traffic, OF_PACKETS if packets.flows else ())
@@ -519,17 +429,8 @@ def command(
         several = load_mappings(workload, torus, which, work.seed)
     else:
         several = [load_mapping(workload, torus, which.mapping, which, work.seed)]
-    if packets.flows:
-        rank_flows(setting, several, packets.flow_error, work.seed, work.jobs, which.top, output)
-    elif which.mapping is None:
-        how = {
-            "routing": work.routing,
-            "coarsening": packets.coarsening or 1,
-            "error": packets.error,
-            "iterations": packets.repeat,
-            "seed": work.seed,
-        }
-        rank_packets(setting, several, how, work.jobs, which.top, output)
+    if which.mapping is None or packets.flows:
+        _rank(setting, several, packets, work, which.top, output)
     else:
         _simulate_one(setting, several[0], packets, work, details, every, output)
 
@@ -546,8 +447,14 @@ def _simulate_one(
     """Simulate a mapping, and write all that is wanted of it."""
     workload, torus = setting.application.workload, setting.torus
     if every is not None:
-        least = reasons.explain(workload, torus, mapping, routing=work.routing).lower_bound
-        check_interval(every, least, torus)
+        bound = reasons.explain(workload, torus, mapping, routing=work.routing).lower_bound
+        shortest = bound / simulation_run.most_snapshots(torus)
+        if every < shortest:
+            raise InputError(
+                "--interval too short for this run",
+                found=seconds(every),
+                expected=f"at least {seconds(shortest)}",
+            )
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         result = tc.simulate(
             workload,

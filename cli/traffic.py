@@ -14,11 +14,10 @@ import toruscast as tc
 from toruscast import datasets
 from toruscast.errors import InputError, MissingFileError
 from toruscast.text import closest, part_of, printable, shortened
-from toruscast.validation import read_bytes
+from toruscast.validation import read_bytes, read_sizes
 
 from .options import Include, Traffic
 from .progress import working
-from .slow import validation
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, Torus, Workload
@@ -238,7 +237,7 @@ def _load_collective(traffic: Traffic) -> LoadedTraffic:
 
 def task_grid(text: str) -> tuple[int, ...]:
     """Return the sizes that a text tells."""
-    sizes = validation.read_sizes(text.strip())
+    sizes = read_sizes(text.strip())
     if sizes is None:
         raise InputError("bad task grid", found=text, expected="sizes such as 8x8x8")
     return sizes

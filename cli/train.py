@@ -7,9 +7,10 @@ from typing import Literal
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import drawn_samples
 from toruscast.text import counted, printable
 
-from .learning import check_use, learn_from_runs, load_plugin, names_of, obtain_samples, on_splits
+from .learning import Samples, check_use, load_plugin, names_of
 from .options import (
     SampleSource,
     Traffic,
@@ -21,7 +22,6 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
-from .slow import drawn_samples, metrics, pd
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,19 @@ def command(
     """  # noqa: D301
     output.check({"--out": how.out}, {"--samples": source.samples})
     mine = load_plugin(how.plugin)
+    samples = Samples(traffic, source, work, output)
     if source.times is not None:
         names = () if is_default("chosen") else names_of(how.chosen, mine)
         check_use(mine, names or None)
-        _train_on_runs(traffic, source, names, how, work, output)
+        _train_on_runs(samples, names, how)
         return
     names = names_of(how.chosen, mine) if traffic.is_given or mine else ()
     check_use(mine, names)
-    level = tc.training.needed_level(names, how.target)
-    table = obtain_samples(traffic, source, level, work, output)
-    features = _features(how.chosen, mine, table)
+    table = samples.obtain(tc.training.needed_level(names, how.target))
+    # The model remembers the name of a set.
+    features: str | tuple[str, ...] = how.chosen
+    if how.chosen not in tc.training.FEATURE_SETS:
+        features = names_of(how.chosen, mine, table.columns)
     aim = how.target or tc.training.usual_target(tc.training.feature_set(features))
     model = tc.TimePredictor(features, aim)
     output.message(f"measuring quality on {how.splits} splits")
@@ -75,29 +78,15 @@ def command(
     output.deliver(answers.learned.answer(found, setting=_saved(model, how.out), file=how.out))
 
 
-def _train_on_runs(
-    traffic: Traffic,
-    source: SampleSource,
-    names: tuple[str, ...],
-    how: Learning,
-    work: Work,
-    output: PageOutput,
-) -> None:
+def _train_on_runs(samples: Samples, names: tuple[str, ...], how: Learning) -> None:
     """Learn from times of a machine, and save the model that held-out times prefer."""
-    found = learn_from_runs(traffic, source, names, (), work, output)
-    table = found.table.assign(time=found.runs.times)
-    output.message(f"measuring quality on {how.splits} splits")
-    scores = on_splits(
-        table, found.model, how.splits, work, output, metrics=metrics.METRICS_OF_RUNS
-    )
+    found = samples.learn_runs(names, ())
+    samples.output.message(f"measuring quality on {how.splits} splits")
+    quality = tc.training.summarise(samples.score_runs(found, found.model, how.splits))
     tc.save_predictor(found.model, how.out, found.model.provenance_)
-    output.deliver(
-        answers.learned.answer(
-            found,
-            quality=tc.training.summarise(scores),
-            setting=_saved(found.model, how.out),
-            file=how.out,
-        )
+    setting = _saved(found.model, how.out)
+    samples.output.deliver(
+        answers.learned.answer(found, quality=quality, setting=setting, file=how.out)
     )
 
 
@@ -107,8 +96,3 @@ def _saved(model: tc.TimePredictor, out: str) -> str:
         f"Trained on {counted(model.n_samples_, 'sample')}, "
         f"{counted(len(model.feature_names_in_), 'feature')}; saved as {printable(out)}."
     )
-
-
-def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | tuple[str, ...]:
-    """Return the name of a set, so that the model remembers it, or features of the table."""
-    return chosen if chosen in tc.training.FEATURE_SETS else names_of(chosen, mine, table.columns)

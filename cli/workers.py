@@ -17,17 +17,13 @@ import click
 from click.core import ParameterSource
 
 import toruscast as tc
-from toruscast._lazy import Slow
-from toruscast._slow import joblib
+from toruscast._slow import jit, joblib, loop, setup
 from toruscast.errors import InputError, WorkersError
+from toruscast.files import parse_toml, read_limited
 
 if TYPE_CHECKING:
     from toruscast.validation import Routing
 
-
-from .slow import jit, loop, setup
-
-files = Slow("toruscast.files")
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
 _SYSTEMS = {
@@ -122,7 +118,7 @@ def _version() -> str | None:
 
 def _started(path: str) -> Any:
     """Ask a batch system for the workers that a file describes."""
-    content = files.parse_toml(files.read_limited(path, _MOST_BYTES), path)
+    content = parse_toml(read_limited(path, _MOST_BYTES), path)
     known = ", ".join(_SYSTEMS)
     if len(content) != 1 or not isinstance(next(iter(content.values())), dict):
         raise InputError(

@@ -11,21 +11,21 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.cli.options import TorusOptions, Workers, option, sub_command
-from toruscast.cli.output import PageOutput, check_writable, records, write_text
-from toruscast.cli.slow import (
-    axes_of,
+from toruscast._slow import (
+    device_lists,
     layouts,
+    mesh,
     mesh_answer,
     mesh_devices,
-    np,
+    mesh_traffic,
     placements,
-    printed_devices,
-    programs,
     registry,
 )
+from toruscast._slow import numpy as np
+from toruscast.cli.options import TorusOptions, Workers, option, sub_command
+from toruscast.cli.output import PageOutput, records, write_text
 from toruscast.cli.torus import load_torus
-from toruscast.files import atomic_path
+from toruscast.files import atomic_path, check_target
 from toruscast.text import seconds
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
         raise click.UsageError("--write names the same file twice")
     output.check(also={f"--write {path}": path for path in paths})
     for path in paths:
-        check_writable(path)
+        check_target(path)
     return targets
 
 
@@ -153,7 +153,7 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
         elif form == "python":
             write_text(answer.jax_program(), path)
         elif form == "torch":
-            write_text(programs.torch_program(answer.ids, answer.axes), path)
+            write_text(layouts.torch_program(answer.ids, answer.axes), path)
         elif form == "neuron":
             write_text(answer.rank_list(), path)
         elif form == "npy":
@@ -213,7 +213,7 @@ def _rank_layouts(
             sends,
             devices=None
             if step.devices is None
-            else printed_devices.read_devices(step.devices, torus),
+            else device_lists.read_devices(step.devices, torus),
             compare=None if step.compare is None else tc.read_mapping(step.compare, torus),
             overlap=step.order == "overlap",
             top=asked.top,
@@ -260,7 +260,7 @@ def _rank_slices(
     output.check()
     sends = step.sends or _program(step.hlo or "", output)
     with output.progress("Ranking slices") as move:
-        found = layouts.which_slice(
+        found = mesh.which_slice(
             n_chips,
             step.axes,
             sends,
@@ -334,7 +334,11 @@ def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.
 
 def _devices_of(torus: tc.Torus, step: Step, sends: str | HloStep) -> tc.Torus:
     """Make a node of each device of a chip, where the mesh counts them."""
-    n = axes_of.parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    n = (
+        mesh_traffic.parse_axes(step.axes or "").n_tasks
+        if isinstance(sends, str)
+        else sends.n_devices
+    )
     return mesh_devices.chips_as_devices(torus, n, step.devices_per_chip)
 
 

@@ -48,7 +48,7 @@ WAYS = {
         ("decision/planning.py", "decision/hypotheses.py"),
     ),
     "samples to model": (
-        ("cli/slow.py", "training/application.py"),
+        ("cli/learning.py", "training/application.py"),
         ("training/application.py", "training/samples.py"),
         ("training/samples.py", "features/table.py"),
         ("training/samples.py", "training/store.py"),

@@ -20,14 +20,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ._slow import numpy as np
 from .errors import InputError, MissingFileError
 from .text import counted
 from .validation import repeated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"

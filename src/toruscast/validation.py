@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from toruscast.errors import InputError
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ._slow import joblib
+from ._slow import numpy as np
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 Name = TypeVar("Name", bound=Hashable)
 
