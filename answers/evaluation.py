@@ -86,7 +86,6 @@ def answer(
     if found is not None:
         content["learned"] = learned_content(found)
     return Answer(
-        setting="",
         title="Feature sets on held-out mappings",
         headline=head,
         notes=notes,
@@ -189,7 +188,6 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
         else f"The largest is held out, {own['n_train'].iloc[0]} samples of the others train"
     )
     return Answer(
-        setting="",
         title=f"Feature sets on held-out {SEVERAL[by]}",
         headline=Headline(
             "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[0]}{beside}"
@@ -253,7 +251,6 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
     if bases[0] == found.best:
         first += ", the set that forecasts best by itself"
     return Answer(
-        setting="",
         title=f"What {name} adds",
         headline=Headline("", name, f" {first}."),
         notes=notes,
