@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -247,9 +246,10 @@ class View:
 
     def _hops(self) -> TableBlock:
         shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
-        rows: list[dict[str, object]] = [{"hops": hops} for hops in range(max(map(len, shares)))]
+        n = max(map(len, shares))
+        rows: list[dict[str, object]] = [{"hops": hops} for hops in range(n)]
         for name, share in zip(self.names, shares, strict=True):
-            for row, part in zip_longest(rows, share, fillvalue=0.0):
+            for row, part in zip(rows, np.pad(share, (0, n - len(share))), strict=True):
                 row[f"{name}\n%"] = f"{100 * part:.1f}"
         title = f"Share of the {nbytes(self.workload.total.nbytes.sum())} over each number of hops"
         return TableBlock(rows, title)
