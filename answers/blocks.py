@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -33,38 +33,30 @@ class Sentence:
     """One or more sentences."""
 
     text: str
-    strong: bool = False
+    # A terminal breaks none of its lines, such as those of a command to copy.
     as_it_is: bool = False
-    """Whether a terminal breaks none of its lines, such as those of a command to copy."""
 
 
 @dataclass(frozen=True)
 class TableBlock:
     """Rows of cells by the head of their column; a cell that is a tuple has several lines.
 
-    Examples
-    --------
-    >>> table = TableBlock([{"mapping": "identity", "time": "84.4 us"}])
-    >>> table.heads, table.left
-    (['mapping', 'time'], {'mapping'})
+    A narrow terminal leaves out ``spare`` columns whose cells are alike, then those after the first
+    ``keep``. It shows ``top`` rows and the last three; all if None. A table with a ``key`` can be
+    sorted, filtered and copied on a page. ``marks`` name the best row and the user's.
     """
 
     rows: Sequence[Mapping[str, object]]
     title: str = ""
     marks: Sequence[Mark] = ()
-    """Which row is the best and which is the user's."""
     keep: int = 3
-    """Columns that a narrow terminal keeps, from the left."""
     spare: tuple[str, ...] = ()
-    """Heads of columns that go first where all their cells are alike."""
     top: int | None = None
-    """Rows that a terminal shows from the top, the last three besides; all if None."""
     key: str = ""
-    """What a page calls the table, where it can be sorted, filtered and copied."""
 
     @property
     def heads(self) -> list[str]:
-        """Heads of the columns, whose lines a terminal keeps."""
+        """Heads of the columns."""
         return list(self.rows[0]) if self.rows else []
 
     @cached_property
@@ -74,9 +66,9 @@ class TableBlock:
 
     def _holds_words(self, head: str) -> bool:
         cells = [row.get(head, "") for row in self.rows]
-        texts = [str(cell[0] if isinstance(cell, tuple) and cell else cell) for cell in cells]
-        texts = [text for text in texts if text not in ("", "-", "()")]
-        return bool(texts) and not any(_NUMBER.match(text) for text in texts)
+        texts = {str(cell[0] if isinstance(cell, tuple) and cell else cell) for cell in cells}
+        texts -= {"", "-", "()"}
+        return bool(texts) and not any(map(_NUMBER.match, texts))
 
 
 def frame_block(
@@ -87,11 +79,6 @@ def frame_block(
     """Return a table of values as a block: numbers to four digits, no cell for NaN.
 
     ``formats`` are of columns that look otherwise; ``how`` is of `TableBlock`.
-
-    Examples
-    --------
-    >>> frame_block(pd.DataFrame({"wall_time": [1 / 3]})).rows
-    [{'wall time': '0.3333'}]
     """
 
     def shown(name: str, value: Any) -> str:
@@ -110,13 +97,12 @@ def frame_block(
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture for a page, and what is said of it."""
+    """A picture for a page, and what is said of it; ``draw`` returns the SVG."""
 
     key: str
     title: str
     lead: str
     draw: Callable[[], str]
-    """Returns the SVG."""
 
 
 @dataclass(frozen=True)
@@ -128,16 +114,17 @@ class File:
     title: str = "launcher file"
 
 
-Block = Sentence | TableBlock | Chart | LinkMap | File
+Block = Sentence | TableBlock | Chart | LinkMap
 
 
 @dataclass(frozen=True)
 class Section:
     """Blocks under a heading.
 
-    ``made`` are the blocks, or what makes them where a writer draws them and that takes long.
-    ``folded`` ones are details: a page opens them when asked.
-    ``only`` names the one writer that draws it, where the others have it in another form.
+    ``made`` are the blocks, or what makes them where that takes long. A page opens ``folded`` ones
+    when asked; a terminal shows those that are not ``brief`` with -v only. Two that are not
+    ``wide`` stand side by side on a page. ``only`` names the one writer that draws it, where the
+    others have it in another form.
     """
 
     title: str
@@ -145,9 +132,7 @@ class Section:
     lead: str = ""
     folded: bool = False
     brief: bool = True
-    """Whether a terminal shows it without -v."""
     wide: bool = True
-    """Whether it takes the whole width of a page; else two stand side by side."""
     only: Literal["", "page", "terminal"] = ""
 
     @cached_property
@@ -170,32 +155,16 @@ class Headline:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command answers.
+    """What a command answers: a sentence, notes, and sections with the most important first.
 
-    Attributes
-    ----------
-    setting : str
-        What was asked, in a line.
-    headline : Headline
-        The answer in one sentence.
-    badge : str
-        How sure it is, in a word or three; empty where that is no question.
-    notes : sequence of str
-        What belongs to the answer: how sure, how far from the lower bound, what is not in it.
-    sections : sequence of Section
-        What stands behind it, the most important first.
-    content : dict
-        All of it for programs, as JSON.
-    rows : DataFrame or list of dict
-        The table for programs, as CSV.
-    file : File, optional
-        What the answer is used with.
-    facts : sequence of (str, str)
-        What it was made from, by name.
+    ``setting`` is what was asked, in a line; a page has it as its ``title`` if that is empty.
+    ``badge`` says how sure the answer is, in a word or three. ``content`` is all of it for
+    programs, as JSON, and ``rows`` the table for programs, as CSV. ``file`` is what the answer is
+    used with, and ``facts`` what it was made from, by name.
     """
 
-    setting: str
     headline: Headline
+    setting: str = ""
     badge: str = ""
     notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
@@ -204,13 +173,18 @@ class Answer:
     file: File | None = None
     facts: Sequence[tuple[str, str]] = ()
     title: str = ""
-    """Of the page; the setting if empty."""
 
     @property
     def table(self) -> pd.DataFrame:
         """The table for programs; an index that has a name is a column."""
         table = self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
         return table.reset_index() if table.index.name else table
+
+
+def all_candidates(title: str, table: TableBlock, caption: str) -> Section:
+    """Return a table that a terminal shows in part, whole for a page."""
+    whole = replace(table, title=caption, key="candidates")
+    return Section(title, [whole], folded=True, only="page")
 
 
 def of_table(
@@ -223,4 +197,4 @@ def of_table(
     """Return an answer of a sentence, tables and what is said below; ``how`` is of `Answer`."""
     title = head if isinstance(head, Headline) else Headline(head)
     section = Section("", [*blocks, *(Sentence(text, as_it_is=True) for text in below)])
-    return Answer("", title, sections=[section], rows=rows, **how)
+    return Answer(title, sections=[section], rows=rows, **how)

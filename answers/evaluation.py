@@ -41,7 +41,7 @@ def answer(
 
     ``scores`` are of `repeated_splits`, ``large`` of `hold_out` by size.
     """
-    gain, single = gains(scores), single_features(table)
+    gain, single = gains(scores).reset_index(), single_features(table).reset_index()
     summary = summarise(scores).rename(columns={"predictor": "features"})
     splits = int(scores["split"].max()) + 1
     n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
@@ -51,25 +51,30 @@ def answer(
     notes = [
         f"{len(table)} samples; {n_train} train and {n_test} are forecast, on {splits} splits. "
         f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}).",
-        *(learned_lines(found) if found is not None else ()),
+        *(learned_lines(found) if found else ()),
     ]
     if len(gain) > 1:
+        what = "; ".join(": ".join(METRICS[metric]) for metric in ("rcc", "regret_1"))
         notes.append(
-            f"Gain over {gain.index[0]} on the same splits, with the 95 % interval of its mean: a "
-            "set helps where the interval lies above 0. "
-            + "; ".join(f"{METRICS[m][0]}: {METRICS[m][1]}" for m in ("rcc", "regret_1"))
-            + "."
+            f"Gain over {gain['features'][0]} on the same splits, with the 95 % interval of its "
+            f"mean: a set helps where the interval lies above 0. {what}."
         )
-    head = Headline(
-        "", str(best["features"]), f" orders held-out mappings best: RCC {best['mean']:.3f}"
-    )
-    charts = [_chart(rcc)] + ([observed_chart(found)] if found is not None else [])
-    compared = _sets(summary, gain)
+    names, values = rcc["features"].tolist(), rcc["mean"].tolist()
+    charts = [
+        Chart(
+            "sets",
+            "Pairs in the right order",
+            "Mean RCC on held-out mappings. Bars begin at 0.5, which is chance.",
+            lambda: svg.bars(names, [("RCC", "best", values)], 1.0, "", begin=min(0.5, *values)),
+        ),
+        *([observed_chart(found)] if found else ()),
+    ]
+    compared, alone = _sets(summary, gain), _single(single, mine)
     sections = [
         Section("", [compared], only="terminal"),
         Section("Feature sets", [*charts, compared], only="page"),
         *([] if large is None else [_large(large)]),
-        Section("Single features as the forecast, without learning", [_single(single, mine)]),
+        Section("Single features as the forecast, without learning", [alone]),
     ]
     content: dict[str, Any] = {
         "n_samples": len(table),
@@ -78,17 +83,18 @@ def answer(
         "splits": splits,
         "feature_sets": {name: list(names) for name, names in sets.items()},
         "quality": summary.to_dict("records"),
-        "gain": gain.reset_index().to_dict("records"),
-        "single_features": single.reset_index().to_dict("records"),
+        "gain": gain.to_dict("records"),
+        "single_features": single.to_dict("records"),
     }
     if large is not None:
         content["small_to_large"] = large.to_dict("records")
     if found is not None:
         content["learned"] = learned_content(found)
     return Answer(
-        setting="",
         title="Feature sets on held-out mappings",
-        headline=head,
+        headline=Headline(
+            "", str(best["features"]), f" orders held-out mappings best: RCC {best['mean']:.3f}"
+        ),
         notes=notes,
         sections=sections,
         content=content,
@@ -96,20 +102,9 @@ def answer(
     )
 
 
-def _chart(rcc: pd.DataFrame) -> Chart:
-    names, values = rcc["features"].tolist(), rcc["mean"].tolist()
-    return Chart(
-        "sets",
-        "Pairs in the right order",
-        "Mean RCC on held-out mappings. Bars begin at 0.5, which is chance.",
-        lambda: svg.bars(names, [("RCC", "best", values)], 1.0, "", begin=min(0.5, *values)),
-    )
-
-
 def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> TableBlock:
     """Return a row for each feature set."""
-    several = len(gain) > 1
-    better = {row["features"]: row for row in gain.reset_index().to_dict("records")}
+    better = {row["features"]: row for row in gain.to_dict("records")}
     rows = []
     for name, group in summary.groupby("features", sort=False):
         scores = {row["metric"]: row for row in group.to_dict("records")}
@@ -121,14 +116,15 @@ def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> TableBlock:
             for metric in _SHOWN
         }
         row: dict[str, object] = {"features": str(name)}
-        if several:
+        if len(gain) > 1:
             more = better[str(name)]
+            ends = f"({more['low']:+.3f} to {more['high']:+.3f})"
             # The gain is what was asked: it stays on a narrow terminal.
             row["RCC"] = cells["RCC"]
             row["gain in RCC"] = (
                 "baseline"
-                if name == gain.index[0]
-                else (f"{more['gain']:+.3f}", f"({more['low']:+.3f} to {more['high']:+.3f})")
+                if more is better[gain["features"][0]]
+                else (f"{more['gain']:+.3f}", ends)
             )
         rows.append(row | cells)
     return TableBlock(rows)
@@ -147,7 +143,6 @@ def _large(large: pd.DataFrame) -> Section:
 def _means(scores: pd.DataFrame, column: str, head: str) -> TableBlock:
     """Return the mean scores over workloads and tori, a row for each value of the column."""
     means = scores.groupby(column, sort=False)[list(_HELD_OUT)].mean()
-    rows = zip(means.index, means.to_dict("records"), strict=True)
     return TableBlock(
         [
             {head: str(name)}
@@ -155,7 +150,7 @@ def _means(scores: pd.DataFrame, column: str, head: str) -> TableBlock:
                 title: score("rcc" if key.startswith("rcc") else "regret", row[key])
                 for key, title in _HELD_OUT.items()
             }
-            for name, row in rows
+            for name, row in means.iterrows()
         ]
     )
 
@@ -189,7 +184,6 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
         else f"The largest is held out, {own['n_train'].iloc[0]} samples of the others train"
     )
     return Answer(
-        setting="",
         title=f"Feature sets on held-out {SEVERAL[by]}",
         headline=Headline(
             "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[0]}{beside}"
@@ -214,7 +208,7 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
 
 def _single(single: pd.DataFrame, mine: Sequence[str]) -> TableBlock:
     """Return what single features rank without learning."""
-    rows = {row["feature"]: row for row in single.reset_index().to_dict("records")}
+    rows = {row["feature"]: row for row in single.to_dict("records")}
     own = [name for name in mine if name in rows]
     return TableBlock(
         [
@@ -234,10 +228,14 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
     gains = found.gains.reset_index().to_dict("records")
     bases = list(found.gains.index)
     notes = []
+    said = {
+        base: found.in_words(base)
+        + ", the set that forecasts best by itself" * (base == found.best)
+        for base in bases
+    }
     for base, row in zip(bases, gains, strict=True):
-        best = "" if base != found.best else ", the set that forecasts best by itself"
         if base != bases[0]:
-            notes.append(f"{name} {found.in_words(base)}{best}.")
+            notes.append(f"{name} {said[base]}.")
         if row["blocks"] > 1:
             notes.append(
                 f"Its RCC beside {base} is {row['rcc']:.3f} on average; {row['higher']} of "
@@ -249,13 +247,9 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
         f"forecast, {n_splits} times. [ , ] is the 95 % interval {many}. RCC: share of pairs in "
         "the right order; alone: the metric as it is, without learning."
     )
-    first = f"{found.in_words(bases[0])}"
-    if bases[0] == found.best:
-        first += ", the set that forecasts best by itself"
     return Answer(
-        setting="",
         title=f"What {name} adds",
-        headline=Headline("", name, f" {first}."),
+        headline=Headline("", name, f" {said[bases[0]]}."),
         notes=notes,
         sections=[Section("", [_blocks(found, bases)])],
         content={

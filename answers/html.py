@@ -7,13 +7,13 @@ import os
 import platform
 import re
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 from markupsafe import Markup
 
 import toruscast
@@ -21,7 +21,7 @@ from toruscast.errors import InputError
 from toruscast.files import atomic_path
 from toruscast.text import shown_name
 
-from .blocks import Answer, Block, Chart, File, Section, Sentence, TableBlock
+from .blocks import Answer, Block, Chart, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places
 from .svg import RAMP
 
@@ -29,24 +29,14 @@ _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
 
 
 def describe_machine() -> dict[str, str]:
-    """Return processor, cores, system and the versions of what computes.
-
-    Examples
-    --------
-    >>> int(describe_machine()["cores"]) > 0
-    True
-    """
-    versions = {"toruscast": toruscast.__version__, "Python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    """Return processor, cores, system and the versions of what computes."""
     return {
         "cpu": _processor(),
         "cores": str(os.cpu_count() or 1),
         "system": f"{platform.system()} {platform.machine()}",
-        **versions,
+        "toruscast": toruscast.__version__,
+        "Python": platform.python_version(),
+        **{name: version(name) for name in _PACKAGES},
     }
 
 
@@ -71,12 +61,9 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[kMGT]?B)\b)")
 
 
 def write_page(
-    answer: Answer,
-    path: str | os.PathLike[str],
-    inputs: Sequence[tuple[str, str]] = (),
+    answer: Answer, path: str | os.PathLike[str], inputs: Sequence[tuple[str, str]] = ()
 ) -> None:
     """Write an answer as a page; ``inputs`` are what it was made from, by name."""
-    check_page(path)
     content = page(answer, inputs)
     with atomic_path(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
@@ -92,26 +79,15 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page as HTML."""
     environment = _environment()
     macros: Any = environment.get_template("blocks.html").module
-    sections: list[dict[str, object]] = []
-    data: dict[str, Any] = {}
-    for section in answer.sections:
-        if section.only == "terminal":
-            continue
-        shown, more = _drawn(section, macros)
-        sections.append(
-            {
-                "title": section.title,
-                "lead": section.lead,
-                "folded": section.folded,
-                "wide": section.wide,
-                "html": Markup(shown),
-            }
-        )
-        data |= more
+    sections = [section for section in answer.sections if section.only != "terminal"]
+    data: dict[str, Any] = {"ramp": list(RAMP)}
+    for view in (block for section in sections for block in section.blocks):
+        if isinstance(view, LinkMap):
+            cell, blocks = places(view.torus.shape)
+            data["network"] = network_data(view) | {"cell": cell, "blocks": blocks}
     asked = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
     facts = TableBlock([{"what": name, "value": value} for name, value in rows])
-    blocks = {"ramp": list(RAMP), **data}
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,
@@ -119,42 +95,29 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
         policy=Markup(_POLICY),
         style=Markup(_asset("page.css").replace("RAMP", style)),
         script=Markup(_asset("page.js")),
-        sections=sections,
+        sections=[(section, Markup(_drawn(section, macros))) for section in sections],
         facts=macros.table(facts, "Command, inputs and versions"),
-        data=Markup("".join(json_block(key, value) for key, value in blocks.items())),
+        data=Markup("".join(json_block(key, value) for key, value in data.items())),
     )
 
 
-def _drawn(section: Section, macros: Any) -> tuple[str, dict[str, Any]]:
-    """Return the blocks of a section as HTML, charts side by side, and data for the script."""
-    parts: list[str] = []
-    data: dict[str, Any] = {}
-    in_charts = False
-    n_charts = sum(isinstance(block, Chart) for block in section.blocks)
-    for block in section.blocks:
-        beside = isinstance(block, Chart) and n_charts > 1
-        if beside != in_charts:
-            parts.append('<div class="charts">' if beside else "</div>")
-            in_charts = beside
-        parts.append(_block(block, macros, section.title))
-        if isinstance(block, LinkMap):
-            cell, blocks = places(block.torus.shape)
-            data["network"] = network_data(block) | {"cell": cell, "blocks": blocks}
-    if in_charts:
-        parts.append("</div>")
-    return "".join(parts), data
+def _drawn(section: Section, macros: Any) -> str:
+    """Return the blocks of a section as HTML, several charts side by side."""
+    several = sum(isinstance(block, Chart) for block in section.blocks) > 1
+    parts = []
+    for are_charts, blocks in groupby(section.blocks, lambda block: isinstance(block, Chart)):
+        drawn = "".join(_block(block, macros, section.title) for block in blocks)
+        parts.append(f'<div class="charts">{drawn}</div>' if are_charts and several else drawn)
+    return "".join(parts)
 
 
 def _block(block: Block, macros: Any, under: str) -> str:
     if isinstance(block, Sentence):
-        strong = ("<strong>", "</strong>") if block.strong else ("", "")
-        return f"<p>{strong[0]}{Markup.escape(unbroken(block.text))}{strong[1]}</p>\n"
+        return f"<p>{Markup.escape(unbroken(block.text))}</p>\n"
     if isinstance(block, TableBlock):
         return str(macros.table(block, under))
     if isinstance(block, Chart):
         return str(macros.chart(block))
-    if isinstance(block, File):
-        return str(macros.file(block))
     return str(macros.links(block))
 
 
@@ -169,18 +132,11 @@ def _environment() -> jinja2.Environment:
     environment.filters["shown"] = lambda value: shown_name(" ".join(str(value).split()))
     environment.filters["lines"] = _cell
     environment.filters["unbroken"] = unbroken
-    environment.filters["id"] = lambda name: "file-" + re.sub(r"\W+", "-", name)
     return environment
 
 
 def unbroken(text: str) -> str:
-    """Return a text that breaks no line between a number and its unit.
-
-    Examples
-    --------
-    >>> unbroken("17 % of 2.5 us").replace("\N{NO-BREAK SPACE}", "_")
-    '17_% of 2.5_us'
-    """
+    """Return a text that breaks no line between a number and its unit."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
@@ -198,15 +154,7 @@ def _asset(file: str) -> str:
 
 def json_block(key: str, value: Any) -> str:
     """Return data for the script of the page; nothing in it can end the element."""
-    dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+    dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=float)
     for character in "<>&\u2028\u2029":
         dumped = dumped.replace(character, f"\\u{ord(character):04x}")
     return f'<script type="application/json" id="{key}">{dumped}</script>\n'
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"no JSON for {type(value).__name__}")

@@ -115,25 +115,25 @@ def _noise(runs: Runs, scores: dict[str, float]) -> list[str]:
 
 def _oddities(runs: Runs) -> list[str]:
     """A drift over the rows, and runs that lie far from the others of their mapping."""
-    drift = []
+    lines = []
     if runs.drift:
         way = "longer" if runs.drift > 0 else "shorter"
         share = percent(abs(runs.drift), digits=2)
-        drift = [
+        lines.append(
             f"Runs took {share} {way} at the end of the table than at its "
             "beginning: run the mappings in a random order, several times."
-        ]
+        )
     rows = runs.outliers
-    if not rows.size:
-        return drift
     told = []
     for row in rows[:_NAMED]:
         number = int(runs.which[row])
         where = f" (line {runs.lines[row]})" if runs.lines else ""
-        share = runs.seconds[row] / runs.times[number]
-        told.append(f"{shown_name(runs.names[number])}{where}, {share:.2g} times its median")
+        ratio = runs.seconds[row] / runs.times[number]
+        told.append(f"{shown_name(runs.names[number])}{where}, {ratio:.2g} times its median")
     more = f" and {rows.size - _NAMED} more" if rows.size > _NAMED else ""
-    return [*drift, f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
+    if told:
+        lines.append(f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}.")
+    return lines
 
 
 def answer(
@@ -154,46 +154,38 @@ def answer(
         ("target", model.target),
         *((key, str(model.provenance_[key])) for key in _ORIGIN if model.provenance_.get(key)),
     ]
+    title = f"A model that learned from {model.n_samples_} {source}"
     rests_on = Section("What the model rests on", [_rests_on(found)], wide=False)
     if _is_measured(found):
         first, *notes = learned_lines(found)
-        head, badge = Headline(first), ""
-        sections = [
-            Section("Observed against forecast", [observed_chart(found), _tried(found)]),
-        ]
-        if quality is not None:
-            sections.append(Section("", [quality_table(quality)], wide=False))
-        sections.append(rests_on)
+        seen = Section("Observed against forecast", [observed_chart(found), _tried(found)])
+        scored = [] if quality is None else [_scored(quality)]
+        sections = [seen, *scored, rests_on]
     else:
         trained = cast("Training", found)
         quality = trained.quality
-        scores = {str(row["metric"]): row for row in quality.to_dict("records")}
-        rcc = scores["rcc"]
-        text = (
+        rcc = quality[quality["metric"] == "rcc"].iloc[0]
+        first = (
             f"{percent(rcc['mean'])} of the pairs of held-out mappings are in the right order "
             f"(RCC {rcc['mean']:.3f}"
         )
         if np.isfinite(rcc["low"]):
-            text += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
-        head, badge = Headline(f"{text})."), ""
+            first += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
+        first += ")."
         notes = ["Times are simulated: how far a machine follows them is not known."]
-        sections = [
-            Section("", [quality_table(quality)], wide=False),
-            rests_on,
-        ]
+        sections = [_scored(quality), rests_on]
         if len(trained.samples) >= _FEWEST:
             grown = functools.partial(_growth, trained)
             sections.append(Section("Held-out samples", grown, only="page"))
     return Answer(
-        setting=setting or f"A model that learned from {model.n_samples_} {source}",
-        headline=head,
-        badge=badge,
+        setting=setting or title,
+        headline=Headline(first),
         notes=notes,
         sections=sections,
         content=_content(found, quality, file),
         rows=pd.DataFrame() if quality is None else quality,
         facts=facts,
-        title=f"A model that learned from {model.n_samples_} {source}",
+        title=title,
     )
 
 
@@ -201,7 +193,7 @@ def _content(found: Training | Measured, quality: pd.DataFrame | None, file: str
     """Return what was trained, for programs."""
     model = found.model
     names = [str(name) for name in model.feature_names_in_]
-    content = {
+    content: dict[str, Any] = {
         "model": file,
         "n_samples": model.n_samples_,
         "features": names,
@@ -209,30 +201,20 @@ def _content(found: Training | Measured, quality: pd.DataFrame | None, file: str
         "target": model.target,
         "quality": [] if quality is None else quality.to_dict("records"),
     }
-    return content | ({"learned": learned_content(found)} if _is_measured(found) else {})
+    if _is_measured(found):
+        content["learned"] = learned_content(found)
+    return content
 
 
 def score(metric: str, value: float) -> str:
-    """Return a score for people: regret in per cent, the others as they are; a dash for NaN.
-
-    Examples
-    --------
-    >>> score("rcc", 0.9514), score("regret_1", 0.0213)
-    ('0.951', '2.1 %')
-    """
+    """Return a score for people: regret in per cent, the others as they are; a dash for NaN."""
     if math.isnan(value):
         return "-"
     return percent(value, 1) if metric.startswith("regret") else f"{value:.3f}"
 
 
 def between(metric: str, low: float, high: float) -> str:
-    """Return an interval of scores, its unit once; a dash where there is none.
-
-    Examples
-    --------
-    >>> between("regret_1", 0.0, 0.1), between("rcc", float("nan"), float("nan"))
-    ('0.0 to 10.0 %', '-')
-    """
+    """Return an interval of scores, its unit once; a dash where there is none."""
     if math.isnan(low):
         return "-"
     return f"{score(metric, low).removesuffix(' %')} to {score(metric, high)}"
@@ -247,21 +229,20 @@ METRICS = {
 }
 
 
-def quality_table(quality: pd.DataFrame) -> TableBlock:
+def _scored(quality: pd.DataFrame) -> Section:
     """Return the scores of one predictor over repeated splits, as `summarise` gives them."""
-    return TableBlock(
-        [
-            {
-                "score": METRICS[row["metric"]][0],
-                "mean": score(row["metric"], row["mean"]),
-                "95 % of splits": between(row["metric"], row["low"], row["high"]),
-                "what it is": METRICS[row["metric"]][1],
-            }
-            for row in quality.to_dict("records")
-            if row["metric"] in METRICS
-        ],
-        "Quality on held-out mappings, over repeated splits",
-    )
+    rows: list[dict[str, object]] = [
+        {
+            "score": METRICS[row["metric"]][0],
+            "mean": score(row["metric"], row["mean"]),
+            "95 % of splits": between(row["metric"], row["low"], row["high"]),
+            "what it is": METRICS[row["metric"]][1],
+        }
+        for row in quality.to_dict("records")
+        if row["metric"] in METRICS
+    ]
+    table = TableBlock(rows, "Quality on held-out mappings, over repeated splits")
+    return Section("", [table], wide=False)
 
 
 def observed_chart(found: Measured) -> Chart:
@@ -287,27 +268,21 @@ def times_against(
     diagonal: bool = True,
 ) -> Chart:
     """Return times of mappings against others, each with its name."""
-    (x_name, x_times), (y_name, y_times) = x, y
-    scale, unit = time_unit(np.asarray(y_times))
-    series = svg.Series(
-        "",
-        "best",
-        np.asarray(x_times) / scale,
-        np.asarray(y_times) / scale,
-        list(map(shown_name, labels)),
-    )
-    heads = f"{x_name}, {unit}", f"{y_name}, {unit}"
+    scale, unit = time_unit(np.asarray(y[1]))
+    at, values = (np.asarray(times) / scale for _, times in (x, y))
+    series = svg.Series("", "best", at, values, list(map(shown_name, labels)))
+    heads = f"{x[0]}, {unit}", f"{y[0]}, {unit}"
     return Chart(key, title, lead, lambda: svg.plot([series], *heads, diagonal=diagonal))
 
 
 def _tried(found: Measured) -> TableBlock:
-    tried = found.held_out
     return TableBlock(
         [
-            {"model": f"{name}{', offered' if offered else ''}", "mean error": percent(miss)}
-            for name, offered, miss in zip(
-                tried.index, tried["offered"], tried["miss"], strict=True
-            )
+            {
+                "model": f"{name}{', offered' if row['offered'] else ''}",
+                "mean error": percent(row["miss"]),
+            }
+            for name, row in found.held_out.iterrows()
         ],
         "Models tried: mean error on held-out times",
     )
@@ -322,9 +297,6 @@ def _growth(found: Training) -> list[Block]:
     half, full = grown.iloc[-2], grown.iloc[-1]
     gain = full["rcc"] - half["rcc"]
     need = (
-        f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples RCC changes by {gain:+.3f}: "
-    )
-    need += (
         "more samples are likely to help."
         if gain >= _WORTH
         else "more samples of this kind are not likely to help; other features may."
@@ -334,11 +306,11 @@ def _growth(found: Training) -> list[Block]:
     chart = Chart(
         "growth",
         "Order over the samples learned from",
-        need,
+        f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples RCC changes by {gain:+.3f}: "
+        + need,
         lambda: svg.plot([series], "samples", "RCC", lines=True, from_zero=False, bands=bands),
     )
-    observed = _observed(labels, times, said, "simulated")
-    return [observed, chart]
+    return [_observed(labels, times, said, "simulated"), chart]
 
 
 def _rests_on(found: Training | Measured) -> Sentence | Chart | TableBlock:

@@ -33,33 +33,35 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 class Candidate(NamedTuple):
-    """A mapping as the map of links shows it."""
+    """A mapping on the map of links; ``time`` is that of the whole exchange, from any source."""
 
     name: str
     mapping: TaskMapping
     time: float
-    """Seconds of the whole exchange, simulated, measured or forecast."""
 
 
 class Behind(NamedTuple):
-    """The task pairs that put most bytes on links."""
+    """The task pairs that put most bytes on links.
+
+    ``links`` are numbers ``(n,)``; ``ends`` sender and receiver ``(n, PAIRS, 2)``, -1 where there
+    are no more; ``nbytes`` is ``(n, PAIRS)``.
+    """
 
     links: NDArray[np.int64]
-    """Numbers of the links, ``(n,)``."""
     ends: NDArray[np.int32]
-    """Sender and receiver, ``(n, PAIRS, 2)``; -1 where there are no more."""
     nbytes: NDArray[np.float64]
-    """``(n, PAIRS)``."""
 
 
 class LinkUse(NamedTuple):
-    """How long each link works under a candidate, and for whom."""
+    """How long each link works under a candidate, and for whom.
+
+    ``time`` is that of the whole exchange. ``busy`` are seconds ``(n_links,)``, or
+    ``(n_parts, n_links)`` where the parts of a step are known.
+    """
 
     name: str
     time: float
-    """Seconds of the whole exchange."""
     busy: NDArray[np.float64]
-    """Seconds, ``(n_links,)``; or ``(n_parts, n_links)`` where the parts of a step are known."""
     behind: Behind | None = None
 
     @property
@@ -71,13 +73,15 @@ class LinkUse(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkMap:
-    """A map of all links of a torus under each of several mappings."""
+    """A map of all links of a torus under each of several mappings.
+
+    ``load`` returns so many uses when drawn: the best, what it is compared with, others. ``parts``
+    are the names of the parts of a step, where uses tell them.
+    """
 
     torus: Torus
     load: Callable[[int], Sequence[LinkUse]]
-    """Returns so many uses: the best, what it is compared with, others. Called when drawn."""
     parts: Sequence[str] = ()
-    """Names of the parts of a step, where uses tell them."""
 
 
 def link_uses(
@@ -193,12 +197,6 @@ def places(shape: Sequence[int]) -> tuple[int, list[dict[str, Any]]]:
     The links of a dimension and direction are a table: a row for each ring, a column for each place
     along it. Tall tables continue to the right of themselves, in ``bands`` of ``rows`` rings.
     The script of the page lays its picture out in the same way.
-
-    Examples
-    --------
-    >>> cell, blocks = places((4, 4))
-    >>> cell, [(each["dimension"], each["rows"], each["bands"]) for each in blocks]
-    (10, [(0, 4, 1), (1, 4, 1)])
     """
     n = math.prod(shape)
     cell = max(2, min(10, int(math.sqrt(220_000 / (n * 2 * len(shape))))))
@@ -230,33 +228,16 @@ def heat_lines(torus: Torus, busy: NDArray[np.float64], width: int) -> list[tupl
 
     A character shows the busiest of the links that leave the nodes with one coordinate, over
     the busiest link of all; where a dimension has more coordinates than ``width``, for several.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph, TaskMapping, Workload
-    >>> comm = CommGraph(3, [0, 0], [1, 2], [200_000, 100_000])
-    >>> routed = RoutedTraffic(Workload([comm]), Torus((4,)), TaskMapping([0, 1, 2], 4))
-    >>> heat_lines(routed.torus, routed.all_wire_bytes, 40)
-    [('X', '█▃  ', '    ')]
     """
-    return [
-        (
-            torus.axes[k],
-            _line(torus, busy, k, 0, width),
-            _line(torus, busy, k, 1, width),
-        )
-        for k in range(torus.ndim)
-    ]
-
-
-def _line(torus: Torus, busy: NDArray[np.float64], dimension: int, way: int, width: int) -> str:
-    most = float(busy.max())
-    links = busy.reshape(torus.n_nodes, 2 * torus.ndim)[:, 2 * dimension + way]
-    at = np.zeros(torus.shape[dimension])
-    np.maximum.at(at, torus.coords[:, dimension], links)
-    if at.size > width:
-        at = np.array([part.max() for part in np.array_split(at, width)])
-    # A link that works at all is no idle one.
-    share = at / most if most else at
-    levels = np.ceil(share * (len(BARS) - 1)).astype(int)
-    return "".join(BARS[level] for level in levels)
+    most = float(busy.max()) or 1.0
+    links = np.moveaxis(busy.reshape(torus.n_nodes, torus.ndim, 2), 0, -1)
+    drawn = []
+    for k, axis in enumerate(torus.axes):
+        at = np.zeros((2, torus.shape[k]))
+        np.maximum.at(at, (slice(None), torus.coords[:, k]), links[k])
+        parts = np.array_split(at, min(width, at.shape[1]), axis=1)
+        # A link that works at all is no idle one.
+        levels = [np.ceil(part.max(axis=1) / most * (len(BARS) - 1)).astype(int) for part in parts]
+        plus, minus = ("".join(BARS[level[way]] for level in levels) for way in (0, 1))
+        drawn.append((axis, plus, minus))
+    return drawn

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.decision import Plan, Runs
 from toruscast.mapping import TaskMapping
 from toruscast.text import counted, number, percent, probability, seconds, shown_name, time_unit
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
+from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock, all_candidates
 from .learned import times_against
 from .links import Candidate
 from .rank import DEFAULT_ORDER, default_order, less, versus
@@ -42,8 +44,6 @@ def answer(
         chosen = made.ask(min(_NEXT, len(made.names)))
     sure = f"{probability(verdict.certainty)} sure that none is faster"
     badge = {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
-    if len(made.names) == 1:
-        badge = ""
     notes = [] if made.runs is None else [_how_sure(made)]
     notes.append(besides(made))
     if chosen:
@@ -56,19 +56,16 @@ def answer(
     for path, advice in (written or {}).items():
         use = f"; to use it: {advice}" if advice else ""
         notes.append(f"Written: {shown_name(path)}{use}")
-    view = _view(made)
+    view, table = _view(made), _table(made, top)
     sections = [
-        Section("", [_table(made, top)], only="terminal"),
+        Section("", [table], only="terminal"),
         Section("How much faster", [times_chart(made)], wide=False, only="page"),
+        *(view.why() if view else ()),
+        *_runs(made),
+        *(view.where() if view else ()),
+        all_candidates("All candidates", table, "All candidates"),
+        *([view.traffic()] if view else ()),
     ]
-    sections += [] if view is None else view.why()
-    sections += [] if made.runs is None else _runs(made)
-    sections += [] if view is None else view.where()
-    sections.append(
-        Section("All candidates", [_table(made, None)], folded=True, only="page"),
-    )
-    if view is not None:
-        sections.append(view.traffic())
     torus = made.mappings[0].torus
     about = "" if made.workload is None or torus is None else setting_of(made.workload, torus)
     runs = runs_made(made, times)
@@ -76,35 +73,30 @@ def answer(
         setting=f"{setting}; {runs}." if setting else f"{about or 'plan of runs'}, {runs}",
         title=f"Plan of runs: {about or 'application'}",
         headline=_headline(made),
-        badge=badge,
+        badge=badge if len(made.names) > 1 else "",
         notes=notes,
         sections=sections,
         content={
             "runs": made.n_runs,
             "next": [made.name_of(mapping) for mapping in chosen],
             "written": [str(path) for path in written or {}],
-            "verdict": _verdict(made),
+            "verdict": {
+                **asdict(made.verdict),
+                "best": made.name_of(made.best),
+                "gain": made.gain,
+                "noise": made.noise_share,
+                "noise_from": made.noise_from,
+                "constant": made.constant_share,
+                "more_runs": made.more_runs,
+                "next_gain": made.next_gain,
+            },
             "enough": made.is_enough,
             "mappings": made.table.to_dict("records"),
         },
         rows=made.table,
-        file=None if view is None else view.launcher_file(),
-        facts=[] if view is None else view.facts(),
+        file=view.launcher_file() if view else None,
+        facts=view.facts() if view else (),
     )
-
-
-def _verdict(made: Plan) -> dict[str, object]:
-    """Return what programs read of the verdict and of what it rests on."""
-    return {
-        **asdict(made.verdict),
-        "best": made.name_of(made.best),
-        "gain": made.gain,
-        "noise": made.noise_share,
-        "noise_from": made.noise_from,
-        "constant": made.constant_share,
-        "more_runs": made.more_runs,
-        "next_gain": made.next_gain,
-    }
 
 
 def _headline(made: Plan) -> Headline:
@@ -211,24 +203,24 @@ def _view(made: Plan) -> View | None:
 
 def times_chart(made: Plan) -> Chart:
     """Return the likely times of the five best, the default order and the slowest."""
-    table, yours = made.table, _yours(made)
-    names = [str(name) for name in table["mapping"]]
-    scale, unit = time_unit(table["time"])
-    order = sorted(range(len(names)), key=lambda i: table["time"].iloc[i])
+    table, yours = made.table.sort_values("time", kind="stable"), _yours(made)
+    names, every = table["mapping"].tolist(), table["time"].tolist()
+    scale, unit = time_unit(every)
+    own = names.index(yours) if yours else None
     best = names.index(made.name_of(made.best))
-    last = order[-1]
-    own = [names.index(yours)] if yours else []
-    chosen = sorted({best, *order[:_FIRST], *own, last}, key=lambda i: table["time"].iloc[i])
-    reference = table["time"].iloc[own[0]] if own else 0.0
-    rows = []
-    for i in chosen:
-        row = table.iloc[i]
-        note = versus(row["time"], reference) if own and i != own[0] else ""
-        kind = _mark(made, names[i], yours) or "other"
-        rows.append(svg.Row(names[i], row["time"], kind, row["low"], row["high"], note))
+    chosen = sorted({*range(min(_FIRST, len(names))), best, own or 0, len(names) - 1})
+    rows = [
+        svg.Row(
+            names[i],
+            every[i],
+            _mark(made, names[i], yours) or "other",
+            *table[["low", "high"]].iloc[i],
+            "" if own in (None, i) else versus(every[i], every[own or 0]),
+        )
+        for i in chosen
+    ]
     out = len(names) - len(chosen)
     left_out = f"{counted(out, 'candidate')} between are not drawn" if out else ""
-    every = table["time"].tolist()
     measured = int((table["runs"] > 0).sum())
     lead = (
         f"What a run likely takes without noise, {unit}, with its 90 % interval; {measured} of "
@@ -242,7 +234,7 @@ def times_chart(made: Plan) -> Chart:
     )
 
 
-def _table(made: Plan, top: int | None) -> TableBlock:
+def _table(made: Plan, top: int) -> TableBlock:
     """Return the table of the mappings, with their runs and likely times."""
     scale, unit = time_unit(made.table[["time", "measured"]].to_numpy().ravel())
     yours = _yours(made)
@@ -257,59 +249,39 @@ def _table(made: Plan, top: int | None) -> TableBlock:
         }
         for row in made.table.to_dict("records")
     ]
-    return TableBlock(
-        rows,
-        "" if top else "All candidates",
-        marks=[_mark(made, str(name), yours) for name in made.table["mapping"]],
-        keep=4,
-        top=top,
-        key="" if top else "candidates",
-    )
+    marks = [_mark(made, str(name), yours) for name in made.table["mapping"]]
+    return TableBlock(rows, marks=marks, keep=4, top=top)
 
 
 def _runs(made: Plan) -> list[Section]:
     """Return the runs in order, the best of them so far, and how far the forecast was from them."""
     runs = made.runs
-    assert runs is not None
-    names = [runs.names[i] for i in runs.which]
+    if runs is None:
+        return []
     scale, unit = time_unit(runs.seconds)
-    at = np.arange(1, len(names) + 1)
-    is_best = np.array([name == made.name_of(made.best) for name in names])
+    at, best = np.arange(1, len(runs.which) + 1), made.name_of(made.best)
+    is_best = np.array([runs.names[i] == best for i in runs.which])
     kinds = (
         ("the best", "best", is_best & ~runs.is_outlier),
         ("another", "other", ~is_best & ~runs.is_outlier),
         ("left out", "yours", runs.is_outlier),
     )
-    series = [
-        svg.Series(
-            label,
-            kind,
-            at[chosen],
-            runs.seconds[chosen] / scale,
-            [shown_name(names[i]) for i in np.flatnonzero(chosen)],
-        )
-        for label, kind, chosen in kinds
-        if chosen.any()
-    ]
+    series = [_series(runs, scale, *kind) for kind in kinds if kind[-1].any()]
+    so_far = svg.Series("", "best", at, np.minimum.accumulate(runs.seconds) / scale, style="line")
+    of_run = partial(svg.plot, x_title="run", y_title=f"measured, {unit}", from_zero=False)
     charts = [
         Chart(
             "runs",
             "Runs, in the order of the table",
-            f"{counted(len(names), 'run')}, {seconds(runs.seconds.min())} to "
+            f"{counted(len(at), 'run')}, {seconds(runs.seconds.min())} to "
             f"{seconds(runs.seconds.max())}.",
-            lambda: svg.plot(series, "run", f"measured, {unit}", from_zero=False),
+            partial(of_run, series),
         ),
         Chart(
             "so-far",
             "Best measured so far",
             "The shortest time of a run, after each run.",
-            lambda: svg.plot(
-                [svg.Series("", "best", at, np.minimum.accumulate(runs.seconds) / scale)],
-                "run",
-                f"measured, {unit}",
-                lines=True,
-                from_zero=False,
-            ),
+            partial(of_run, [so_far]),
         ),
     ]
     said = dict(zip(made.names, made.forecast_times(), strict=True))
@@ -333,6 +305,14 @@ def _runs(made: Plan) -> list[Section]:
 def runs_chart(runs: Runs) -> Chart:
     """Return the time of each run, in the order in which they were made."""
     scale, unit = time_unit(runs.seconds)
-    labels = [shown_name(runs.names[i]) for i in runs.which]
-    series = svg.Series("", "best", np.arange(1, len(labels) + 1), runs.seconds / scale, labels)
+    series = _series(runs, scale, "", "best", np.ones(len(runs.which), dtype=bool))
     return Chart("runs", "", "", lambda: svg.plot([series], "run", f"measured, {unit}"))
+
+
+def _series(
+    runs: Runs, scale: float, label: str, kind: str, chosen: NDArray[np.bool_]
+) -> svg.Series:
+    """Return the times of some of the runs by their numbers."""
+    at = np.flatnonzero(chosen)
+    names = [shown_name(runs.names[i]) for i in runs.which[at]]
+    return svg.Series(label, kind, at + 1, runs.seconds[at] / scale, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,17 @@ from toruscast.text import (
 )
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Mark, Section, Sentence, TableBlock
+from .blocks import (
+    Answer,
+    Block,
+    Chart,
+    Headline,
+    Mark,
+    Section,
+    Sentence,
+    TableBlock,
+    all_candidates,
+)
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import Candidate, most_candidates
 from .traffic import View, bound_line, link_note, setting_of
@@ -55,28 +66,23 @@ def default_order(
     mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus
 ) -> str | None:
     """Return the name of the mapping that puts the tasks in order on the nodes, if one does."""
-    first = mappings[0]
-    try:
-        ours = Allocation(torus, tasks_per_node=first.tasks_per_node).in_order(first.n_tasks)
-    except InputError:
-        ours = None
     launched = next((name for name in names if name in _DEFAULTS), None)
     if launched is not None:
         return launched
+    first = mappings[0]
+    try:
+        allocation = Allocation(torus, tasks_per_node=first.tasks_per_node)
+        in_order = allocation.in_order(first.n_tasks).node
+    except InputError:
+        in_order = np.empty(0)
     for mapping, name in zip(mappings, names, strict=True):
-        if name == "identity" or (ours is not None and np.array_equal(mapping.node, ours.node)):
+        if name == "identity" or np.array_equal(mapping.node, in_order):
             return name
     return None
 
 
 def less(time: float, than: float, what: str) -> str:
-    """Return how much less or more a time is than another, in per cent.
-
-    Examples
-    --------
-    >>> less(79.0, 100.0, "X"), less(100.0, 100.0, "X"), less(110.0, 100.0, "X")
-    ('21 % less than X', 'as long as X', '10 % more than X')
-    """
+    """Return how much less or more a time is than another, such as "21 % less than X"."""
     share = 1 - time / than if than else 0.0
     if abs(share) < 5e-4:
         return f"as long as {what}"
@@ -84,13 +90,7 @@ def less(time: float, than: float, what: str) -> str:
 
 
 def versus(time: float, reference: float) -> str:
-    """Return the change of a time against a reference in per cent, with its sign.
-
-    Examples
-    --------
-    >>> versus(79.0, 100.0), versus(100.0, 100.0), versus(152.0, 100.0)
-    ('-21 %', '0 %', '+52 %')
-    """
+    """Return the change of a time against a reference in per cent, with its sign."""
     share = 100 * (time / reference - 1) if reference else 0.0
     return "0 %" if abs(share) < 0.5 else f"{share:+.0f} %"
 
@@ -108,66 +108,65 @@ def headline(
     names: Sequence[str],
     times: Sequence[float],
     yours: str | None,
-    how: str = "",
-    how_yours: str = "",
+    source: str = "",
+    source_of_yours: str = "",
 ) -> Headline:
     """Return which mapping to use; ``yours`` is the default order of tasks, among the names.
 
-    ``how`` and ``how_yours`` say where the two times are from.
+    The sources say where the two times are from.
     """
     best, time = shown_name(names[0]), times[0]
-    told = f"{seconds(time)}{how}"
-    if yours is not None and yours == names[0]:
+    told = f"{seconds(time)}{source}"
+    if yours is None and len(names) == 1:
+        return Headline("", best, f" takes {told}")
+    if yours is None:
+        gain = f"{less(time, times[1], 'the next')}, {shown_name(names[1])}"
+    elif yours == names[0]:
         others = "; no candidate is faster" if len(names) > 1 else ""
         return Headline("Keep the default order of tasks, ", best, f": {told}{others}")
-    if yours is not None:
+    else:
         than = times[list(names).index(yours)]
-        at = f" ({shown_name(yours)}, {seconds(than)}{how_yours})"
-        return Headline("Use ", best, f": {told}, {less(time, than, DEFAULT_ORDER)}{at}")
-    if len(names) > 1:
-        return Headline(
-            "Use ", best, f": {told}, {less(time, times[1], 'the next')}, {shown_name(names[1])}"
-        )
-    return Headline("", best, f" takes {told}")
+        at = f" ({shown_name(yours)}, {seconds(than)}{source_of_yours})"
+        gain = f"{less(time, than, DEFAULT_ORDER)}{at}"
+    return Headline("Use ", best, f": {told}, {gain}")
 
 
 def answer(
     found: Forecast, *, setting: str = "", top: int = 10, notes: Sequence[str] = ()
 ) -> Answer:
     """Return what a forecast says; ``notes`` are sentences of the caller's for its answer."""
-    return _Ranking(found, setting, top, tuple(notes)).answer()
+    return _Ranking(found).answer(setting, top, notes)
 
 
 def times_chart(found: Forecast) -> Chart:
     """Return the five best, the default order and the slowest as a chart."""
-    return _Ranking(found, "", 0, ()).times()
+    return _Ranking(found).times()
 
 
 class _Ranking:
     """A forecast on its way to blocks."""
 
-    def __init__(self, found: Forecast, setting: str, top: int, notes: tuple[str, ...]) -> None:
-        self.found, self.setting, self.top, self.notes = found, setting, top, notes
-        self.table = found.table
+    def __init__(self, found: Forecast) -> None:
+        self.found, self.table = found, found.table
         self.names = [str(name) for name in self.table["mapping"]]
         # Of all that a check simulated, its times count.
         checked = self.table.get("observed_time", self.table["time"])
         self.known = checked.fillna(self.table["time"]).tolist()
-        ordered = [found.named(name) for name in self.names]
-        self.yours = default_order(ordered, self.names, found.torus)
+        self.mappings = [found.named(name) for name in self.names]
+        self.yours = default_order(self.mappings, self.names, found.torus)
+        self.at = None if self.yours is None else self.names.index(self.yours)
 
     @cached_property
     def view(self) -> View:
         """The candidates: the best, the default order or the runner-up, and as many as fit."""
-        second = 1 if self.yours in (None, self.names[0]) else self.names.index(self.yours or "")
+        second = self.at or 1
         order = [0, second, *(i for i in range(1, len(self.names)) if i != second)]
-        found = self.found
         several = [
-            Candidate(self.names[i], found.named(self.names[i]), self.known[i])
+            Candidate(self.names[i], self.mappings[i], self.known[i])
             for i in order[: len(self.names)]
         ]
-        moved = self.yours not in (None, self.names[0])
-        return View(found.workload, found.torus, several, found.routing, moved)
+        found = self.found
+        return View(found.workload, found.torus, several, found.routing, bool(self.at))
 
     @cached_property
     def floor(self) -> float:
@@ -177,143 +176,113 @@ class _Ranking:
             return 0.0
         return float(least_time(found.workload, found.torus, found.best.tasks_per_node).total)
 
-    def answer(self) -> Answer:
+    def answer(self, setting: str, top: int, notes: Sequence[str]) -> Answer:
         """Return it."""
-        found, first = self.found, self.table.iloc[0]
-        how, checked, interval = "", "", ""
-        if first["how"] not in ("simulated", "measured"):
-            how = " in the check" if found.scores else " by forecast"
-            ends = f"{seconds(first['low'])} to {seconds(first['high'])}"
+        found, view, table = self.found, self.view, self._ranking(top)
+        how = found.table["how"].iloc[0]
+        source = {"simulated": "", "measured": " measured"}.get(how)
+        interval, checked = "", ""
+        if source is None:
+            source = " in the check" if found.scores else " by forecast"
+            ends = " to ".join(seconds(found.table[end].iloc[0]) for end in ("low", "high"))
             interval = f"The {percent(found.coverage)} interval of its time is {ends}."
-        elif first["how"] == "measured":
-            how = " measured"
-        if self.yours is not None and found.scores:
-            own = self.table.iloc[self.names.index(self.yours)]
-            checked = " in the check" if own["how"] == "forecast" else ""
-        sections = [
-            Section("", [self._ranking()], only="terminal"),
-            Section("How much faster", [self.times()], wide=False, only="page"),
-            *self.view.why(),
-        ]
+        if self.at is not None and found.scores:
+            checked = " in the check" * (self.table["how"].iloc[self.at] == "forecast")
         left_out = len(self.names) - min(len(self.names), most_candidates(found.torus))
-        sections += self.view.where(left_out)
+        sections = [
+            Section("", [table], only="terminal"),
+            Section("How much faster", [self.times()], wide=False, only="page"),
+            *view.why(),
+            *view.where(left_out),
+        ]
         if found.learned is not None:
-            sections.append(
-                Section(
-                    "What the runs taught",
-                    [Sentence(each) for each in learned_lines(found.learned)],
-                )
-            )
+            lines = [Sentence(each) for each in learned_lines(found.learned)]
+            sections.append(Section("What the runs taught", lines))
         if found.scores:
             sections.append(Section("The check", [Sentence(self._quality())]))
-        sections += [
-            Section(
-                f"All {counted(len(self.names), 'candidate')}",
-                [self._ranking(everything=True)],
-                folded=True,
-                only="page",
-            ),
-            *([] if found.networks is not None else [self._model()]),
-            self.view.traffic(),
-        ]
+        title = f"All {counted(len(self.names), 'candidate')}"
+        sections.append(all_candidates(title, table, "Candidates, the fastest first"))
+        if found.networks is None:
+            sections.append(self._model())
+        about = setting_of(found.workload, found.torus)
+        said = [trust(found), interval, self._distance(), alike(self.table["time"]), *notes]
+        if found.fitted.target != "measured":
+            said.append(_NETWORK_ONLY)
         return Answer(
-            setting=self.setting or setting_of(found.workload, found.torus),
-            title=setting_of(found.workload, found.torus),
-            headline=headline(self.names, self.known, self.yours, how, checked),
+            setting=setting or about,
+            title=about,
+            headline=headline(self.names, self.known, self.yours, source, checked),
             badge=badge(found),
-            notes=[
-                each
-                for each in (
-                    trust(found),
-                    interval,
-                    self._distance(),
-                    alike(self.table["time"]),
-                    *self.notes,
-                    _NETWORK_ONLY if found.fitted.target != "measured" else "",
-                )
-                if each
-            ],
-            sections=sections,
+            notes=list(filter(None, said)),
+            sections=[*sections, view.traffic()],
             content=self._content(),
             rows=self.table,
-            file=self.view.launcher_file(),
-            facts=[*self.view.facts(), ("candidates", str(len(self.names)))],
+            file=view.launcher_file(),
+            facts=[*view.facts(), ("candidates", str(len(self.names)))],
         )
 
     def _distance(self) -> str:
         """Return how far the best is from the lower bound over all mappings."""
-        if not self.floor:
-            if self.table["lower_bound"].isna().all():
-                return (
-                    "No lower bound is shown: times of the machine lie below that of the network "
-                    "as it is given."
-                )
-            if self.found.fitted.target == "measured":
-                return (
-                    "Times of the machine hold more than the network, so how far they are from the "
-                    "least of all mappings is unknown: 'toruscast search' may find a faster one."
-                )
-            return ""
-        above = self.known[0] / self.floor - 1
-        if above < _AT_FLOOR:
+        if self.table["lower_bound"].isna().all():
             return (
-                f"No mapping can be faster ({seconds(self.floor)}): remapping has no more to give."
+                "No lower bound is shown: times of the machine lie below that of the network as it "
+                "is given."
             )
-        longer = "longer" if above < 1 else "times as long"
-        far = percent(max(above, 0.0)) if above < 1 else f"{1 + above:.1f}"
-        text = f"No mapping can be faster than {seconds(self.floor)}; this one takes {far} {longer}"
+        if self.found.fitted.target == "measured":
+            return (
+                "Times of the machine hold more than the network, so how far they are from the "
+                "least of all mappings is unknown: 'toruscast search' may find a faster one."
+            )
+        if not self.floor:
+            return ""
+        above, least = self.known[0] / self.floor - 1, seconds(self.floor)
+        if above < _AT_FLOOR:
+            return f"No mapping can be faster ({least}): remapping has no more to give."
+        far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
+        text = f"No mapping can be faster than {least}; this one takes {far}"
         if above <= _FAR:
             return f"{text}: remapping can give no more than that."
         return f"{text}: 'toruscast search' may find a faster one."
 
-    def _mark(self, name: str) -> Mark:
-        return "best" if name == self.names[0] else "yours" if name == self.yours else ""
+    def _mark(self, i: int) -> Mark:
+        return "best" if i == 0 else "yours" if i == self.at else ""
 
     def times(self) -> Chart:
         """Return the five best, the default order and the slowest as a chart."""
         n = len(self.names)
-        last = n - 1
-        yours = last if self.yours is None else self.names.index(self.yours)
-        chosen = sorted({*range(min(_FIRST, n)), yours, last})
+        chosen = sorted({*range(min(_FIRST, n)), self.at or 0, n - 1})
         scale, unit = time_unit([self.known[0]])
-        reference = None if self.yours is None else self.known[yours]
-        rows = [self._bar(i, reference) for i in chosen]
-        gap = (chosen[-2] + 2, last) if len(chosen) > 1 else (1, 0)
+        gap = (chosen[-2] + 2, n - 1) if n > 1 else (1, 0)
         left_out = f"ranks {gap[0]} to {gap[1]} are not drawn" if gap[0] < gap[1] else ""
         marked = [(self.known[0], "best")]
-        if self.yours not in (None, self.names[0]):
-            marked.append((self.known[yours], "yours"))
-        lead = f"Time, {unit}"
-        lead += "" if reference is None else f"; per cent against {DEFAULT_ORDER}"
-        lead += f". {'Every tick below is a candidate.' if n > 1 else ''}"
-        every = self.known
+        if self.at:
+            marked.append((self.known[self.at], "yours"))
+        against = "" if self.at is None else f"; per cent against {DEFAULT_ORDER}"
+        lead = f"Time, {unit}{against}. {'Every tick below is a candidate.' if n > 1 else ''}"
+        rows = [self._bar(i) for i in chosen]
         return Chart(
             "candidate-times",
             "",
             lead,
-            lambda: svg.times(rows, scale, unit, self.floor, every, left_out, marked),
+            lambda: svg.times(rows, scale, unit, self.floor, self.known, left_out, marked),
         )
 
-    def _bar(self, i: int, reference: float | None) -> svg.Row:
+    def _bar(self, i: int) -> svg.Row:
         """Return the time of a candidate in a chart."""
-        row, name, time = self.table.iloc[i], self.names[i], self.known[i]
+        row, time = self.table.iloc[i], self.known[i]
         exact = row["how"] == "measured" or row["low"] == row["high"] or self.found.scores
         ends = (0.0, 0.0) if exact else (float(row["low"]), float(row["high"]))
-        alone = reference is None or name == self.yours
-        note = "" if alone else versus(time, reference or 0.0)
-        label = shortened(shown_name(name), _LABEL)
-        return svg.Row(f"{i + 1}. {label}", time, self._mark(name) or "other", *ends, note)
+        note = "" if self.at in (None, i) else versus(time, self.known[self.at or 0])
+        label = f"{i + 1}. {shortened(shown_name(self.names[i]), _LABEL)}"
+        return svg.Row(label, time, self._mark(i) or "other", *ends, note)
 
-    def _ranking(self, everything: bool = False) -> TableBlock:
+    def _ranking(self, top: int) -> TableBlock:
         """Return the candidates, the fastest first."""
         table, found = self.table, self.found
         scale, unit = time_unit(table[["time", "lower_bound"]].fillna(0).to_numpy().ravel())
         per_byte, byte_name = byte_unit(table["max_bytes"])
         coverage = f"{percent(found.coverage)}\ninterval\n{unit}"
         some_vary = bool((table["low"] != table["high"]).any())
-        reference = None
-        if self.yours is not None and len(table) > 1:
-            reference = float(table["time"].iloc[self.names.index(self.yours)])
         rows = []
         for row in table.to_dict("records"):
             cells: dict[str, object] = {
@@ -321,11 +290,12 @@ class _Ranking:
                 "mapping": shown_name(row["mapping"]),
                 f"time\n{unit}": number(row["time"] / scale),
             }
-            if reference is not None:
-                cells["vs\ndefault"] = versus(row["time"], reference)
+            if self.at is not None and len(table) > 1:
+                cells["vs\ndefault"] = versus(row["time"], table["time"].iloc[self.at])
             cells["source"] = row["how"]
             if some_vary:
-                cells[coverage] = _interval(row, scale)
+                ends = [number(row[end] / scale) for end in ("low", "high")]
+                cells[coverage] = " - ".join(ends) if row["low"] != row["high"] else ""
             cells["P(best)"] = percent(row["p_best"])
             if "observed_time" in row:
                 cells[f"simu-\nlated\n{unit}"] = number(row["observed_time"] / scale)
@@ -340,49 +310,51 @@ class _Ranking:
                     "max\nFIFO": f"{row['max_FIFO']:.0f}",
                 }
             )
-        return TableBlock(
-            rows,
-            "Candidates, the fastest first" if everything else "",
-            marks=[self._mark(name) for name in self.names],
-            keep=keep,
-            top=self.top,
-            key="candidates" if everything else "",
-        )
+        marks = [self._mark(i) for i in range(len(rows))]
+        return TableBlock(rows, marks=marks, keep=keep, top=top)
 
     def _model(self) -> Section:
         """Return how sure the forecast is, and what it assumes."""
         found = self.found
         model = found.fitted
         names = [str(feature) for feature in model.feature_names_in_]
-        lines = [
-            f"The model learned from {model.n_samples_} samples and reads "
-            f"{counted(len(names), 'feature')} of each mapping."
+        blocks: list[Block] = [
+            Sentence(
+                f"The model learned from {model.n_samples_} samples and reads "
+                f"{counted(len(names), 'feature')} of each mapping."
+            )
         ]
         if found.verdict.rivals:
             named = ", ".join(map(shown_name, found.verdict.rivals[:10]))
-            lines.append(f"Candidates that may still be the fastest: {named}.")
-        blocks: list[Sentence | Chart] = [Sentence(line) for line in lines]
+            blocks.append(Sentence(f"Candidates that may still be the fastest: {named}."))
         if found.learned is None:
-            blocks.append(importance(names, model.feature_importances_))
+            shares = 100 * model.feature_importances_
+            order = np.argsort(-shares, kind="stable")[:12].tolist()
+            series = [("importance", "best", [float(shares[i]) for i in order])]
+            labels = [names[i] for i in order]
+            blocks.append(
+                Chart(
+                    "importance",
+                    "What the forecast rests on",
+                    "Importance of the features in the trees of the model, %.",
+                    lambda: svg.bars(labels, series, 1.0, "%"),
+                )
+            )
         else:
             blocks.append(observed_chart(found.learned))
-        if found.scores and "observed_time" in self.table:
-            rows = self.table[self.table["how"] == "forecast"]
-            if len(rows) > 1:
-                lead = (
+        rows = self.table[self.table["how"] == "forecast"]
+        if found.scores and "observed_time" in self.table and len(rows) > 1:
+            blocks.append(
+                times_against(
+                    "check",
+                    "Forecast against simulated times",
                     f"{counted(len(rows), 'candidate')} that only the check simulated; RCC over "
-                    f"all {found.scores['rcc']:.3f}."
+                    f"all {found.scores['rcc']:.3f}.",
+                    ("simulated", rows["observed_time"]),
+                    ("forecast", rows["time"]),
+                    rows["mapping"].tolist(),
                 )
-                blocks.append(
-                    times_against(
-                        "check",
-                        "Forecast against simulated times",
-                        lead,
-                        ("simulated", rows["observed_time"]),
-                        ("forecast", rows["time"]),
-                        rows["mapping"].tolist(),
-                    )
-                )
+            )
         return Section("How sure, and what the model assumes", blocks, folded=True)
 
     def _quality(self) -> str:
@@ -445,25 +417,6 @@ class _Ranking:
             },
             "quality": found.scores,
         }
-
-
-def importance(names: Sequence[str], shares: Sequence[float]) -> Chart:
-    """Return what the trees of a model split on."""
-    order = np.argsort(-np.asarray(shares), kind="stable")[:12]
-    values = [100 * float(shares[i]) for i in order]
-    labels = [names[i] for i in order]
-    return Chart(
-        "importance",
-        "What the forecast rests on",
-        "Importance of the features in the trees of the model, %.",
-        lambda: svg.bars(labels, [("importance", "best", values)], 1.0, "%"),
-    )
-
-
-def _interval(row: Mapping[Any, Any], scale: float) -> str:
-    if row["low"] == row["high"]:
-        return ""
-    return f"{number(row['low'] / scale)} - {number(row['high'] / scale)}"
 
 
 def badge(found: Forecast) -> str:
@@ -634,40 +587,35 @@ def _trust_machine(found: Forecast) -> str:
 
 @dataclass(frozen=True)
 class Timed:
-    """What came out for a mapping."""
+    """What came out for a mapping; ``coarsening`` and ``change`` are as in `Simulation`."""
 
     time: float
     phase_times: tuple[float, ...]
     why: Reasons
+    # None where nothing leaves a node; ``busy`` is the seconds that it takes for its bytes.
     busiest_link: str | None
-    """Its name; None where nothing leaves a node."""
     busy: float
-    """Seconds that it takes for its bytes."""
     coarsening: int = 1
     change: float = 0.0
-    """As in `Simulation`, both."""
 
 
 def ranked(found: Mapping[str, Timed]) -> pd.DataFrame:
     """Return a row for each mapping, the fastest first.
 
-    Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (the first over the
-    second), ``busiest_link`` (its name; None where nothing leaves a node) and ``busy_share``, the
-    share of the time that it is busy.
+    Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (time over bound),
+    ``busiest_link`` (its name, or None) and ``busy_share``, the share of the time that it is busy.
     """
-    rows: list[dict[str, Any]] = []
-    for name, timed in found.items():
-        least, link = timed.why.lower_bound, timed.busiest_link
-        rows.append(
-            {
-                "mapping": name,
-                "time": timed.time,
-                "lower_bound": least,
-                "over_bound": timed.time / least if least else float("nan"),
-                "busiest_link": link,
-                "busy_share": timed.busy / timed.time if link else 0.0,
-            }
-        )
+    rows = [
+        {
+            "mapping": name,
+            "time": timed.time,
+            "lower_bound": timed.why.lower_bound,
+            "over_bound": timed.time / (timed.why.lower_bound or math.nan),
+            "busiest_link": timed.busiest_link,
+            "busy_share": timed.busy / timed.time if timed.busiest_link else 0.0,
+        }
+        for name, timed in found.items()
+    ]
     table = pd.DataFrame(rows).sort_values("time", kind="stable", ignore_index=True)
     table.insert(0, "rank", table["time"].rank(method="min").astype(int))
     return table
@@ -704,35 +652,25 @@ def timed_answer(
     rows = []
     for row in table.to_dict("records"):
         used = row["busiest_link"]
-        cells = {
+        cells: dict[str, object] = {
             "#": row["rank"],
             "mapping": shown_name(row["mapping"]),
             f"time\n{unit}": number(row["time"] / scale),
         }
         if reference is not None:
             cells["vs\ndefault"] = versus(row["time"], reference)
-        rows.append(
-            cells
-            | {
-                "times its\nlower bound": f"{row['over_bound']:.2f}" if row["lower_bound"] else "-",
-                "busiest\nlink": (used or "-",),
-                "busy": percent(row["busy_share"]) if used else "-",
-            }
-        )
+        bound = row["over_bound"]
+        cells["times its\nlower bound"] = f"{bound:.2f}" if row["lower_bound"] else "-"
+        cells["busiest\nlink"] = (used or "-",)
+        cells["busy"] = percent(row["busy_share"]) if used else "-"
+        rows.append(cells)
+    said = [_others(table, error), alike(table["time"]), bound_line(why, estimated, dependent)]
+    if link:
+        said.append(link_note(link))
     return Answer(
         setting=setting,
         headline=headline(names, times, yours),
-        notes=[
-            each
-            for each in (
-                _others(table, error),
-                alike(table["time"]),
-                bound_line(why, estimated, dependent),
-                link_note(link) if link else "",
-                *notes,
-            )
-            if each
-        ],
+        notes=list(filter(None, [*said, *notes])),
         sections=[Section("", [TableBlock(rows, marks=marks, top=top)])],
         content=content,
         rows=table,

@@ -21,7 +21,7 @@ from toruscast.text import (
 )
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock
+from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock, all_candidates
 from .links import Candidate
 from .rank import DEFAULT_ORDER, less, versus
 from .traffic import BINDING, View, node_label, setting_of
@@ -34,21 +34,20 @@ _ROUGH = 0.03
 
 def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 10) -> Answer:
     """Return what a search found; ``yours`` says whether mappings were given."""
-    is_time = found.objective == TIME
     against = "your best mapping" if yours else DEFAULT_ORDER
     badge, notes = _how_sure(found)
-    view = _view(found, against)
+    view, table = _view(found, against), _compared(found, top, yours)
     sections = [
-        Section("", [_compared(found, top, yours)], only="terminal"),
+        Section("", [table], only="terminal"),
         Section("Before and after", [_before_and_after(view, found)], wide=False, only="page"),
         *view.why(),
         *view.where(),
         Section("The search", [progress_chart(found)], wide=False, only="page"),
-        Section("All that was compared", [_compared(found, None, yours)], folded=True, only="page"),
+        all_candidates("All that was compared", table, "All that was compared, the best first"),
         view.traffic(),
     ]
-    if not is_time:
-        sections = [each for each in sections if each.title != "Before and after"]
+    if found.objective != TIME:
+        del sections[1]
     return Answer(
         setting=setting or setting_of(found.workload, found.torus),
         title=f"Search: {setting_of(found.workload, found.torus)}",
@@ -117,10 +116,9 @@ def _view(found: Found, against: str) -> View:
         result = simulate(found.workload, found.torus, mapping, routing=found.routing, error=_ROUGH)
         return float(result.time)
 
-    several = [
-        Candidate(found.mapping.name or "the best", found.mapping, time(found.value, found.mapping))
-    ]
-    if not np.array_equal(found.mapping.node, found.reference.node):
+    best = found.mapping
+    several = [Candidate(best.name or "the best", best, time(found.value, best))]
+    if not np.array_equal(best.node, found.reference.node):
         name = found.reference.name or against
         several.append(Candidate(name, found.reference, time(found.given, found.reference)))
     return View(found.workload, found.torus, several, found.routing)
@@ -163,7 +161,7 @@ def progress_chart(found: Found) -> Chart:
     )
 
 
-def _compared(found: Found, top: int | None, yours: bool) -> TableBlock:
+def _compared(found: Found, top: int, yours: bool) -> TableBlock:
     is_time = found.objective == TIME
     rows = found.table[np.isfinite(found.table["value"])].to_dict("records")
     scale, unit = time_unit(found.table["value"]) if is_time else (1.0, "")
@@ -171,33 +169,28 @@ def _compared(found: Found, top: int | None, yours: bool) -> TableBlock:
     names = [row["mapping"] for row in rows]
     if found.reference.name in names[1:]:
         marks[names.index(found.reference.name)] = "yours"
-    value, against = (
-        f"time\n{unit}" if is_time else found.objective,
-        "yours" if yours else "default",
-    )
-    return TableBlock(
-        [
-            {
-                "#": i + 1,
-                "mapping": shown_name(row["mapping"]),
-                value: number(row["value"] / scale, 3 if is_time else 6),
-                f"vs\n{against}": versus(row["value"], found.given),
-                "source": row["how"],
-                "from": row["from"],
-            }
-            for i, row in enumerate(rows)
-        ],
-        "" if top else "All that was compared, the best first",
-        marks=marks,
-        keep=5,
-        top=top,
-        key="" if top else "candidates",
-    )
+    value = f"time\n{unit}" if is_time else found.objective
+    against = f"vs\n{'yours' if yours else 'default'}"
+    cells: list[dict[str, object]] = [
+        {
+            "#": i + 1,
+            "mapping": shown_name(row["mapping"]),
+            value: number(row["value"] / scale, 3 if is_time else 6),
+            against: versus(row["value"], found.given),
+            "source": row["how"],
+            "from": row["from"],
+        }
+        for i, row in enumerate(rows)
+    ]
+    return TableBlock(cells, marks=marks, keep=5, top=top)
 
 
 def _content(found: Found) -> dict[str, object]:
     """Return all of it for programs."""
-    verdict = found.verdict
+    verdict = found.verdict and {
+        "kind": found.verdict.kind,
+        "certainty": found.verdict.certainty,
+    }
     return {
         "objective": found.objective,
         "best": found.mapping.name,
@@ -207,9 +200,7 @@ def _content(found: Found) -> dict[str, object]:
         "gain": found.gain,
         "gain_interval": list(found.gain_interval),
         "bound": found.bound,
-        "verdict": None
-        if verdict is None
-        else {"kind": verdict.kind, "certainty": verdict.certainty},
+        "verdict": verdict,
         "proposals": found.proposals,
         "interrupted": found.interrupted,
         "history": [{"seconds": at, "value": value} for at, value in found.history],
@@ -227,8 +218,7 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         f" takes {seconds(why.time)}, {less(why.time, why.against_time, other)} "
         f"({seconds(why.against_time)})",
     )
-    view = _explained(why)
-    reasons = why.reasons
+    view, reasons = _explained(why), why.reasons
     least = reasons.bounds[reasons.binding]
     notes = [f"Why: {BINDING[reasons.binding]} needs {seconds(least)} of its {seconds(why.time)}."]
     if len(why.links):

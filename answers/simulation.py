@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,45 @@ def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
 
 def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "") -> Answer:
     """Return what a simulation of one mapping says; ``why`` is what bounds it, where known."""
-    return _Simulated(result, why, setting).answer()
+    workload, torus = result.workload, result.torus
+    why = why or explain(workload, torus, result.mapping, routing=result.routing)
+    name = shown_name(result.mapping.name or "the mapping")
+    one = Candidate(result.mapping.name or "mapping", result.mapping, result.time)
+    view = View(workload, torus, [one], result.routing)
+    links = result.links()
+    found = _most_waited(result, links)
+    sections = [
+        *(one for one in view.why() if one.only == "page"),
+        Section("Timeline", [timeline_chart(result)], wide=False, only="page"),
+        *_phases(result),
+        Section("Busiest links", [_busiest(found["busiest_links"])], wide=False),
+        Section("Fullest buffers", [_fullest(found["fullest_buffers"])], wide=False),
+        Section("Slowest messages", [_messages(found["slowest_messages"])]),
+        Section(
+            "Injection FIFOs that waited longest for their links",
+            [_fifos(torus, found["longest_waiting_fifos"])],
+        ),
+        # The busiest links stand above.
+        *(each for each in view.where() if each.title != "The hottest links"),
+        view.traffic(),
+    ]
+    content = _content(result, why, links) | found
+    least, each = why.lower_bound, " an iteration" if result.iterations > 1 else ""
+    head = f" takes {seconds(result.time)}{each}"
+    if least:
+        head += f", {result.time / least:.2f} times the lower bound of {seconds(least)}"
+    about = setting_of(workload, torus)
+    return Answer(
+        setting=setting or f"{about}, mapping {name}",
+        title=f"Simulation of {name}: {about}",
+        headline=Headline("", name, head),
+        notes=_notes(result, why, view),
+        sections=[one for one in sections if _holds_something(one)],
+        content=content,
+        rows=_one_row(content),
+        file=view.launcher_file(),
+        facts=view.facts(),
+    )
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:
@@ -59,225 +96,156 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
     )
 
 
-class _Simulated:
-    """A simulation on its way to blocks."""
+def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Return the links, buffers, messages and FIFOs with most to do, as JSON has them."""
+    fifos = result.fifos()
+    used = links[links["packets"] > 0]
+    busiest = _most(used, "busy_share", BUSIEST)
+    fullest = _most(used[used["delay"] > 0], "mean_buffered", _FEW)
+    fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
+    tables = {
+        "busiest_links": labelled(busiest, result.torus).reset_index(),
+        "fullest_buffers": labelled(fullest, result.torus).reset_index(),
+        "slowest_messages": slowest_messages(result, _FEW),
+        "longest_waiting_fifos": _most(fifos[fifos["waited"] > 0], "waited", _FEW),
+    }
+    return {name: table.to_dict("records") for name, table in tables.items()}
 
-    def __init__(self, result: Simulation, why: Reasons | None, setting: str) -> None:
-        self.result, self.setting, self.torus = result, setting, result.torus
-        self.why = why or explain(
-            result.workload, result.torus, result.mapping, routing=result.routing
-        )
-        name = result.mapping.name or "mapping"
-        self.view = View(
-            result.workload,
-            result.torus,
-            [Candidate(name, result.mapping, result.time)],
-            result.routing,
-        )
 
-    @cached_property
-    def links(self) -> pd.DataFrame:
-        """The counters of all links."""
-        return self.result.links()
-
-    @cached_property
-    def busiest(self) -> pd.DataFrame:
-        """The links that are busy longest."""
-        used = self.links[self.links["packets"] > 0]
-        return labelled(_most(used, "busy_share", BUSIEST), self.torus)
-
-    @cached_property
-    def fullest(self) -> pd.DataFrame:
-        """The fullest buffers."""
-        waiting = self.links[(self.links["packets"] > 0) & (self.links["delay"] > 0)]
-        return labelled(_most(waiting, "mean_buffered", _FEW), self.torus)
-
-    @cached_property
-    def slowest(self) -> pd.DataFrame:
-        """The messages that took longest."""
-        return slowest_messages(self.result, _FEW)
-
-    @cached_property
-    def fifos(self) -> pd.DataFrame:
-        """The injection FIFOs that waited longest."""
-        fifos = self.result.fifos()
-        fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
-        return _most(fifos[fifos["waited"] > 0], "waited", _FEW)
-
-    def answer(self) -> Answer:
-        """Return it."""
-        result = self.result
-        view = self.view
-        name = shown_name(result.mapping.name or "the mapping")
-        each = " an iteration" if result.iterations > 1 else ""
-        head = Headline("", name, f" takes {seconds(result.time)}{each}{self._over_bound()}")
-        sections = [
-            *(one for one in view.why() if one.only == "page"),
-            Section("Timeline", [timeline_chart(self.result)], wide=False, only="page"),
-            *self._phases(),
-            Section("Busiest links", [self._busiest()], wide=False),
-            Section("Fullest buffers", [self._fullest()], wide=False),
-            Section("Slowest messages", [self._messages()]),
-            Section("Injection FIFOs that waited longest for their links", [self._fifos()]),
-            *view.where(),
-            view.traffic(),
-        ]
-        # The busiest links stand above.
-        sections = [one for one in sections if one.title != "The hottest links"]
-        content = self.content()
-        return Answer(
-            setting=self.setting or f"{setting_of(result.workload, self.torus)}, mapping {name}",
-            title=f"Simulation of {name}: {setting_of(result.workload, self.torus)}",
-            headline=head,
-            notes=self._notes(),
-            sections=[one for one in sections if _holds_something(one)],
-            content=content,
-            rows=_one_row(content),
-            file=view.launcher_file(),
-            facts=view.facts(),
-        )
-
-    def _over_bound(self) -> str:
-        least = self.why.lower_bound
-        if not least:
-            return ""
-        return f", {self.result.time / least:.2f} times the lower bound of {seconds(least)}"
-
-    def _notes(self) -> list[str]:
-        result = self.result
-        rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
-        line = bound_line(self.why, self.view.estimated, rounds)
-        if result.iterations > 1:
-            line = f"One from a standing start is {line[0].lower()}{line[1:]}"
+def _notes(result: Simulation, why: Reasons, view: View) -> list[str]:
+    """Return what bounds the time, and what it is a mean or an estimate of."""
+    rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
+    line = bound_line(why, view.estimated, rounds)
+    if result.iterations == 1:
         notes = [line]
-        if result.iterations > 1:
-            notes.append(
-                f"That is the mean of {result.iterations} iterations but the first, which takes "
-                f"{seconds(result.alone)} alone; all end after {seconds(result.end)}. The tables "
-                "count all."
-            )
-        if result.coarsening > 1:
-            notes.append(f"Each simulated packet represents up to {result.coarsening} real ones.")
-        if result.error is not None:
-            notes.append(self._reached())
-        return notes
+    else:
+        notes = [
+            f"One from a standing start is {line[0].lower()}{line[1:]}",
+            f"That is the mean of {result.iterations} iterations but the first, which takes "
+            f"{seconds(result.alone)} alone; all end after {seconds(result.end)}. The tables "
+            "count all.",
+        ]
+    if result.coarsening > 1:
+        notes.append(f"Each simulated packet represents up to {result.coarsening} real ones.")
+    if result.error is not None:
+        notes.append(_reached(result, result.error))
+    return notes
 
-    def _reached(self) -> str:
-        """Return the sentence about the error that was asked for."""
-        result = self.result
-        asked = f"the error of {percent(result.error, digits=3)} asked for" if result.error else ""
-        if result.coarsening == 1:
-            return f"No packets are merged: coarser ones would miss {asked}, or save little."
-        changed = percent(result.change, digits=2)
-        return (
-            f"When packets were halved last, the time changed by {changed}: of "
-            f"{asked} a sixteenth may change."
-        )
 
-    def _phases(self) -> list[Section]:
-        phases = self.result.phases()
-        if len(phases) < 2:
-            return []
-        kind = "round" if self.result.workload.dependent else "phase"
-        n = len(phases)
-        table = TableBlock(
-            [
-                {
-                    kind: (f"{row['phase']} {row['name']}".strip(),),
-                    "begins": seconds(row["begin"]),
-                    "ends": seconds(row["end"]),
-                    "messages": row["messages"],
-                    "bytes": nbytes(row["nbytes"]),
-                }
-                for row in phases.head(_FIRST).reset_index().to_dict("records")
-            ]
-        )
-        title = f"The first {_FIRST} of {n} {kind}s" if n > _FIRST else f"The {n} {kind}s"
-        return [Section(title, [table])]
+def _reached(result: Simulation, error: float) -> str:
+    """Return the sentence about the error that was asked for."""
+    asked = f"the error of {percent(error, digits=3)} asked for" if error else ""
+    if result.coarsening == 1:
+        return f"No packets are merged: coarser ones would miss {asked}, or save little."
+    changed = percent(result.change, digits=2)
+    return (
+        f"When packets were halved last, the time changed by {changed}: of {asked} a sixteenth "
+        "may change."
+    )
 
-    def _busiest(self) -> TableBlock:
-        return TableBlock(
-            [
-                {
-                    "link": (row["label"],),
-                    "wire bytes": nbytes(row["wire_bytes"]),
-                    "busy": percent(row["busy_share"]),
-                    "packets": row["packets"],
-                }
-                for row in self.busiest.to_dict("records")
-            ]
-        )
 
-    def _fullest(self) -> TableBlock:
-        return TableBlock(
-            [
-                {
-                    "behind link": (row["label"],),
-                    "packets\non average": number(row["mean_buffered"], 2),
-                    "at most": row["most_buffered"],
-                    "a packet\nwaits": seconds(row["delay"]),
-                }
-                for row in self.fullest.to_dict("records")
-            ]
-        )
-
-    def _messages(self) -> TableBlock:
-        rows = []
-        for row in self.slowest.to_dict("records"):
-            alone, queued, wait = row["alone"], row["queued"], row.get("wait")
-            cells = {
-                "task\nto task": f"{row['src']} to {row['dst']}",
-                "bytes": nbytes(row["nbytes"]),
-                "hops": row["hops"],
-                "arrived\nafter": seconds(row["took"]),
-                "alone it\nwould take": "-" if math.isnan(alone) else seconds(alone),
-                "behind others\nin its FIFO": f"<= {seconds(queued)}" if queued else "-",
-            }
-            if "place" in row:
-                head = "longest wait on its way,\na packet's average"
-                cells[head] = f"{seconds(wait)} {row['place']}" if wait else "-"
-            rows.append(cells)
-        return TableBlock(rows, keep=4)
-
-    def _fifos(self) -> TableBlock:
-        return TableBlock(
-            [
-                {
-                    "node": node_label(self.torus, row["node"]),
-                    "FIFO": row["fifo"],
-                    "messages": row["messages"],
-                    "edges\nat once": row["most_edges"],
-                    "an edge\nstays": seconds(row["mean_stay"]),
-                    "packets\nwaited": seconds(row["waited"]),
-                    "each": seconds(row["mean_wait"]),
-                }
-                for row in self.fifos.to_dict("records")
-            ]
-        )
-
-    def content(self) -> dict[str, object]:
-        """Return the simulation in few numbers."""
-        result, why, links = self.result, self.why, self.links
-        return {
-            "mapping": result.mapping.name,
-            "time": result.time,
-            "iterations": result.iterations,
-            "phase_times": list(result.phase_times),
-            "lower_bound": why.lower_bound,
-            "bounds": why.bounds,
-            "binding": why.binding,
-            "packet_hops": result.packet_hops,
-            "coarsening": result.coarsening,
-            "error": result.error,
-            "change": result.change,
-            "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
-            "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
-            "network": asdict(self.torus.network),
-            "busiest_links": self.busiest.reset_index().to_dict("records"),
-            "fullest_buffers": self.fullest.reset_index().to_dict("records"),
-            "slowest_messages": self.slowest.to_dict("records"),
-            "longest_waiting_fifos": self.fifos.to_dict("records"),
+def _phases(result: Simulation) -> list[Section]:
+    phases = result.phases()
+    n = len(phases)
+    if n < 2:
+        return []
+    kind = "round" if result.workload.dependent else "phase"
+    rows = [
+        {
+            kind: (f"{row['phase']} {row['name']}".strip(),),
+            "begins": seconds(row["begin"]),
+            "ends": seconds(row["end"]),
+            "messages": row["messages"],
+            "bytes": nbytes(row["nbytes"]),
         }
+        for row in phases.head(_FIRST).reset_index().to_dict("records")
+    ]
+    title = f"The first {_FIRST} of {n} {kind}s" if n > _FIRST else f"The {n} {kind}s"
+    return [Section(title, [TableBlock(rows)])]
+
+
+def _busiest(links: list[dict[str, Any]]) -> TableBlock:
+    return TableBlock(
+        [
+            {
+                "link": (row["label"],),
+                "wire bytes": nbytes(row["wire_bytes"]),
+                "busy": percent(row["busy_share"]),
+                "packets": row["packets"],
+            }
+            for row in links
+        ]
+    )
+
+
+def _fullest(links: list[dict[str, Any]]) -> TableBlock:
+    return TableBlock(
+        [
+            {
+                "behind link": (row["label"],),
+                "packets\non average": number(row["mean_buffered"], 2),
+                "at most": row["most_buffered"],
+                "a packet\nwaits": seconds(row["delay"]),
+            }
+            for row in links
+        ]
+    )
+
+
+def _messages(messages: list[dict[str, Any]]) -> TableBlock:
+    rows = []
+    for row in messages:
+        alone, queued, wait = row["alone"], row["queued"], row.get("wait")
+        cells = {
+            "task\nto task": f"{row['src']} to {row['dst']}",
+            "bytes": nbytes(row["nbytes"]),
+            "hops": row["hops"],
+            "arrived\nafter": seconds(row["took"]),
+            "alone it\nwould take": "-" if math.isnan(alone) else seconds(alone),
+            "behind others\nin its FIFO": f"<= {seconds(queued)}" if queued else "-",
+        }
+        if "place" in row:
+            head = "longest wait on its way,\na packet's average"
+            cells[head] = f"{seconds(wait)} {row['place']}" if wait else "-"
+        rows.append(cells)
+    return TableBlock(rows, keep=4)
+
+
+def _fifos(torus: Torus, fifos: list[dict[str, Any]]) -> TableBlock:
+    return TableBlock(
+        [
+            {
+                "node": node_label(torus, row["node"]),
+                "FIFO": row["fifo"],
+                "messages": row["messages"],
+                "edges\nat once": row["most_edges"],
+                "an edge\nstays": seconds(row["mean_stay"]),
+                "packets\nwaited": seconds(row["waited"]),
+                "each": seconds(row["mean_wait"]),
+            }
+            for row in fifos
+        ]
+    )
+
+
+def _content(result: Simulation, why: Reasons, links: pd.DataFrame) -> dict[str, Any]:
+    """Return the simulation in few numbers."""
+    return {
+        "mapping": result.mapping.name,
+        "time": result.time,
+        "iterations": result.iterations,
+        "phase_times": list(result.phase_times),
+        "lower_bound": why.lower_bound,
+        "bounds": why.bounds,
+        "binding": why.binding,
+        "packet_hops": result.packet_hops,
+        "coarsening": result.coarsening,
+        "error": result.error,
+        "change": result.change,
+        "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
+        "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
+        "network": asdict(result.torus.network),
+    }
 
 
 def _holds_something(section: Section) -> bool:
@@ -288,19 +256,10 @@ def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
     return table.sort_values(column, ascending=False, kind="stable").head(n)
 
 
-def _one_row(content: dict[str, object]) -> pd.DataFrame:
+def _one_row(content: dict[str, Any]) -> pd.DataFrame:
     """Return the numbers of the summary as a table of one row."""
     names = (
-        "mapping",
-        "time",
-        "lower_bound",
-        "binding",
-        "packet_hops",
-        "coarsening",
-        "change",
-        "most_buffered",
-        "mean_delay",
+        "mapping time lower_bound binding packet_hops coarsening change most_buffered mean_delay"
     )
-    bounds: dict[str, float] = content["bounds"]  # type: ignore[assignment]
-    row = {name: content[name] for name in names}
-    return pd.DataFrame([row | {f"{name}_bound": value for name, value in bounds.items()}])
+    bounds = {f"{name}_bound": value for name, value in content["bounds"].items()}
+    return pd.DataFrame([{name: content[name] for name in names.split()} | bounds])

@@ -17,6 +17,8 @@ from toruscast.text import number, printable, shortened, shown_name
 WIDTH, NARROW = 440, 220
 _LEFT = 138
 _ROW = 24
+# Ticks of an axis, about.
+_TICKS = 4
 # Width of a bold letter of a label.
 _LETTER = 7.2
 # Idle to busiest: the darker, the more; the same in both themes.
@@ -39,8 +41,6 @@ STYLE = {
     "text.yours": "fill:#b45309;stroke:none;font-weight:700",
     **{f".r{i}": f"fill:{colour}" for i, colour in enumerate(RAMP)},
 }
-
-
 _DASHES = {"dashed": "7 4", "dotted": "2 4"}
 
 
@@ -67,18 +67,19 @@ class Series(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """What axes show besides the values of series."""
+    """What axes show besides the values of series.
+
+    The horizontal axis has ``ticks`` at round values if none are given; ``head`` are lines above
+    the plot, ``area`` is an interval, ``(x, low, high)`` at each place, and there are no
+    measurements ``beyond`` that x.
+    """
 
     log_x: bool = False
     log_y: bool = False
     ticks: Sequence[float] = ()
-    """Where the horizontal axis has its ticks; at round values if there are none."""
     head: Sequence[str] = ()
-    """Lines above the plot."""
     area: Sequence[tuple[float, float, float]] = ()
-    """Of an interval: x, low and high at each place."""
     beyond: float | None = None
-    """From which x on there are no measurements."""
 
 
 _PLAIN = Scales()
@@ -158,13 +159,12 @@ def bars(
     unit: str,
     solid: Sequence[int] = (),
     done: Sequence[float] = (),
-    limit: str = "",
     begin: float = 0.0,
 ) -> str:
     """Return values of each series, ``(name, kind, values)``, beside each other by group.
 
-    All bars are solid but where ``solid`` names, for each series, the one that is. ``done`` are
-    lines across all groups, one for each series. Bars ``begin`` there.
+    All bars are solid, or for each series the one that ``solid`` names, which is the limit.
+    ``done`` are lines across all groups, one for each series. Bars ``begin`` there.
     """
     most = max([*done, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
@@ -186,13 +186,14 @@ def bars(
                 f'class="{shade}"><title>{_text(name)}, {_text(group)}: '
                 f"{number(values[g] / scale)} {_text(unit)}</title></rect>"
             )
-            text, how = number(values[g] / scale), "quiet"
-            if solid and is_solid and limit:
-                text, how = f"{limit}: {text}", "bold"
-            if how == "bold" and width > _LETTER * len(text):
+            text, is_limit = number(values[g] / scale), bool(solid) and is_solid
+            if is_limit:
+                text = f"the limit: {text}"
+            if is_limit and width > _LETTER * len(text):
                 parts.append(_label(_LEFT + width - 5, y + 10.5, text, "inside bold", "end"))
             else:
-                parts.append(_label(_LEFT + width + 5, y + 10.5, text, how))
+                kind_of_text = "bold" if is_limit else "quiet"
+                parts.append(_label(_LEFT + width + 5, y + 10.5, text, kind_of_text))
             y += high + 2
         y += 10
     # Below the bars, so that their words can be read.
@@ -255,10 +256,10 @@ def plot(
         )
         parts.append(_label(right - 2, bottom - 5, "beyond the measurements", "quiet", "end"))
     parts.append(_label(2, first, y_title, "quiet"))
-    for tick in _ticks(low_y, high_y, 4, scales.log_y):
+    for tick in _ticks(low_y, high_y, scales.log_y):
         parts.append(_line(left, y(tick), right, y(tick), "axis"))
         parts.append(_label(left - 6, y(tick) + 4, _short(tick), "quiet", "end"))
-    ticks = scales.ticks or _ticks(low_x, high_x, 4, scales.log_x)
+    ticks = scales.ticks or _ticks(low_x, high_x, scales.log_x)
     parts += _axis_below(low_x, high_x, bottom, x, "", ticks)
     parts.append(_label(right, bottom + 32, x_title, "quiet", "end"))
     if diagonal:
@@ -349,14 +350,11 @@ def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
     sent = values > 0
     share = np.log(values[sent] / least) / span if most > least else np.ones(int(sent.sum()))
     levels[sent] = np.clip(share * len(RAMP), 0, len(RAMP) - 1).astype(int)
-    parts = [f'<rect x="{left}" y="{top}" width="{side}" height="{side}" class="axis"/>']
-    for level in range(len(RAMP)):
-        path = "".join(
-            f"M{left + j * cell:.1f} {top + i * cell:.1f}h{cell:.1f}v{cell:.1f}h-{cell:.1f}z"
-            for i, j in np.argwhere(levels == level).tolist()
-        )
-        if path:
-            parts.append(f'<path d="{path}" class="r{level}"/>')
+    i, j = np.indices(values.shape)
+    parts = [
+        f'<rect x="{left}" y="{top}" width="{side}" height="{side}" class="axis"/>',
+        *_squares(levels, left + j * cell, top + i * cell, cell),
+    ]
     last = n * of
     parts += [
         _label(left, top - 6, f"0   receiving {what}", "quiet"),
@@ -368,6 +366,21 @@ def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
     return picture(top + side + 8, parts, f"Bytes between each sending and receiving {what}")
 
 
+def _squares(
+    levels: NDArray[np.int64], x: NDArray[np.float64], y: NDArray[np.float64], side: float
+) -> list[str]:
+    """Return squares in the colours of the ramp; those of level -1 are not drawn."""
+    size = f"h{side:.1f}v{side:.1f}h-{side:.1f}z"
+    paths = {
+        level: "".join(
+            f"M{a:.1f} {b:.1f}{size}"
+            for a, b in zip(x[levels == level], y[levels == level], strict=True)
+        )
+        for level in range(len(RAMP))
+    }
+    return [f'<path d="{path}" class="r{level}"/>' for level, path in paths.items() if path]
+
+
 def _axis_below(
     low: float,
     high: float,
@@ -377,10 +390,9 @@ def _axis_below(
     ticks: Sequence[float] = (),
 ) -> list[str]:
     parts = [_line(x(low), y, x(high), y, "axis")]
-    ticks = ticks or _ticks(low, high, 4)
+    ticks = ticks or _ticks(low, high)
     for tick in ticks:
-        last = tick == ticks[-1] and unit
-        text = f"{_short(tick)} {unit}" if last else _short(tick)
+        text = f"{_short(tick)} {unit}" if unit and tick == ticks[-1] else _short(tick)
         parts.append(_label(x(tick), y + 15, text, "quiet", "middle"))
     return parts
 
@@ -397,21 +409,15 @@ def _ends(values: NDArray[np.float64], from_zero: bool) -> tuple[float, float]:
     return low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2
 
 
-def _ticks(low: float, high: float, about: int, log: bool = False) -> list[float]:
-    """Return round values from low to high, about so many; those of decades where ``log``.
-
-    Examples
-    --------
-    >>> _ticks(0.0, 163.0, 4)
-    [0.0, 50.0, 100.0, 150.0]
-    """
+def _ticks(low: float, high: float, log: bool = False) -> list[float]:
+    """Return round values from low to high, about so many; those of decades where ``log``."""
     if log:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         steps = (1, 2, 5) if len(powers) <= 4 else (1,)
         ticks = [step * 10.0**power for power in powers for step in steps]
         ticks = [tick for tick in ticks if low <= tick * 1.001 and tick <= high * 1.001]
-        return ticks[:: -(-len(ticks) // (2 * about))]
-    raw = (high - low) / about
+        return ticks[:: -(-len(ticks) // (2 * _TICKS))]
+    raw = (high - low) / _TICKS
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= raw * 0.99)
     first = math.ceil(low / step - 1e-9)
@@ -471,25 +477,16 @@ def chips(
     down = math.ceil(planes / across)
     cell = min(18.0, (WIDTH - 30) / (across * (columns + 0.8)), 420 / (down * (rows + 0.8)))
     levels = np.where(place < 0, -1, (place * (len(RAMP) - 1)) // max(size - 1, 1))
-    parts = []
-    for level in range(len(RAMP)):
-        path = ""
-        for node in np.flatnonzero(levels == level).tolist():
-            plane, inside = divmod(node, rows * columns)
-            i, j = divmod(inside, columns)
-            x = 24 + (plane % across) * (columns + 0.8) * cell + j * cell
-            y = 18 + (plane // across) * (rows + 0.8) * cell + i * cell
-            side = cell - 1 if cell > 4 else cell
-            path += f"M{x:.1f} {y:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z"
-        if path:
-            parts.append(f'<path d="{path}" class="r{level}"/>')
-    named = axes or ""
-    words = f"{title}; " if title else ""
-    words += f"{named[-1:]} to the right"
+    plane, inside = np.divmod(np.arange(len(place)), rows * columns)
+    i, j = np.divmod(inside, columns)
+    x = 24 + (plane % across) * (columns + 0.8) * cell + j * cell
+    y = 18 + (plane // across) * (rows + 0.8) * cell + i * cell
+    parts = _squares(levels, x, y, cell - 1 if cell > 4 else cell)
+    words = f"{title}; {axes[-1:]} to the right" if title else f"{axes[-1:]} to the right"
     if len(shape) > 1:
-        words += f", {named[-2:-1]} down"
+        words += f", {axes[-2:-1]} down"
     if planes > 1:
-        words += f"; a plane for each of {', '.join(named[:-2]) or 'the others'}"
+        words += f"; a plane for each of {', '.join(axes[:-2]) or 'the others'}"
     parts.append(_label(24, 12, words, "quiet"))
     height = 24 + down * (rows + 0.8) * cell
     wide = 24 + across * (columns + 0.8) * cell

@@ -68,8 +68,7 @@ def _print_section(section: Section, console: Console, apart: bool) -> None:
             console.print()
         before = block
         if isinstance(block, Sentence):
-            style = "bold" if block.strong else None
-            console.print(block.text, style=style, soft_wrap=block.as_it_is)
+            console.print(block.text, soft_wrap=block.as_it_is)
         elif isinstance(block, LinkMap):
             _print_links(block, console)
         elif block.rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toruscast.features.reasons import Reasons, explain
 from toruscast.formats.nodes import bluegene_text
-from toruscast.mapping import Torus, Workload
+from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import injection_fifos, ways_are_open
 from toruscast.text import counted, nbytes, number, seconds, shown_name, time_unit
 from toruscast.validation import Routing
@@ -78,6 +78,11 @@ class View:
         return self.candidates[:2]
 
     @property
+    def best(self) -> TaskMapping:
+        """The mapping of the best."""
+        return self.candidates[0].mapping
+
+    @property
     def names(self) -> list[str]:
         """Names of those compared, each once."""
         first, *second = [shown_name(one.name) for one in self.compared]
@@ -108,74 +113,59 @@ class View:
 
     def why(self) -> list[Section]:
         """Return what each part of the network needs at least under those compared."""
-        kinds, values, solid = self._bounds()
-        scale, unit = time_unit([max(each) for each in values])
+        parts, values, limits = self._bounds()
+        scale, unit = time_unit(map(max, values))
         verb = "is estimated to need" if self.estimated else "needs at least"
-        lead = (
-            f"What each part of the network {verb}, {unit}. The longest one, solid, limits a "
-            "mapping; the line is its whole time."
-        )
-        table = TableBlock(
-            [
-                {"part": PARTS[part]}
-                | {
-                    name: f"{number(each[i] / scale)}{' (the limit)' if i == at else ''}"
-                    for name, each, at in zip(self.names, values, solid, strict=True)
-                }
-                for i, part in enumerate(kinds)
-            ],
-            f"What each part of the network {verb}, {unit}",
-        )
+        needs = f"What each part of the network {verb}, {unit}"
+        lead = f"{needs}. The longest one, solid, limits a mapping; the line is its whole time."
+        rows: list[dict[str, object]] = [{"part": part} for part in parts]
+        for name, own, limit in zip(self.names, values, limits, strict=True):
+            for i, row in enumerate(rows):
+                row[name] = number(own[i] / scale) + " (the limit)" * (i == limit)
         title = self._limit_title()
         return [
             Section(title, [self.limits()], lead, wide=False, only="page"),
-            Section(title, [table], only="terminal"),
+            Section(title, [TableBlock(rows, needs)], only="terminal"),
         ]
 
     def limits(self) -> Chart:
         """Return the same as a chart."""
-        kinds, values, solid = self._bounds()
-        scale, unit = time_unit([max(each) for each in values])
+        parts, values, limits = self._bounds()
+        scale, unit = time_unit(map(max, values))
         series = list(zip(self.names, ("best", "yours"), values, strict=False))
-        groups = [PARTS[part] for part in kinds]
         done = [one.time for one in self.compared]
-        return Chart(
-            "limits",
-            "",
-            "",
-            lambda: svg.bars(groups, series, scale, unit, solid, done, "the limit"),
-        )
+        draw = partial(svg.bars, parts, series, scale, unit, limits, done)
+        return Chart("limits", "", "", draw)
 
     def _bounds(self) -> tuple[list[str], list[list[float]], list[int]]:
         """Return parts of the network, their bounds under each, and which is the longest."""
         kinds = [part for part in PARTS if part in self.reasons[0].bounds]
         values = [[why.bounds[part] for part in kinds] for why in self.reasons]
-        return kinds, values, [kinds.index(why.binding) for why in self.reasons]
+        limits = [kinds.index(why.binding) for why in self.reasons]
+        return [PARTS[part] for part in kinds], values, limits
 
     def _limit_title(self) -> str:
-        first = BINDING[self.reasons[0].binding]
-        if len(self.reasons) < 2 or not self.moved:
+        first, *others = [BINDING[why.binding] for why in self.reasons]
+        if not others or not self.moved:
             return f"Why: {first} is the limit"
-        second = BINDING[self.reasons[1].binding]
-        if first == second:
+        if first == others[0]:
             return f"Why: {first} is the limit of both"
-        return f"Why: {second} stops being the limit"
+        return f"Why: {others[0]} stops being the limit"
 
     def where(self, others: int = 0) -> list[Section]:
         """Return the map of links, their spread, and what moved."""
-        torus = self.torus
         lead = (
             "A cell is a link: its column is the place along the dimension, its row the ring. "
             "All maps have one scale of time. Green frames: the three hottest links."
         )
-        if torus.twist:
+        if self.torus.twist:
             lead += " A line above a column: these wrap links shift along another dimension."
         if self.estimated:
             lead += " Packets choose their way, so the times are expected values."
         if others > 0:
             lead += f" {counted(others, 'candidate')} are left out, to keep the file small."
         curves = Chart("spread", "", "", self._spread)
-        where = LinkMap(torus, self.load)
+        where = LinkMap(self.torus, self.load)
         return [
             Section("Where: how long each link works", [where], lead, brief=False),
             Section("Spread: links from hottest to idlest", [curves], wide=False, only="page"),
@@ -204,14 +194,11 @@ class View:
         nodes = [one.mapping.node for one in reversed(self.compared)]
         rows = []
         for row, link in zip(order.tolist(), links.tolist(), strict=True):
-            pairs = []
-            for (src, dst), amount in zip(behind.ends[row], behind.nbytes[row], strict=True):
-                if src >= 0:
-                    hops = [str(self.torus.distance(node[src], node[dst])) for node in nodes]
-                    pairs.append(
-                        f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} "
-                        f"{'hop' if hops == ['1'] else 'hops'}"
-                    )
+            pairs = [
+                self._pair(src, dst, amount, nodes)
+                for (src, dst), amount in zip(behind.ends[row], behind.nbytes[row], strict=True)
+                if src >= 0
+            ]
             uses = zip(reversed(self.names), reversed(self.uses), strict=True)
             rows.append(
                 {"link": (self.torus.link_label(link),)}
@@ -228,48 +215,50 @@ class View:
         table = TableBlock(rows, keep=2 + two)
         return [Section(title, [table], lead, brief=False, wide=False)]
 
+    def _pair(
+        self, src: int, dst: int, amount: float, nodes: Sequence[NDArray[np.integer[Any]]]
+    ) -> str:
+        """Return what a pair of tasks sends, and its hops under each mapping."""
+        hops = [str(self.torus.distance(node[src], node[dst])) for node in nodes]
+        noun = "hop" if hops == ["1"] else "hops"
+        return f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} {noun}"
+
     def traffic(self) -> Section:
         """Return who sends to whom, how far, and the phases under the best mapping."""
-        workload, best = self.workload, self.candidates[0]
-        comm = workload.total
-        name = shown_name(best.name)
+        workload, comm = self.workload, self.workload.total
+        name = shown_name(self.candidates[0].name)
 
         def by_task() -> str:
             return svg.matrix(*binned(workload, np.arange(comm.n_tasks), comm.n_tasks), "task")
 
         def by_node() -> str:
-            return svg.matrix(*binned(workload, best.mapping.node, self.torus.n_nodes), "node")
+            return svg.matrix(*binned(workload, self.best.node, self.torus.n_nodes), "node")
 
         sent = f"{counted(comm.n_edges, 'pair')} of tasks send {nbytes(comm.nbytes.sum())}."
         blocks: list[Chart | TableBlock] = [
             Chart("matrix-tasks", "Who sends to whom, by task", sent, by_task),
             Chart("matrix-nodes", f"By node, under {name}", "Near the diagonal: near.", by_node),
             self._hops(),
-            self._phases(),
-            self._fullest_nodes(),
+            self._phases(f"Phases under {name}"),
+            self._fullest_nodes(f"Fullest injection FIFOs under {name}"),
         ]
         return Section("Traffic and hop distances", blocks, folded=True)
 
     def _hops(self) -> TableBlock:
-        comm = self.workload.total
         shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
-        rows = [
-            {"hops": hops}
-            | {
-                f"{name}\n%": f"{100 * share[hops] if hops < len(share) else 0.0:.1f}"
-                for name, share in zip(self.names, shares, strict=True)
-            }
-            for hops in range(max(map(len, shares)))
-        ]
-        title = f"Share of the {nbytes(comm.nbytes.sum())} over each number of hops"
+        n = max(map(len, shares))
+        rows: list[dict[str, object]] = [{"hops": hops} for hops in range(n)]
+        for name, share in zip(self.names, shares, strict=True):
+            for row, part in zip(rows, np.pad(share, (0, n - len(share))), strict=True):
+                row[f"{name}\n%"] = f"{100 * part:.1f}"
+        title = f"Share of the {nbytes(self.workload.total.nbytes.sum())} over each number of hops"
         return TableBlock(rows, title)
 
-    def _phases(self) -> TableBlock:
+    def _phases(self, title: str) -> TableBlock:
         """Return what bounds each phase under the best mapping."""
-        best = self.candidates[0]
         rows: list[dict[str, object]] = []
         for i, phase in enumerate(self.workload):
-            why = explain(phase, self.torus, best.mapping, routing=self.routing)
+            why = explain(phase, self.torus, self.best, routing=self.routing)
             sent, least = float(phase.nbytes.sum()), why.lower_bound
             rows.append(
                 {
@@ -280,35 +269,31 @@ class View:
                     "GB/s at most": number(sent / least / 1e9) if least else "-",
                 }
             )
-        return TableBlock(rows, f"Phases under {shown_name(best.name)}", top=5)
+        return TableBlock(rows, title, top=5)
 
-    def _fullest_nodes(self) -> TableBlock:
+    def _fullest_nodes(self, title: str) -> TableBlock:
         """Return the nodes whose injection FIFOs take most messages under the best mapping."""
         comm, torus = self.workload.total, self.torus
-        best = self.candidates[0].mapping
-        fifo = injection_fifos(comm, torus, best)
+        fifo = injection_fifos(comm, torus, self.best)
         remote = fifo >= 0
         n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
-        sender = best.node[comm.src[remote]].astype(np.int64)
-        shape = (torus.n_nodes, n_fifos)
-        messages = np.bincount(
-            sender * n_fifos + fifo[remote], comm.n_messages[remote], shape[0] * n_fifos
-        ).reshape(shape)
-        sent = np.bincount(sender, comm.nbytes[remote], torus.n_nodes)
-        received = np.bincount(best.node[comm.dst[remote]], comm.nbytes[remote], torus.n_nodes)
-        order = np.argsort(-messages.max(axis=1), kind="stable")[:_NODES_LISTED].tolist()
-        return TableBlock(
-            [
-                {
-                    "node": node_label(torus, node),
-                    "messages": f"{messages[node].max():.0f}",
-                    "sent": nbytes(sent[node]),
-                    "received": nbytes(received[node]),
-                }
-                for node in order
-            ],
-            f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}",
+        sender, receiver = self.best.node[comm.src[remote]], self.best.node[comm.dst[remote]]
+        messages = np.zeros((torus.n_nodes, n_fifos))
+        np.add.at(messages, (sender, fifo[remote]), comm.n_messages[remote])
+        most = messages.max(axis=1)
+        sent, received = (
+            np.bincount(node, comm.nbytes[remote], torus.n_nodes) for node in (sender, receiver)
         )
+        rows = [
+            {
+                "node": node_label(torus, node),
+                "messages": f"{most[node]:.0f}",
+                "sent": nbytes(sent[node]),
+                "received": nbytes(received[node]),
+            }
+            for node in np.argsort(-most, kind="stable")[:_NODES_LISTED].tolist()
+        ]
+        return TableBlock(rows, title)
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what the traffic and the torus are."""
@@ -323,7 +308,7 @@ class View:
         """Return the best mapping as the launcher's file; None if it is too long for a page."""
         if self.workload.n_tasks > _MOST_LINES:
             return None
-        return File("best.map", bluegene_text(self.candidates[0].mapping, self.torus))
+        return File("best.map", bluegene_text(self.best, self.torus))
 
 
 def setting_of(workload: Workload, torus: Torus) -> str:

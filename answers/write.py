@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.decision import Forecast, Measured, Plan, Runs
 from toruscast.errors import InputError
@@ -61,24 +61,27 @@ def answer_of(result: Result | Answer) -> Answer:
 
 def picture_of(thing: object) -> str:
     """Return the picture that a notebook shows of an object, as SVG; empty where there is none."""
-    chart: Callable[[], str] | None = None
-    for kind, of in _CHARTS:
-        if isinstance(thing, kind):
-            chart = of(thing).draw
+    drawn = next((chart(thing).draw() for kind, chart in _CHARTS if isinstance(thing, kind)), "")
     if isinstance(thing, CommGraph | Workload):
         work = as_workload(thing)
-        chart = partial(svg.matrix, *binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
-    elif isinstance(thing, Torus) and thing.n_nodes <= _MOST_DRAWN:
+        drawn = svg.matrix(*binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
+    elif isinstance(thing, Torus):
         there = thing.link_exists.reshape(thing.n_nodes, -1).any(axis=1)
         place = np.where(there, np.arange(thing.n_nodes), -1)
-        words = f"nodes 0 (light) to {thing.n_nodes - 1} (dark)"
-        chart = partial(svg.chips, thing.shape, thing.axes, place, thing.n_nodes, words)
-    elif isinstance(thing, TaskMapping) and thing.torus and thing.n_nodes <= _MOST_DRAWN:
+        drawn = _nodes(thing, place, thing.n_nodes, "nodes")
+    elif isinstance(thing, TaskMapping) and thing.torus:
         place = np.full(thing.n_nodes, -1)
         place[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
-        words = f"tasks 0 (light) to {thing.n_tasks - 1} (dark)"
-        chart = partial(svg.chips, thing.torus.shape, thing.torus.axes, place, thing.n_tasks, words)
-    return "" if chart is None else svg.standing_alone(chart(), "max-width:480px")
+        drawn = _nodes(thing.torus, place, thing.n_tasks, "tasks")
+    return svg.standing_alone(drawn, "max-width:480px") if drawn else ""
+
+
+def _nodes(torus: Torus, place: NDArray[np.int64], n: int, what: str) -> str:
+    """Return the nodes coloured by a number below ``n``; empty where there are too many."""
+    if torus.n_nodes > _MOST_DRAWN:
+        return ""
+    words = f"{what} 0 (light) to {n - 1} (dark)"
+    return svg.chips(torus.shape, torus.axes, place, n, words)
 
 
 def write_report(
@@ -89,8 +92,8 @@ def write_report(
 ) -> None:
     """Write an answer as one HTML file that opens from disk, without a network.
 
-    The page says the answer and how sure it is, how much it gains, what limits the mappings, where
-    the links are busy, and what the model assumes; of each what the answer knows.
+    The page says how sure the answer is, how much it gains, what limits the mappings, where the
+    links are busy, and what the model assumes, as far as the answer knows.
 
     Parameters
     ----------

@@ -3,14 +3,21 @@
 import pytest
 
 from toruscast.text import (
+    closest,
+    counted,
     factor,
     large,
+    nbytes,
     number,
     part_of,
     percent,
+    printable,
     probability,
     rounded,
+    seconds,
     shortened,
+    shown_name,
+    time_unit,
 )
 
 
@@ -45,12 +52,9 @@ def test_no_probability_is_told_as_certainty(share, expected):
 
 
 def test_numbers_keep_their_digits():
-    assert [number(value) for value in (99.96, 0.0, float("nan"), 1e-9)] == [
-        "100",
-        "0.00",
-        "nan",
-        "1.00e-09",
-    ]
+    values = (1234.5, 1.0, 0.01234, 99.96, 0.0, float("nan"), 1e-9)
+    shown = ["1234", "1.00", "0.0123", "100", "0.00", "nan", "1.00e-09"]
+    assert [number(value) for value in values] == shown
     assert [rounded(value, 3) for value in (2.0, 0.12345, float("nan"))] == ["2", "0.123", "-"]
     assert [factor(ratio) for ratio in (1.0, 1500.0, 0.002)] == [
         "1/1 of",
@@ -81,3 +85,16 @@ def test_large_counts_have_no_exponent(count, words):
 def test_a_part_of_nothing_is_none():
     assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25 % of 1.95 billion packet-hops"
     assert part_of("messages")(0, 0) == "0 % of 0 messages"
+
+
+def test_amounts_have_the_unit_in_which_they_read_best():
+    assert time_unit([2e-6, 8e-4]) == (1e-6, "us")
+    assert (seconds(1.25e-5), seconds(0.0)) == ("12.5 us", "0 s")
+    assert nbytes(36_710_538) == "36.7 MB"
+    assert [counted(n, "task") for n in (1, 0, 2.5)] == ["1 task", "0 tasks", "2.5 tasks"]
+
+
+def test_names_are_printable_and_not_too_long():
+    assert printable("red\x1b[31m") == "red?[31m"
+    assert (shown_name("identity"), len(shown_name("x" * 10_000))) == ("identity", 200)
+    assert closest("identty", ["greedy", "identity", "random"]) == "identity"
