@@ -343,15 +343,15 @@ or one file, which stands for all where `--tasks` says how many. Sends go from `
 `comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
 message that its rank had received before it, and a collective begins when its last rank has reached
 it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above
-them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean
-of all. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
-binomial tree (broadcast, reduce), pairwise (all-to-all) or directly (gather, scatter);
-`--collectives allreduce=rabenseifner` names another algorithm. `comm_size` is what each rank puts
-in, as ASTRA-sim and Chakra's converters take it; where it is the whole gathered buffer, as in
-SimAI, say `--gathered whole`. Collectives of a process group
-(`pg_name`) go among the ranks in whose traces it stands, or those that `comm_group.json` beside
-them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may
-stand in `attr` or beside its `type`.
+them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean of all.
+
+A collective is sent by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
+reduce), pairwise (all-to-all) or directly (gather, scatter); `--collectives allreduce=rabenseifner`
+names another algorithm. `comm_size` is what each rank puts in, as ASTRA-sim and Chakra's converters
+take it; where it is the whole gathered buffer, as in SimAI, say `--gathered whole`. Collectives of
+a process group (`pg_name`) go among the ranks in whose traces it stands, or those that
+`comm_group.json` beside them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may stand in
+`attr` or beside its `type`.
 """,
     example="""{"nodes": [
 {"id": 1, "name": "s", "type": "COMM_SEND_NODE", "comm_src": 0, "comm_dst": 1, "comm_size": 4096},
