@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
-from toruscast.files import check_claim
+from toruscast.files import as_damaged, check_claim
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
 from toruscast.validation import repeated, whole_array
 
 from .dialect import Dialect
 from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of, write_rows
-from .source import NUMBER, Source, Text, as_damaged, at_file, cells, renamed, warn_of, whole
+from .source import NUMBER, Source, Text, at_file, cells, renamed, warn_of, whole
 from .tables import Column, Table, read_rows
 
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
-from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
+from toruscast.files import array_of_npy, arrays_of_npz, as_damaged, most_unpacked
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
@@ -25,7 +25,7 @@ from . import source as files
 from .dialect import Dialect
 from .edges import graph_of_columns, names_of
 from .graphs import Array, GraphOptions, Stated, graph_of, write_rows
-from .source import LINES, NUMBER, Source, Text, as_damaged, at_file, cells, fields
+from .source import LINES, NUMBER, Source, Text, at_file, cells, fields
 from .tables import Column, read_table, row_of
 
 # A dense matrix of this many tasks takes 2 GiB.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import check_claim
+from toruscast.files import as_damaged, check_claim
 from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
@@ -23,7 +23,7 @@ from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
 from .graphs import AnyPath, GraphOptions, topological_order
 from .rounds import COLLECTIVES, Events, rounds_of
-from .source import Source, Text, as_damaged, at_file, warn_of, whole
+from .source import Source, Text, at_file, warn_of, whole
 
 # Bytes of an edge of a collective.
 _HELD = 16
