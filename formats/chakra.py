@@ -22,7 +22,7 @@ from toruscast.mapping.collectives.schedules import collective_named
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 
 from .dialect import Dialect
-from .graphs import GraphOptions, topological_order
+from .graphs import GraphOptions, has_rank_files, rank_files, topological_order
 from .source import Source
 from .traces import RankActions
 
@@ -55,7 +55,7 @@ LISTS = "comm_group.json"
 def is_chakra(source: Source) -> bool:
     """Whether this is a trace, or a folder or prefix of ``NAME.RANK.et``."""
     if not source.is_file:
-        return bool(_rank_files(Path(source.path)))
+        return has_rank_files(source.path, "et|json")
     return bool(JSON_START.match(source.start)) or is_chakra_start(source.start)
 
 
@@ -63,9 +63,6 @@ def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of all ranks, collectives sent by a named algorithm."""
     options.only(source.path, "include", "collectives", "gathered")
     files = _files(source)
-    if len(files) > 1 and sorted(files) != list(range(len(files))):
-        missing = next(rank for rank in range(max(files)) if rank not in files)
-        raise InputError("trace of a rank missing", file=source.path, found=f"no rank {missing}")
     nodes = {rank: _in_order(file, list(_nodes(file))) for rank, file in files.items()}
     seen: Groups = {}
     most = len(files) if len(files) > 1 else 0
@@ -158,20 +155,7 @@ def _files(source: Source) -> dict[int, Source]:
     if source.is_file:
         match = FILE.fullmatch(Path(source.path).name)
         return {int(match[2]) if match else 0: source}
-    return {rank: Source(file) for rank, file in _rank_files(Path(source.path)).items()}
-
-
-def _rank_files(path: Path) -> dict[int, Path]:
-    """The traces of a folder or prefix by rank; none if they have several names."""
-    try:
-        folder, start = (path, "") if path.is_dir() else (path.parent, path.name)
-        found = [(FILE.fullmatch(file.name), file) for file in folder.iterdir()]
-    except (OSError, ValueError):
-        return {}
-    named = [(m, file) for m, file in found if m and (not start or m[1] == start)]
-    if len({(m[1], m[3]) for m, _ in named}) != 1:
-        return {}
-    return dict(sorted((int(m[2]), file) for m, file in named))
+    return {rank: Source(file) for rank, file in rank_files(source.path, "et|json").items()}
 
 
 def _nodes(source: Source) -> Iterator[Node]:

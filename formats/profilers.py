@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,10 +11,9 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
-from toruscast.text import counted
 
 from .dialect import Dialect
-from .graphs import GraphOptions
+from .graphs import GraphOptions, has_rank_files, missing_rank, rank_files
 from .source import NUMBER, Source, Text, at_file, read_text, warn_of, whole
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
@@ -42,11 +39,7 @@ class _Traffic:
 def is_open_mpi(source: Source) -> bool:
     """Whether this is monitoring output, or a folder or prefix that may hold some."""
     if not source.is_file:
-        place = Path(source.path)
-        folder, prefix = (place, "") if place.is_dir() else (place.parent, f"{place.name}.")
-        with suppress(OSError, ValueError):
-            return any(".prof" in f.name and f.name.startswith(prefix) for f in folder.iterdir())
-        return False
+        return has_rank_files(source.path, "prof")
     return bool(_MONITORED.match(source.start.lstrip()[:200]))
 
 
@@ -62,54 +55,19 @@ def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
             found = f"{traffic.n_files} of {size}; the first missing is {absent}"
             raise source.text.fault("ranks missing", None, found, "the output of all ranks")
     else:
-        files = rank_files(Path(source.path))
+        files = rank_files(source.path, "prof")
         size = len(files)
         for rank, file in files.items():
             traffic.senders = {rank}
             _add_lines(read_text(file), traffic, rank)
         if traffic.largest >= size:
-            prefix = files[0].name.removesuffix(".gz").removesuffix(".0.prof")
-            _raise_missing(Path(source.path), prefix, size, size)
+            raise missing_rank(source.path, files, size)
     if options.n_tasks is not None and options.n_tasks < size:
         expected = f"at most {options.n_tasks}"
         raise InputError("too many ranks", file=source.path, found=size, expected=expected)
     columns = np.array(traffic.edges, dtype=np.int64).reshape(-1, 4).T
     with at_file(source.path):
         return sum_edges(options.n_tasks or size, *columns, name=options.name)
-
-
-def rank_files(path: Path) -> dict[int, Path]:
-    """Return the monitoring files, by rank, in folder ``path`` or with the prefix ``path``."""
-    with at_file(path):
-        folder = path if path.is_dir() else path.parent
-        start = "(.*)" if folder == path else f"({re.escape(path.name)})"
-        pattern = re.compile(start + r"\.([0-9]{1,9})\.prof(?:\.gz)?")
-        names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
-        matches = [pattern.fullmatch(name) for name in names]
-    found = sorted((m[1], int(m[2]), m[0]) for m in matches if m)
-    if not found:
-        with at_file(path):
-            path.stat()
-        expected = "files such as lj.0.prof"
-        raise InputError("no monitoring files in folder", file=path, expected=expected)
-    if found[0][0] != found[-1][0]:
-        prefixes = f"{found[0][0]} and {found[-1][0]}"
-        raise InputError(
-            "output of several runs in folder",
-            file=path,
-            found=prefixes,
-            expected="one; give the path with the prefix",
-        )
-    files: dict[int, Path] = {}
-    for _, rank, name in found:
-        place = folder / name
-        if rank in files:
-            raise InputError("rank stands twice", file=place, found=files[rank].name)
-        files[rank] = place
-    for rank in range(found[-1][1]):
-        if rank not in files:
-            _raise_missing(path, found[0][0], rank, len(files))
-    return files
 
 
 def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
@@ -147,12 +105,6 @@ def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
     if opened != closed:
         raise text.fault("truncated monitoring output", None, f"{opened} starts, {closed} ends")
     traffic.n_files += opened
-
-
-def _raise_missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
-    found = counted(n_files, "file")
-    expected = f"{prefix}.{rank}.prof"
-    raise InputError("monitoring file of a rank missing", file=path, found=found, expected=expected)
 
 
 OPEN_MPI = Dialect(
