@@ -205,6 +205,14 @@ def missing_rank(path: AnyPath, files: Mapping[int, Path], rank: int) -> InputEr
     return InputError("file of a rank missing", file=path, found=found, expected=f"rank {rank}")
 
 
+def one_way_edge(graph: CommGraph) -> int | None:
+    """Return the first edge without one back that has as many bytes; None if all have."""
+    back = np.lexsort((graph.src, graph.dst))
+    differs = (graph.dst[back] != graph.src) | (graph.src[back] != graph.dst)
+    differs |= graph.nbytes[back] != graph.nbytes
+    return int(np.argmax(differs)) if differs.any() else None
+
+
 def topological_order(
     before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
 ) -> list[int]:

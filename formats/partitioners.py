@@ -18,7 +18,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.comm_graph import CommGraph, sum_edges
 
 from .dialect import Dialect
-from .graphs import GraphOptions, Stated, graph_of
+from .graphs import GraphOptions, Stated, graph_of, one_way_edge
 from .source import Source, Text, fields, whole, write_text
 from .tables import Table
 
@@ -71,11 +71,8 @@ def undirected_reader(
             vertex = int(graph.src[own[0]])
             found = f"vertex {vertex + 1}"
             raise text.fault("vertex is its own neighbour", int(lines[vertex]), found)
-        back = np.lexsort((graph.src, graph.dst))
-        differs = (graph.dst[back] != graph.src) | (graph.src[back] != graph.dst)
-        differs |= graph.nbytes[back] != graph.nbytes
-        if differs.any():
-            s, d = (int(ends[np.argmax(differs)]) for ends in (graph.src, graph.dst))
+        if (edge := one_way_edge(graph)) is not None:
+            s, d = int(graph.src[edge]), int(graph.dst[edge])
             expected = "each edge at both ends, with the same weight"
             found = f"{s + 1} - {d + 1}"
             raise text.fault("edge at one end only", int(lines[s]), found, expected)
