@@ -205,6 +205,13 @@ def missing_rank(path: AnyPath, files: Mapping[int, Path], rank: int) -> InputEr
     return InputError("file of a rank missing", file=path, found=found, expected=f"rank {rank}")
 
 
+def both_ways(src: Array, dst: Array, *amounts: Array) -> list[Array]:
+    """Return the columns of edges together with those of the edges back; own messages stay one."""
+    there, back = (src, dst, *amounts), (dst, src, *amounts)
+    apart = src != dst
+    return [np.concatenate([a, b[apart]]) for a, b in zip(there, back, strict=True)]
+
+
 def one_way_edge(graph: CommGraph) -> int | None:
     """Return the first edge without one back that has as many bytes; None if all have."""
     back = np.lexsort((graph.src, graph.dst))

@@ -24,7 +24,7 @@ from toruscast.validation import whole_array, whole_number
 from . import source as files
 from .dialect import Dialect
 from .edges import graph_of_columns, names_of
-from .graphs import Array, GraphOptions, Stated, graph_of, write_rows
+from .graphs import Array, GraphOptions, Stated, both_ways, graph_of, write_rows
 from .source import LINES, NUMBER, Source, Text, at_file, cells, fields
 from .tables import Column, read_table, row_of
 
@@ -288,10 +288,7 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     graph = graph_of(table, values, Stated(rows), options)
     if kind[2] == "general":
         return graph
-    other = graph.src != graph.dst
-    src, dst, carried = graph.src, graph.dst, (graph.nbytes, graph.n_messages)
-    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src))]
-    both += [np.concatenate([each, each[other]]) for each in carried]
+    both = both_ways(graph.src, graph.dst, graph.nbytes, graph.n_messages)
     with at_file(text.file):
         return CommGraph(graph.n_tasks, *both, name=options.name)
 

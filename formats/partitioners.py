@@ -18,7 +18,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.comm_graph import CommGraph, sum_edges
 
 from .dialect import Dialect
-from .graphs import GraphOptions, Stated, graph_of, one_way_edge
+from .graphs import GraphOptions, Stated, both_ways, graph_of, one_way_edge
 from .source import Source, Text, fields, whole, write_text
 from .tables import Table
 
@@ -89,9 +89,8 @@ def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     warning says what is lost.
     """
     graph = comm.without_self_messages()
-    ends = np.concatenate([graph.src, graph.dst]), np.concatenate([graph.dst, graph.src])
     # Of a pair, each direction has the sum of both halves.
-    mean = sum_edges(comm.n_tasks, *ends, np.concatenate([graph.nbytes, graph.nbytes]) / 2)
+    mean = sum_edges(comm.n_tasks, *both_ways(graph.src, graph.dst, graph.nbytes / 2))
     if (most := mean.nbytes.max(initial=0)) >= 2**53:
         raise InputError("bytes too large for a whole weight", found=most, expected="2**53")
     weight = np.ceil(mean.nbytes)

@@ -13,7 +13,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
 
 from .dialect import Dialect
-from .graphs import GraphOptions, has_rank_files, missing_rank, rank_files
+from .graphs import GraphOptions, both_ways, has_rank_files, missing_rank, rank_files
 from .source import NUMBER, Source, Text, at_file, read_text, warn_of, whole
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
@@ -162,17 +162,17 @@ def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
             options.n_tasks or n_tasks, *(c[apart] for c in (src, dst, nbytes, messages))
         )
     booked = booked_at_root(total)
-    amounts = np.stack([total.nbytes, total.n_messages])
-    if booked.any():
-        if options.include == "all":
-            _warn_of_rooted(source, booked)
-        amounts = {
-            "all": amounts,
-            "point_to_point": amounts - booked,
-            "collective": booked,
-        }[options.include]
-    elif options.include == "collective":
-        amounts = 0 * amounts
+    if booked.any() and options.include == "all":
+        warn_of(
+            source.path,
+            f"{booked[0].sum():.15g} bytes between task 0 and all others look like "
+            'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
+            "(on the command line --include point_to_point)",
+        )
+    every = np.stack([total.nbytes, total.n_messages])
+    amounts = {"all": every, "point_to_point": every - booked, "collective": booked}[
+        options.include
+    ]
     some = (amounts > 0).any(axis=0)
     return CommGraph(
         total.n_tasks, total.src[some], total.dst[some], *amounts[:, some], name=options.name
@@ -201,20 +201,11 @@ def booked_at_root(comm: CommGraph) -> NDArray[np.float64]:
     return booked
 
 
-def _warn_of_rooted(source: Source, booked: NDArray[np.float64]) -> None:
-    warn_of(
-        source.path,
-        f"{booked[0].sum():.15g} bytes between task 0 and all others look like "
-        'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
-        "(on the command line --include point_to_point)",
-    )
-
-
 def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
     """Source, target, bytes and messages of the matrix, and the number of tasks of the head."""
     rows: list[tuple[int, ...]] = []
     inside, closed, n_tasks = False, False, 0
-    names = ("source", "target", "bytes", "messages")
+    most = {"source": MAX_TASKS - 1, "target": MAX_TASKS - 1, "bytes": None, "messages": None}
     for number, line in enumerate(text.raw_lines(), start=1):
         if line.startswith(ASSIGNMENT):
             n_tasks += 1
@@ -223,15 +214,11 @@ def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
         elif inside and _MATRIX_END.fullmatch(line):
             inside, closed = False, True
         elif inside and (cells := line.split()) and not cells[0][0].isalpha():
-            if len(cells) != 4:
-                expected = "source target bytes messages"
+            if len(cells) != len(most):
+                expected = " ".join(most)
                 raise text.fault("bad line of the communication matrix", number, line, expected)
-            ends = [
-                whole(text, number, n, c, MAX_TASKS - 1)
-                for n, c in zip(names, cells[:2], strict=False)
-            ]
-            counts = [whole(text, number, n, c) for n, c in zip(names[2:], cells[2:], strict=True)]
-            rows.append((*ends, *counts))
+            named = zip(most.items(), cells, strict=True)
+            rows.append(tuple(whole(text, number, n, cell, top) for (n, top), cell in named))
     if inside:
         raise text.fault("truncated mpiP report", None, "no end of the communication matrix")
     if not closed:
@@ -310,13 +297,7 @@ def read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
     # Both directions are summed in the file; messages of a task to itself have one only.
     nbytes = np.where(both, values / 2, values)
     with at_file(source.path):
-        return CommGraph(
-            n_tasks,
-            np.concatenate([a, b[both]]),
-            np.concatenate([b, a[both]]),
-            np.concatenate([nbytes, nbytes[both]]),
-            name=options.name,
-        )
+        return CommGraph(n_tasks, *both_ways(a, b, nbytes), name=options.name)
 
 
 GRAPH_STATS = Dialect(

@@ -209,15 +209,6 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
-def read_start(path: str | os.PathLike[str], size: int) -> bytes:
-    """Return the first bytes of a regular file, decompressed if it is gzip."""
-    with opened(path) as stream:
-        data = stream.read(size)
-    if not data:
-        raise InputError("empty file", file=path)
-    return data
-
-
 def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None = None) -> Text:
     """Return bytes as text, if they are."""
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -380,7 +371,12 @@ class Source:
         with at_file(path):
             place = Path(path)
             self.is_file = place.exists() and not place.is_dir()
-        self.start = read_start(path, START) if self.is_file else b""
+        self.start = b""
+        if self.is_file:
+            with opened(path) as stream:
+                self.start = stream.read(START)
+            if not self.start:
+                raise InputError("empty file", file=path)
 
     @lazy
     def data(self) -> bytes:
