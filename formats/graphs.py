@@ -85,6 +85,13 @@ class GraphOptions:
             raise InputError("wrong number of tasks", file=path, found=count, expected=self.n_tasks)
         return count if self.n_tasks is None else self.n_tasks
 
+    def at_least(self, size: int, path: AnyPath) -> int:
+        """Return the number of tasks: what the caller gives, of which the file has ``size``."""
+        if self.n_tasks is not None and self.n_tasks < size:
+            expected = f"at most {self.n_tasks}"
+            raise InputError("wrong number of tasks", file=path, found=size, expected=expected)
+        return self.n_tasks or size
+
 
 @dataclass(frozen=True)
 class Stated:

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
 
 from .dialect import Dialect
@@ -62,12 +61,9 @@ def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
             _add_lines(read_text(file), traffic, rank)
         if traffic.largest >= size:
             raise missing_rank(source.path, files, size)
-    if options.n_tasks is not None and options.n_tasks < size:
-        expected = f"at most {options.n_tasks}"
-        raise InputError("too many ranks", file=source.path, found=size, expected=expected)
     columns = np.array(traffic.edges, dtype=np.int64).reshape(-1, 4).T
     with at_file(source.path):
-        return sum_edges(options.n_tasks or size, *columns, name=options.name)
+        return sum_edges(options.at_least(size, source.path), *columns, name=options.name)
 
 
 def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
@@ -152,15 +148,12 @@ def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     options.only(source.path, "include")
     rows, stated = _mpip_rows(source.text)
     src, dst, nbytes, messages = np.array(rows, np.int64).reshape(-1, 4).T
-    n_tasks = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)
-    if options.n_tasks is not None and options.n_tasks < n_tasks:
-        raise source.text.fault("wrong number of tasks", None, n_tasks, options.n_tasks)
+    size = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)
+    n_tasks = options.at_least(size, source.path)
     apart = src != dst
     with at_file(source.path):
         # The diagonal holds what its row adds up to, not messages of a task to itself.
-        total = sum_edges(
-            options.n_tasks or n_tasks, *(c[apart] for c in (src, dst, nbytes, messages))
-        )
+        total = sum_edges(n_tasks, *(c[apart] for c in (src, dst, nbytes, messages)))
     booked = booked_at_root(total)
     if booked.any() and options.include == "all":
         warn_of(
@@ -293,7 +286,7 @@ def read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("file without data")
     a, b = np.array(list(seen), np.int64).T
     both, values = a != b, np.array(amounts)
-    n_tasks = options.n_tasks or int(b.max()) + 1
+    n_tasks = options.at_least(int(b.max()) + 1, source.path)
     # Both directions are summed in the file; messages of a task to itself have one only.
     nbytes = np.where(both, values / 2, values)
     with at_file(source.path):
@@ -354,11 +347,11 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
             "IPM_LOG=full",
         )
     src, dst, nbytes_, counts = zip(*rows, strict=True)
-    size = max(size, max(dst) + 1)
+    n_tasks = options.at_least(max(size, max(dst) + 1), source.path)
     if left_out:
         warn_of(source.path, f"{left_out:.15g} bytes of collective calls are left out")
     with at_file(source.path):
-        return sum_edges(options.n_tasks or size, src, dst, nbytes_, counts, name=options.name)
+        return sum_edges(n_tasks, src, dst, nbytes_, counts, name=options.name)
 
 
 def _root(text: Text) -> ElementTree.Element:

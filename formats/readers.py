@@ -51,13 +51,8 @@ AnyHosts = Hosts | AnyPath
 def read_hosts(path: AnyPath, torus: Torus) -> Hosts:
     r"""Read the names of a job's hosts and the node of each, in the order of the file.
 
-    Parameters
-    ----------
-    path : path-like
-        A table below the names of its columns: ``host``, and ``x``, ``y``, ``z`` (the dimensions
-        of the torus) or ``node``; or, where there are as many as nodes, names alone.
-    torus : Torus
-        The machine.
+    That is a table below the names of its columns: ``host``, and ``x``, ``y``, ``z`` (the
+    dimensions of the torus) or ``node``; or, where there are as many as nodes, names alone.
 
     Examples
     --------
@@ -94,7 +89,7 @@ def read_mapping(
     Parameters
     ----------
     path : path-like
-        The file. Its name without the suffix names the mapping.
+        Its name without the suffix names the mapping.
     torus : Torus
         The host.
     tasks_per_node : int, optional
@@ -103,8 +98,8 @@ def read_mapping(
         Tasks of the job: a map of a whole partition is then read up to its last task, and some
         files that fit two formats fit one.
     hosts : Hosts or path-like, optional
-        Names of hosts and their nodes, or a file of them as of `read_hosts`, for files that name
-        hosts or count them in the order of an allocation.
+        Hosts and their nodes, or a file for `read_hosts`, for files that name hosts or count them
+        in the order of an allocation.
     format : str
         The format's name, for a file that fits several.
     columns : mapping of str to str, optional
@@ -156,7 +151,7 @@ def read_mappings(
 def each_mapping(
     path: AnyPath, options: MappingOptions, format: str = "auto"
 ) -> Iterator[TaskMapping]:
-    """Give the mappings of `read_mappings`, each read when it is asked for: they are not held."""
+    """Give the mappings of `read_mappings`, each read when it is asked for."""
     files = mapping_files(path)
     began, n = time.perf_counter(), 0
     found = _read(path, options, format) if files is None else _each(files, options, format)
@@ -255,15 +250,13 @@ def write_mapping(
     Parameters
     ----------
     mapping : TaskMapping
-        What to write.
     path : path-like
-        Where to.
     dialect : str, optional
         The format's name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
     torus : Torus, optional
         The host, for a mapping that was not made with it.
     hosts : Hosts or path-like, optional
-        Names of hosts and their nodes, or a file of them as of `read_hosts`.
+        Hosts and their nodes, or a file for `read_hosts`.
     shape : sequence of int, optional
         Sizes of the mesh of tasks, in which "device-ids" nests its list.
 
@@ -504,16 +497,8 @@ _HELD = 50
 def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     r"""Read a torus from a file.
 
-    A machine file in TOML or JSON, a target of Scotch, a platform of SimGrid, a network of
-    ASTRA-sim, settings of SST, or a mesh descriptor of Tenstorrent; ``toruscast formats`` lists
-    them.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    format : str
-        The format's name, for a file that fits several.
+    ``toruscast formats`` lists what is read: a machine file, a target of Scotch, a platform of
+    SimGrid, and others. ``format`` names one, for a file that fits several.
 
     Examples
     --------
