@@ -13,6 +13,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -114,12 +115,17 @@ def _ends(source: Source, node: Node, rank: int | None = None) -> tuple[int, int
     return _number(source, node, "comm_src", rank), _number(source, node, "comm_dst")
 
 
-def _tag(node: Node) -> int:
-    """Tag of a message; 0 where it is none."""
+def _as(kind: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
+    """A value as a number of a kind, or otherwise another one."""
     try:
-        return int(node.get("comm_tag", 0)) & (2**31 - 1)
+        return kind(value)
     except (TypeError, ValueError, OverflowError):
-        return 0
+        return otherwise
+
+
+def _tag(node: Node) -> int:
+    tag: int = _as(int, node.get("comm_tag", 0), 0)
+    return tag & (2**31 - 1)
 
 
 def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
@@ -204,20 +210,14 @@ def _value(attribute: Node) -> Any:
 
 def _number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:
     value = node.get(name, otherwise)
-    try:
-        number = int(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = -1
+    number: int = _as(int, value, -1)
     if not 0 <= number < MAX_TASKS:
         raise _fault(source, node, f"bad {name}", value, "a rank")
     return number
 
 
 def _size(source: Source, node: Node) -> float:
-    try:
-        size = float(node.get("comm_size"))  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        size = -1.0
+    size: float = _as(float, node.get("comm_size"), -1.0)
     if not 0 <= size <= 1e18:
         raise _fault(source, node, "bad comm_size", node.get("comm_size"), "bytes")
     return size
@@ -424,6 +424,10 @@ def _wire_node(data: bytes) -> dict[str, Any]:
     return node
 
 
+def _unpacked(form: str, data: bytes) -> Any:
+    return struct.unpack(form, data)[0]
+
+
 def _wire_numbers(value: int | bytes) -> list[int]:
     """One number, or those of a packed list."""
     if isinstance(value, int):
@@ -443,25 +447,6 @@ def _attribute(data: bytes) -> dict[str, Any]:
         elif isinstance(value, bytes) and key in _OF_BYTES:
             attribute["name" if key == 1 else "value"] = _OF_BYTES[key](value)
     return attribute
-
-
-def _unpacked(form: str) -> Callable[[bytes], Any]:
-    return lambda data: struct.unpack(f"<{form}", data)[0]
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode(errors="replace")
-
-
-def _bools(data: bytes) -> list[bool]:
-    """The values of a list, packed or one by one."""
-    values: list[bool] = []
-    for _, kind, value in _fields(data):
-        if isinstance(value, bytes) and kind == BYTES:
-            values += map(bool, value)
-        else:
-            values.append(bool(value))
-    return values
 
 
 def _fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
@@ -504,10 +489,10 @@ _OF_VARINT: dict[int, Callable[[int], Any]] = {
     **dict.fromkeys((7, 9, 11, 13, 27), int),
     **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
 }
+_FIXED = (3, 5, 19, 21, 23, 25)
 _OF_BYTES: dict[int, Callable[[bytes], Any]] = {
-    **dict.fromkeys((1, 29), _decoded),
-    **{key: _unpacked(form) for key, form in ((3, "d"), (5, "f"), (19, "I"), (21, "Q"))},
-    **{key: _unpacked(form) for key, form in ((23, "i"), (25, "q"))},
-    28: _bools,
+    **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
+    **{key: partial(_unpacked, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
+    28: lambda data: [bool(n) for _, _, value in _fields(data) for n in _wire_numbers(value)],
 }
 DIALECTS = (DIALECT,)

@@ -138,11 +138,6 @@ ASSIGNMENT = "@ MPI Task Assignment"
 Matrix = NDArray[np.int64]
 
 
-def is_mpip(source: Source) -> bool:
-    """Whether the file starts as a report of mpiP."""
-    return source.start.lstrip()[:6] == b"@ mpiP"
-
-
 def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of the matrix; what is booked as rooted collectives can be chosen."""
     options.only(source.path, "include")
@@ -229,7 +224,7 @@ MPIP = Dialect(
     holds="graph",
     summed=True,
     title="report of mpiP with a communication matrix",
-    recognise=is_mpip,
+    recognise=lambda source: source.start.lstrip()[:6] == b"@ mpiP",
     read=read_mpip,
     documentation="""
 The section between `Start Communication Matrix` and its end: source, target, bytes and messages.
@@ -316,11 +311,6 @@ RECEIVES = re.compile(r"MPI_(I?recv|Wait.*|Test.*|I?probe)", re.I)
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
-def is_ipm(source: Source) -> bool:
-    """Whether the root of the XML is IPM's."""
-    return bool(_IPM_START.match(source.start[:4096]))
-
-
 def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of all sends in the hash tables of the tasks."""
     options.only(source.path)
@@ -377,7 +367,7 @@ IPM = Dialect(
     holds="graph",
     summed=True,
     title="XML log of IPM",
-    recognise=is_ipm,
+    recognise=lambda source: bool(_IPM_START.match(source.start[:4096])),
     read=read_ipm,
     documentation="""
 The hash tables of a full log (`IPM_LOG=full`): entries of sends with `bytes` of a message, `orank`

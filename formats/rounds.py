@@ -476,15 +476,9 @@ def _iteration(
     mark: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
 ) -> tuple[int, int, int]:
     """First round, length and count of the rounds that repeat most; counts below 2 mean none."""
-    order = np.lexsort([mark, number])
-    mark, number = mark[order], number[order]
-    new = np.ones(mark.size, bool)
-    new[1:] = (np.diff(mark) != 0) | (np.diff(number) != 0)
-    mixed = (mark[new].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    sent = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     sums = np.zeros(n_rounds, np.uint64)
-    np.add.at(sums, number[new], mixed ^ (mixed >> np.uint64(32)))
+    np.add.at(sums, sent["number"], pd.util.hash_array(sent["mark"].to_numpy()))
     best = (0, 0, 1)
     covered = 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
