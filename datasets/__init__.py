@@ -7,13 +7,14 @@ The tables (`table_names`) hold figures from papers, which the head of each file
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from toruscast._lazy import Slow
-from toruscast.errors import InputError
+from toruscast.validation import one_of
 
 if TYPE_CHECKING:
     from toruscast import formats
@@ -37,17 +38,7 @@ def names() -> list[str]:
 
 
 def path(name: str) -> Path:
-    """Return where the file of a dataset lies.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-
-    Returns
-    -------
-    pathlib.Path
-        Monitoring output of Open MPI, all ranks in one gzip file.
+    """Return where the file of a dataset lies: monitoring output of Open MPI, all ranks in one.
 
     Examples
     --------
@@ -61,16 +52,8 @@ def path(name: str) -> Path:
 def provenance(name: str) -> dict[str, Any]:
     """Return what is known about a dataset.
 
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-
-    Returns
-    -------
-    dict
-        Among others application, command, date, licence, ranks, iterations, process_grid, sha256,
-        and in "traffic" the edges, bytes and messages sent point to point and inside collectives.
+    Among others application, command, date, licence, ranks, iterations, process_grid, sha256, and
+    in "traffic" the edges, bytes and messages sent point to point and inside collectives.
 
     Examples
     --------
@@ -79,8 +62,7 @@ def provenance(name: str) -> dict[str, Any]:
     >>> record["ranks"], record["process_grid"], record["licence"]
     (64, [4, 4, 4], 'BSD-3-Clause')
     """
-    record: dict[str, Any] = json.loads(json.dumps(_record(name)))  # a copy the caller may change
-    return record
+    return deepcopy(_record(name))
 
 
 def load(
@@ -88,18 +70,9 @@ def load(
 ) -> CommGraph:
     """Return the communication graph of a dataset: the traffic of the whole run.
 
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-    include : {"all", "point_to_point", "collective"}
-        What the application sent itself, what collective operations sent for it, or both.
-
-    Returns
-    -------
-    CommGraph
-        Divide by the iterations in `provenance` for the traffic of one. It carries the process grid
-        where the application arranged its ranks in one.
+    ``include`` chooses what the application sent itself, what collective operations sent for it, or
+    both. Divide by the iterations in `provenance` for the traffic of one. The graph carries the
+    process grid where the application arranged its ranks in one.
 
     Examples
     --------
@@ -127,17 +100,7 @@ def table_names() -> list[str]:
 
 
 def table_path(name: str) -> Path:
-    """Return where the file of a published table lies.
-
-    Parameters
-    ----------
-    name : str
-        One of `table_names`.
-
-    Returns
-    -------
-    pathlib.Path
-        A CSV file; lines that start with ``#`` tell what it holds and its source.
+    """Return where the CSV file of a published table lies; its head tells what it holds.
 
     Examples
     --------
@@ -145,8 +108,7 @@ def table_path(name: str) -> Path:
     >>> datasets.table_path("lsdyna-interconnect").name
     'lsdyna-interconnect.csv'
     """
-    if name not in table_names():
-        raise InputError("unknown table", found=name, expected=f"one of {', '.join(table_names())}")
+    one_of(name, "table", tuple(table_names()))
     return _folder() / f"{name}.csv"
 
 
@@ -157,13 +119,10 @@ def _folder() -> Path:
 
 @cache
 def _register() -> dict[str, dict[str, Any]]:
-    register: dict[str, dict[str, Any]] = json.loads(
-        (_folder() / "provenance.json").read_text(encoding="utf-8")
-    )
-    return register
+    text = (_folder() / "provenance.json").read_text(encoding="utf-8")
+    return cast(dict[str, dict[str, Any]], json.loads(text))
 
 
 def _record(name: str) -> dict[str, Any]:
-    if name not in _register():
-        raise InputError("unknown dataset", found=name, expected=f"one of {', '.join(names())}")
+    one_of(name, "dataset", tuple(names()))
     return _register()[name]

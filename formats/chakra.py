@@ -13,6 +13,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from toruscast.mapping.collectives.schedules import collective_named
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 
 from .dialect import Dialect
-from .graphs import GraphOptions, topological_order
+from .graphs import GraphOptions, has_rank_files, rank_files, topological_order
 from .source import Source
 from .traces import RankActions
 
@@ -55,7 +56,7 @@ LISTS = "comm_group.json"
 def is_chakra(source: Source) -> bool:
     """Whether this is a trace, or a folder or prefix of ``NAME.RANK.et``."""
     if not source.is_file:
-        return bool(_rank_files(Path(source.path)))
+        return has_rank_files(source.path, "et|json")
     return bool(JSON_START.match(source.start)) or is_chakra_start(source.start)
 
 
@@ -63,9 +64,6 @@ def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of all ranks, collectives sent by a named algorithm."""
     options.only(source.path, "include", "collectives", "gathered")
     files = _files(source)
-    if len(files) > 1 and sorted(files) != list(range(len(files))):
-        missing = next(rank for rank in range(max(files)) if rank not in files)
-        raise InputError("trace of a rank missing", file=source.path, found=f"no rank {missing}")
     nodes = {rank: _in_order(file, list(_nodes(file))) for rank, file in files.items()}
     seen: Groups = {}
     most = len(files) if len(files) > 1 else 0
@@ -117,12 +115,17 @@ def _ends(source: Source, node: Node, rank: int | None = None) -> tuple[int, int
     return _number(source, node, "comm_src", rank), _number(source, node, "comm_dst")
 
 
-def _tag(node: Node) -> int:
-    """Tag of a message; 0 where it is none."""
+def _as(kind: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
+    """A value as a number of a kind, or otherwise another one."""
     try:
-        return int(node.get("comm_tag", 0)) & (2**31 - 1)
+        return kind(value)
     except (TypeError, ValueError, OverflowError):
-        return 0
+        return otherwise
+
+
+def _tag(node: Node) -> int:
+    tag: int = _as(int, node.get("comm_tag", 0), 0)
+    return tag & (2**31 - 1)
 
 
 def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
@@ -158,20 +161,7 @@ def _files(source: Source) -> dict[int, Source]:
     if source.is_file:
         match = FILE.fullmatch(Path(source.path).name)
         return {int(match[2]) if match else 0: source}
-    return {rank: Source(file) for rank, file in _rank_files(Path(source.path)).items()}
-
-
-def _rank_files(path: Path) -> dict[int, Path]:
-    """The traces of a folder or prefix by rank; none if they have several names."""
-    try:
-        folder, start = (path, "") if path.is_dir() else (path.parent, path.name)
-        found = [(FILE.fullmatch(file.name), file) for file in folder.iterdir()]
-    except (OSError, ValueError):
-        return {}
-    named = [(m, file) for m, file in found if m and (not start or m[1] == start)]
-    if len({(m[1], m[3]) for m, _ in named}) != 1:
-        return {}
-    return dict(sorted((int(m[2]), file) for m, file in named))
+    return {rank: Source(file) for rank, file in rank_files(source.path, "et|json").items()}
 
 
 def _nodes(source: Source) -> Iterator[Node]:
@@ -220,20 +210,14 @@ def _value(attribute: Node) -> Any:
 
 def _number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:
     value = node.get(name, otherwise)
-    try:
-        number = int(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = -1
+    number: int = _as(int, value, -1)
     if not 0 <= number < MAX_TASKS:
         raise _fault(source, node, f"bad {name}", value, "a rank")
     return number
 
 
 def _size(source: Source, node: Node) -> float:
-    try:
-        size = float(node.get("comm_size"))  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        size = -1.0
+    size: float = _as(float, node.get("comm_size"), -1.0)
     if not 0 <= size <= 1e18:
         raise _fault(source, node, "bad comm_size", node.get("comm_size"), "bytes")
     return size
@@ -343,15 +327,15 @@ or one file, which stands for all where `--tasks` says how many. Sends go from `
 `comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
 message that its rank had received before it, and a collective begins when its last rank has reached
 it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above
-them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean
-of all. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
-binomial tree (broadcast, reduce), pairwise (all-to-all) or directly (gather, scatter);
-`--collectives allreduce=rabenseifner` names another algorithm. `comm_size` is what each rank puts
-in, as ASTRA-sim and Chakra's converters take it; where it is the whole gathered buffer, as in
-SimAI, say `--gathered whole`. Collectives of a process group
-(`pg_name`) go among the ranks in whose traces it stands, or those that `comm_group.json` beside
-them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may
-stand in `attr` or beside its `type`.
+them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean of all.
+
+A collective is sent by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
+reduce), pairwise (all-to-all) or directly (gather, scatter); `--collectives allreduce=rabenseifner`
+names another algorithm. `comm_size` is what each rank puts in, as ASTRA-sim and Chakra's converters
+take it; where it is the whole gathered buffer, as in SimAI, say `--gathered whole`. Collectives of
+a process group (`pg_name`) go among the ranks in whose traces it stands, or those that
+`comm_group.json` beside them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may stand in
+`attr` or beside its `type`.
 """,
     example="""{"nodes": [
 {"id": 1, "name": "s", "type": "COMM_SEND_NODE", "comm_src": 0, "comm_dst": 1, "comm_size": 4096},
@@ -440,6 +424,10 @@ def _wire_node(data: bytes) -> dict[str, Any]:
     return node
 
 
+def _unpacked(form: str, data: bytes) -> Any:
+    return struct.unpack(form, data)[0]
+
+
 def _wire_numbers(value: int | bytes) -> list[int]:
     """One number, or those of a packed list."""
     if isinstance(value, int):
@@ -459,25 +447,6 @@ def _attribute(data: bytes) -> dict[str, Any]:
         elif isinstance(value, bytes) and key in _OF_BYTES:
             attribute["name" if key == 1 else "value"] = _OF_BYTES[key](value)
     return attribute
-
-
-def _unpacked(form: str) -> Callable[[bytes], Any]:
-    return lambda data: struct.unpack(f"<{form}", data)[0]
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode(errors="replace")
-
-
-def _bools(data: bytes) -> list[bool]:
-    """The values of a list, packed or one by one."""
-    values: list[bool] = []
-    for _, kind, value in _fields(data):
-        if isinstance(value, bytes) and kind == BYTES:
-            values += map(bool, value)
-        else:
-            values.append(bool(value))
-    return values
 
 
 def _fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
@@ -520,10 +489,10 @@ _OF_VARINT: dict[int, Callable[[int], Any]] = {
     **dict.fromkeys((7, 9, 11, 13, 27), int),
     **dict.fromkeys((15, 17), lambda value: value >> 1 ^ -(value & 1)),
 }
+_FIXED = (3, 5, 19, 21, 23, 25)
 _OF_BYTES: dict[int, Callable[[bytes], Any]] = {
-    **dict.fromkeys((1, 29), _decoded),
-    **{key: _unpacked(form) for key, form in ((3, "d"), (5, "f"), (19, "I"), (21, "Q"))},
-    **{key: _unpacked(form) for key, form in ((23, "i"), (25, "q"))},
-    28: _bools,
+    **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
+    **{key: partial(_unpacked, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
+    28: lambda data: [bool(n) for _, _, value in _fields(data) for n in _wire_numbers(value)],
 }
 DIALECTS = (DIALECT,)

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
-from toruscast.files import check_claim
+from toruscast.files import as_damaged, check_claim
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
 from toruscast.validation import repeated, whole_array
 
 from .dialect import Dialect
 from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of, write_rows
-from .source import NUMBER, Source, Text, as_damaged, at_file, cells, renamed, warn_of, whole
+from .source import NUMBER, Source, Text, at_file, cells, renamed, warn_of, whole
 from .tables import Column, Table, read_rows
 
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
@@ -253,25 +253,28 @@ with a line for each message needs `--duplicates sum`.
 _BYTES_AN_EDGE = 160
 
 
-def is_parquet(source: Source) -> bool:
-    """Whether the file starts as every Parquet file does."""
-    return source.start.startswith(b"PAR1")
-
-
 def read_parquet(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
     options.only(source.path, "columns")
     with as_damaged(source.path, "Parquet file"):
         values, told = _parquet_columns(source, options)
-        count, grid = _tasks_and_grid(told)
-        n_tasks = options.agree(count or None, source.path)
+        sizes = told.get(b"grid", b"").decode()
+        grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
+        count = int(told.get(b"n_tasks", b"0")) or None
+    return graph_of_columns(source, values, Stated(count, grid), options)
+
+
+def graph_of_columns(
+    source: Source, values: Mapping[str, Array], told: Stated, options: GraphOptions
+) -> CommGraph:
+    """Return the graph of arrays src, dst, nbytes and maybe n_messages."""
+    n_tasks = options.agree(told.n_tasks, source.path)
     with at_file(source.path):
         src, dst = (whole_array(values[name], name) for name in COLUMNS[:2])
-        if not n_tasks:
+        if n_tasks is None:
             n_tasks = min(int(max(src.max(initial=0), dst.max(initial=0))) + 1, MAX_TASKS)
-        return options.graph(
-            n_tasks, src, dst, values["nbytes"], values.get("n_messages"), grid=grid
-        )
+        amounts = values["nbytes"], values.get("n_messages")
+        return options.graph(n_tasks, src, dst, *amounts, grid=told.grid)
 
 
 def _parquet_columns(
@@ -293,14 +296,6 @@ def _numbers(column: Any, name: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _tasks_and_grid(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...] | None]:
-    """Return the number of tasks that a table's metadata state, else 0, and their grid."""
-    told = metadata or {}
-    sizes = told.get(b"grid", b"").decode()
-    grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
-    return int(told.get(b"n_tasks", b"0")), grid
-
-
 def write_parquet(comm: CommGraph, path: Path) -> None:
     """Write the columns, with the number of tasks and the grid beside them."""
     grid = "x".join(map(str, comm.grid or ()))
@@ -313,7 +308,7 @@ PARQUET = Dialect(
     name="parquet",
     holds="graph",
     title="Parquet table of edges",
-    recognise=is_parquet,
+    recognise=lambda source: source.start.startswith(b"PAR1"),
     read=read_parquet,
     write=write_parquet,
     suffixes=(".parquet",),

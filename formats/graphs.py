@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -83,6 +85,13 @@ class GraphOptions:
             raise InputError("wrong number of tasks", file=path, found=count, expected=self.n_tasks)
         return count if self.n_tasks is None else self.n_tasks
 
+    def at_least(self, size: int, path: AnyPath) -> int:
+        """Return the number of tasks: what the caller gives, of which the file has ``size``."""
+        if self.n_tasks is not None and self.n_tasks < size:
+            expected = f"at most {self.n_tasks}"
+            raise InputError("wrong number of tasks", file=path, found=size, expected=expected)
+        return self.n_tasks or size
+
 
 @dataclass(frozen=True)
 class Stated:
@@ -155,6 +164,67 @@ def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
         expected = 'each pair once; duplicates="sum" adds them up (--duplicates sum)'
         fault = DuplicateEdgeError("edge stands twice", found=found, expected=expected)
         raise fault.replace(file=table.text.file, line=table.line(second)) from None
+
+
+def has_rank_files(path: AnyPath, ending: str) -> bool:
+    """Whether a folder or prefix has files ``NAME.RANK.ending``."""
+    with suppress(OSError, ValueError):
+        return bool(_named_by_rank(Path(path), ending))
+    return False
+
+
+def rank_files(path: AnyPath, ending: str) -> dict[int, Path]:
+    """Return the files ``NAME.RANK.ending`` of a folder, or with the prefix ``path``, by rank."""
+    with at_file(path):
+        found = sorted(_named_by_rank(Path(path), ending))
+    if not found:
+        expected = f"files such as lj.0.{ending.partition('|')[0]}"
+        raise InputError("no files of ranks in folder", file=path, expected=expected)
+    if found[0][0] != found[-1][0]:
+        raise InputError(
+            "output of several runs in folder",
+            file=path,
+            found=f"{found[0][0]} and {found[-1][0]}",
+            expected="one; give the path with the prefix",
+        )
+    files: dict[int, Path] = {}
+    for _, rank, file in found:
+        if rank in files:
+            raise InputError("rank stands twice", file=file, found=files[rank].name)
+        files[rank] = file
+    for rank in range(max(files)):
+        if rank not in files:
+            raise missing_rank(path, files, rank)
+    return files
+
+
+def _named_by_rank(path: Path, ending: str) -> list[tuple[str, int, Path]]:
+    folder = path if path.is_dir() else path.parent
+    name = ".*" if folder == path else re.escape(path.name)
+    pattern = re.compile(rf"({name})\.([0-9]{{1,9}})\.(?:{ending})(?:\.gz)?")
+    matches = [(pattern.fullmatch(file.name), file) for file in folder.iterdir()]
+    return [(match[1], int(match[2]), file) for match, file in matches if match]
+
+
+def missing_rank(path: AnyPath, files: Mapping[int, Path], rank: int) -> InputError:
+    """Return the error that there is no file of a rank."""
+    found = counted(len(files), "file")
+    return InputError("file of a rank missing", file=path, found=found, expected=f"rank {rank}")
+
+
+def both_ways(src: Array, dst: Array, *amounts: Array) -> list[Array]:
+    """Return the columns of edges together with those of the edges back; own messages stay one."""
+    there, back = (src, dst, *amounts), (dst, src, *amounts)
+    apart = src != dst
+    return [np.concatenate([a, b[apart]]) for a, b in zip(there, back, strict=True)]
+
+
+def one_way_edge(graph: CommGraph) -> int | None:
+    """Return the first edge without one back that has as many bytes; None if all have."""
+    back = np.lexsort((graph.src, graph.dst))
+    differs = (graph.dst[back] != graph.src) | (graph.src[back] != graph.dst)
+    differs |= graph.nbytes[back] != graph.nbytes
+    return int(np.argmax(differs)) if differs.any() else None
 
 
 def topological_order(

@@ -7,7 +7,6 @@ above the labels of the rows.
 from __future__ import annotations
 
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,16 @@ from numpy.typing import NDArray
 
 from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
-from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
+from toruscast.files import array_of_npy, arrays_of_npz, as_damaged, most_unpacked
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
-from toruscast.validation import whole_number
+from toruscast.validation import whole_array, whole_number
 
 from . import source as files
 from .dialect import Dialect
-from .edges import names_of
-from .graphs import Array, GraphOptions, Stated, graph_of, write_rows
-from .source import LINES, NUMBER, Source, Text, as_damaged, at_file, cells, fields
+from .edges import graph_of_columns, names_of
+from .graphs import Array, GraphOptions, Stated, both_ways, graph_of, write_rows
+from .source import LINES, NUMBER, Source, Text, at_file, cells, fields
 from .tables import Column, read_table, row_of
 
 # A dense matrix of this many tasks takes 2 GiB.
@@ -154,11 +153,6 @@ def _tasks_of(text: Text, number: int, labels: list[str]) -> dict[str, int]:
     return {label: value - least for label, value in zip(labels, numbers, strict=True)}
 
 
-def is_npy(source: Source) -> bool:
-    """Whether the file starts as every array of NumPy does."""
-    return source.start.startswith(b"\x93NUMPY")
-
-
 def read_npy(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a square array, or of an array of records with a field a column."""
     array = array_of_npy(source.data, source.path)
@@ -167,19 +161,14 @@ def read_npy(source: Source, options: GraphOptions) -> CommGraph:
             options.only(source.path)
             return graph_of_matrix(source, entries_of(numbers_of(array)), options)
         options.only(source.path, "columns")
-        return graph_of_columns({n: array[n] for n in array.dtype.names}, options, source)
+        values = _named({name: array[name] for name in array.dtype.names}, options, source)
+        return graph_of_columns(source, values, Stated(), options)
 
 
-def graph_of_columns(arrays: dict[str, Array], options: GraphOptions, source: Source) -> CommGraph:
-    """Return the graph of arrays under the names of columns, as in a table."""
+def _named(arrays: dict[str, Array], options: GraphOptions, source: Source) -> dict[str, Array]:
+    """Arrays by our names, as of the columns of a table."""
     theirs = names_of(list(arrays), options.columns, source.path)
-    columns = {name: arrays[their] for name, their in theirs.items()}
-    src, dst = columns["src"], columns["dst"]
-    for name in ("src", "dst"):
-        if columns[name].ndim != 1 or columns[name].dtype.kind not in "iu":
-            raise InputError(f"bad {name}", found=columns[name].dtype, expected="whole numbers")
-    n_tasks = options.n_tasks or int(max(src.max(initial=0), dst.max(initial=0))) + 1
-    return options.graph(n_tasks, src, dst, columns["nbytes"], columns.get("n_messages"))
+    return {name: arrays[their] for name, their in theirs.items()}
 
 
 def numbers_of(array: Array) -> NDArray[np.float64]:
@@ -208,11 +197,6 @@ def write(comm: CommGraph, path: Path) -> None:
 _OURS = {"n_tasks", *COLUMNS}
 
 
-def is_npz(source: Source) -> bool:
-    """Whether the file is a zip archive, whose first member is a NumPy array."""
-    return source.start.startswith(b"PK\x03\x04")
-
-
 def read_npz(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
     options.only(source.path, "columns")
@@ -220,7 +204,8 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
     arrays = arrays_of_npz(source.data, source.path, most)
     with at_file(source.path):
         if options.columns:
-            return graph_of_columns(arrays, options, source)
+            values = _named(arrays, options, source)
+            return graph_of_columns(source, values, Stated(), options)
         if {"format", "shape", "data"} <= arrays.keys():
             return graph_of_matrix(source, _sparse(source), options)
         if not arrays.keys() >= _OURS:
@@ -230,10 +215,11 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
                 expected=f"{', '.join(sorted(_OURS))}, or a SciPy sparse matrix, or "
                 "--columns src=NAME,dst=NAME,nbytes=NAME",
             )
-        grid = tuple(_whole(source.path, arrays, "grid").tolist()) if "grid" in arrays else ()
-        n_tasks = options.agree(_single(source.path, arrays, "n_tasks"), source.path) or 0
-        columns = [arrays[key] for key in COLUMNS]
-        return options.graph(n_tasks, *columns, grid=grid or None)
+        count = whole_array(arrays["n_tasks"].ravel(), "number of tasks")
+        grid = whole_array(arrays.get("grid", np.zeros(0, int)), "grid").tolist()
+        if count.size != 1:
+            raise InputError("bad n_tasks", found=counted(count.size, "number"), expected="one")
+        return graph_of_columns(source, arrays, Stated(int(count[0]), tuple(grid) or None), options)
 
 
 def write_npz(comm: CommGraph, path: Path) -> None:
@@ -266,28 +252,8 @@ def _sparse(source: Source) -> Entries:
     return matrix.shape[0], (entries.row, entries.col, values)
 
 
-def _whole(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> Array:
-    """Return a one-dimensional array of whole numbers."""
-    array = arrays[key]
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="whole numbers")
-    return array.astype(np.int64)
-
-
-def _single(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> int:
-    array = arrays[key]
-    if array.size != 1 or array.dtype.kind not in "iu":
-        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="one whole number")
-    return int(array.ravel()[0])
-
-
 _FIELDS = ("real", "integer")
 _SYMMETRIES = ("general", "symmetric")
-
-
-def is_matrix_market(source: Source) -> bool:
-    """Whether the file starts as every Matrix Market file does."""
-    return source.start[:14].lower() == b"%%matrixmarket"
 
 
 def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
@@ -322,10 +288,7 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     graph = graph_of(table, values, Stated(rows), options)
     if kind[2] == "general":
         return graph
-    other = graph.src != graph.dst
-    src, dst, carried = graph.src, graph.dst, (graph.nbytes, graph.n_messages)
-    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src))]
-    both += [np.concatenate([each, each[other]]) for each in carried]
+    both = both_ways(graph.src, graph.dst, graph.nbytes, graph.n_messages)
     with at_file(text.file):
         return CommGraph(graph.n_tasks, *both, name=options.name)
 
@@ -372,7 +335,7 @@ other labels count in their order. Commas, semicolons, tabs or blanks separate.
         name="npy",
         holds="graph",
         title="NumPy array: a dense matrix of bytes, or records",
-        recognise=is_npy,
+        recognise=lambda source: source.start.startswith(b"\x93NUMPY"),
         read=read_npy,
         documentation="""
 What `numpy.save` writes: a square array, row = source, or an array of records whose fields are
@@ -387,7 +350,7 @@ named as the columns of a `table`; `--columns` gives others. Nothing is unpickle
         name="matrix-market",
         holds="graph",
         title="Matrix Market, coordinate",
-        recognise=is_matrix_market,
+        recognise=lambda source: source.start[:14].lower() == b"%%matrixmarket",
         read=read_matrix_market,
         write=write_matrix_market,
         suffixes=(".mtx",),
@@ -407,7 +370,7 @@ bytes, one message an entry.
         name="npz",
         holds="graph",
         title="NumPy archive: SciPy's sparse matrices, or ours",
-        recognise=is_npz,
+        recognise=lambda source: source.start.startswith(b"PK\x03\x04"),
         read=read_npz,
         write=write_npz,
         suffixes=(".npz",),

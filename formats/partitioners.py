@@ -9,23 +9,23 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError, InputWarning
-from toruscast.mapping.comm_graph import CommGraph
-from toruscast.mapping.task_mapping import first_repeat
+from toruscast.mapping.comm_graph import CommGraph, sum_edges
 
 from .dialect import Dialect
-from .graphs import GraphOptions
+from .graphs import GraphOptions, Stated, both_ways, graph_of, one_way_edge
 from .source import Source, Text, fields, whole, write_text
+from .tables import Table
 
-Whole = NDArray[np.int64]
-# Line, vertex, and its neighbours and their weights, counted from 0.
-Row = tuple[int, int, list[int], list[int]]
+# Line, vertex from 0, its neighbours as the file numbers them, and their weights.
+Rows = Iterable[tuple[int, int, list[int], list[int]]]
+# Number of arcs, task of each number of a vertex, and the rows.
+Content = tuple[int, dict[int, int], Rows]
 # METIS: vertex sizes, vertex weights, edge weights; leading zeros may be left out.
 CODES = {
     code
@@ -34,12 +34,10 @@ CODES = {
 }
 # Scotch: vertex labels, edge loads, vertex loads.
 _SCOTCH_FLAGS = re.compile(r"[01]{1,3}")
-# Vertices and arcs.
-Head = tuple[int, int]
 
 
 def undirected_reader(
-    rows_of: Callable[[Text], tuple[Head, Iterable[Row]]],
+    content_of: Callable[[Text], Content],
 ) -> Callable[[Source, GraphOptions], CommGraph]:
     """Return the reader of a file that tells its vertices and arcs above a line for each vertex."""
 
@@ -47,51 +45,41 @@ def undirected_reader(
         """Return the graph: each edge goes both ways, with its weight as bytes."""
         options.only(source.path)
         text = source.text
-        (n, arcs), rows = rows_of(text)
-        options.agree(n, source.path)
-        lines = [0] * n
+        arcs, task, rows = content_of(text)
+        lines = np.zeros(len(task), np.int64)
         src: list[int] = []
         dst: list[int] = []
         nbytes: list[int] = []
         for number, vertex, ends, weights in rows:
+            for end in ends:
+                if end not in task:
+                    expected = f"{min(task)} to {max(task)}"
+                    raise text.fault("neighbour out of range", number, end, expected)
             lines[vertex] = number
             src += [vertex] * len(ends)
-            dst += ends
+            dst += [task[end] for end in ends]
             nbytes += weights
         if len(src) != arcs:
             found = f"{len(src)} neighbours"
             raise text.fault("wrong number of edges", None, found, f"{arcs}, two for each edge")
-        edges = np.array([src, dst, nbytes], np.int64)
-        if options.duplicates == "sum":
-            key, group = np.unique(edges[0] * n + edges[1], return_inverse=True)
-            weight = np.zeros(key.size, np.int64)
-            np.add.at(weight, group, edges[2])
-            edges = np.array([key // n, key % n, weight])
-        _check_symmetric(text, n, lines, edges)
-        return CommGraph(n, *edges, name=options.name)
+        columns = [np.array(column, np.int64) for column in (src, dst, nbytes)]
+        table = Table(text, 0, columns, lines[columns[0]])
+        values = dict(zip(("src", "dst", "nbytes"), columns, strict=True))
+        graph = graph_of(table, values, Stated(len(task)), options)
+        own = np.flatnonzero(graph.src == graph.dst)
+        if own.size:
+            vertex = int(graph.src[own[0]])
+            found = f"vertex {vertex + 1}"
+            raise text.fault("vertex is its own neighbour", int(lines[vertex]), found)
+        if (edge := one_way_edge(graph)) is not None:
+            s, d = int(graph.src[edge]), int(graph.dst[edge])
+            expected = "each edge at both ends, with the same weight"
+            found = f"{s + 1} - {d + 1}"
+            raise text.fault("edge at one end only", int(lines[s]), found, expected)
+        # Weights that are summed are one message.
+        return CommGraph(graph.n_tasks, graph.src, graph.dst, graph.nbytes, name=options.name)
 
     return read
-
-
-def _check_symmetric(text: Text, n: int, lines: list[int], edges: Whole) -> None:
-    """Raise `InputError` unless every edge stands once at both ends with the same weight."""
-    src, dst, weight = edges
-    own = np.flatnonzero(src == dst)
-    if own.size:
-        vertex = int(src[own[0]])
-        raise text.fault("vertex is its own neighbour", lines[vertex], f"vertex {vertex + 1}")
-    there, back = src * np.int64(n) + dst, dst * np.int64(n) + src
-    a, b = np.argsort(there, kind="stable"), np.argsort(back, kind="stable")
-    if repeat := first_repeat(there):
-        at = repeat[1]
-        expected = 'each once; duplicates="sum" adds them up (--duplicates sum)'
-        raise text.fault("neighbour stands twice", lines[src[at]], int(dst[at]) + 1, expected)
-    wrong = np.flatnonzero((there[a] != back[b]) | (weight[a] != weight[b]))
-    if wrong.size:
-        at = a[wrong[0]]
-        s, d = int(src[at]), int(dst[at])
-        expected = "each edge at both ends, with the same weight"
-        raise text.fault("edge at one end only", lines[s], f"{s + 1} - {d + 1}", expected)
 
 
 def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
@@ -101,39 +89,26 @@ def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     warning says what is lost.
     """
     graph = comm.without_self_messages()
-    n = np.int64(comm.n_tasks)
-    key = np.concatenate([graph.src * n + graph.dst, graph.dst * n + graph.src])
     # Of a pair, each direction has the sum of both halves.
-    pairs, group = np.unique(key, return_inverse=True)
-    half = np.concatenate([graph.nbytes, graph.nbytes]) / 2
-    mean = np.bincount(group, weights=half, minlength=pairs.size)
-    if mean.max(initial=0) >= 2**53:
-        raise InputError("bytes too large for a whole weight", found=mean.max(), expected="2**53")
-    weight = np.ceil(mean).astype(np.int64)
-    lost = [
-        words
-        for words, is_so in (
-            ("messages of tasks to themselves", graph.n_edges < comm.n_edges),
-            (
-                "directions that differ (their mean is written)",
-                pairs.size != graph.n_edges or not np.array_equal(mean, graph.nbytes),
-            ),
-            ("fractions of bytes", bool((weight != mean).any())),
-            ("message counts", bool((comm.n_messages != 1).any())),
-        )
-        if is_so
-    ]
-    if lost:
-        warnings.warn(
-            f"lost in a graph without directions: {', '.join(lost)}", InputWarning, stacklevel=2
-        )
-    rows: list[list[tuple[int, int]]] = [[] for _ in range(comm.n_tasks)]
-    for pair, w in zip(pairs.tolist(), weight.tolist(), strict=True):
-        rows[pair // comm.n_tasks].append((pair % comm.n_tasks, w))
-    return int(pairs.size), rows
+    mean = sum_edges(comm.n_tasks, *both_ways(graph.src, graph.dst, graph.nbytes / 2))
+    if (most := mean.nbytes.max(initial=0)) >= 2**53:
+        raise InputError("bytes too large for a whole weight", found=most, expected="2**53")
+    weight = np.ceil(mean.nbytes)
+    lost = {
+        "messages of tasks to themselves": graph.n_edges < comm.n_edges,
+        "directions that differ (their mean is written)": mean.n_edges != graph.n_edges
+        or not np.array_equal(mean.nbytes, graph.nbytes),
+        "fractions of bytes": bool((weight != mean.nbytes).any()),
+        "message counts": bool((comm.n_messages != 1).any()),
+    }
+    if any(lost.values()):
+        words = ", ".join(what for what, is_so in lost.items() if is_so)
+        warnings.warn(f"lost in a graph without directions: {words}", InputWarning, stacklevel=2)
+    arcs = list(zip(mean.dst.tolist(), weight.astype(np.int64).tolist(), strict=True))
+    return len(arcs), [arcs[begin:end] for begin, end in pairwise(mean.first.tolist())]
 
 
-def _metis_rows(text: Text) -> tuple[Head, Iterable[Row]]:
+def _metis(text: Text) -> Content:
     numbered = enumerate(text.raw_lines(), start=1)
     said = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
     # A blank line is a vertex without neighbours, but none stands before the header.
@@ -158,7 +133,7 @@ def _metis_rows(text: Text) -> tuple[Head, Iterable[Row]]:
         raise text.fault("wrong number of vertices", line_of, found, f"{n} lines, one a vertex")
     before, step = (code[0] == "1") + weights * (code[1] == "1"), 1 + (code[2] == "1")
 
-    def vertices() -> Iterable[Row]:
+    def vertices() -> Rows:
         for vertex, (number, line) in enumerate(body):
             parts = fields(line) if "," in line else line.split()
             values = [whole(text, number, "entry", part) for part in parts]
@@ -167,13 +142,9 @@ def _metis_rows(text: Text) -> tuple[Head, Iterable[Row]]:
                 each = "neighbour and weight" if step > 1 else "neighbours"
                 expected = f"{before} numbers, then {each} ({code})"
                 raise text.fault("line of a vertex at odds with fmt", number, line, expected)
-            for end in ends:
-                if not 1 <= end <= n:
-                    raise text.fault("neighbour out of range", number, end, f"1 to {n}")
-            given = values[before + 1 :: 2] if step > 1 else [1] * len(ends)
-            yield number, vertex, [end - 1 for end in ends], given
+            yield number, vertex, ends, values[before + 1 :: 2] if step > 1 else [1] * len(ends)
 
-    return (n, 2 * m), vertices()
+    return 2 * m, {vertex + 1: vertex for vertex in range(n)}, vertices()
 
 
 def write_metis(comm: CommGraph, path: Path) -> None:
@@ -183,12 +154,11 @@ def write_metis(comm: CommGraph, path: Path) -> None:
     write_text(path, f"{comm.n_tasks} {arcs // 2} 001\n" + "".join(lines))
 
 
-read_metis = undirected_reader(_metis_rows)
 METIS = Dialect(
     name="metis",
     holds="graph",
     title="graph of METIS and KaHIP",
-    read=read_metis,
+    read=undirected_reader(_metis),
     write=write_metis,
     suffixes=(".graph",),
     documentation="""
@@ -213,7 +183,7 @@ def is_scotch(source: Source) -> bool:
     )
 
 
-def _scotch_rows(text: Text) -> tuple[Head, Iterable[Row]]:
+def _scotch(text: Text) -> Content:
     rows = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
     if len(rows) < 3 or [len(words) for _, words in rows[:3]] != [1, 2, 2]:
         raise text.fault("bad head of a Scotch graph", 1, None, "version, sizes, base and flags")
@@ -230,7 +200,7 @@ def _scotch_rows(text: Text) -> tuple[Head, Iterable[Row]]:
         raise text.fault("wrong number of vertices", None, len(rows) - 3, f"{n} lines, one each")
     task = _scotch_labels(text, rows[3:]) if labels else {base + v: v for v in range(n)}
 
-    def vertices() -> Iterable[Row]:
+    def vertices() -> Rows:
         for place, (number, words) in enumerate(rows[3:]):
             values = [whole(text, number, "entry", word) for word in words]
             before, step = labels + weights, 1 + loads
@@ -242,15 +212,10 @@ def _scotch_rows(text: Text) -> tuple[Head, Iterable[Row]]:
                     "line of a vertex at odds with its degree", number, found, expected
                 )
             ends = values[before + step :: step]
-            for end in ends:
-                if end not in task:
-                    known = f"one of the {n} labels" if labels else f"{base} to {n + base - 1}"
-                    raise text.fault("neighbour out of range", number, end, known)
             given = values[before + 1 :: 2] if loads else [1] * len(ends)
-            vertex = task[values[0]] if labels else place
-            yield number, vertex, [task[end] for end in ends], given
+            yield number, task[values[0]] if labels else place, ends, given
 
-    return (n, arcs), vertices()
+    return arcs, task, vertices()
 
 
 def _scotch_labels(text: Text, rows: list[tuple[int, list[str]]]) -> dict[int, int]:
@@ -281,7 +246,7 @@ SCOTCH = Dialect(
     holds="graph",
     title="graph of Scotch",
     recognise=is_scotch,
-    read=undirected_reader(_scotch_rows),
+    read=undirected_reader(_scotch),
     write=write_scotch,
     suffixes=(".grf",),
     documentation="""

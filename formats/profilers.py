@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
-from toruscast.text import counted
 
 from .dialect import Dialect
-from .graphs import GraphOptions
+from .graphs import GraphOptions, both_ways, has_rank_files, missing_rank, rank_files
 from .source import NUMBER, Source, Text, at_file, read_text, warn_of, whole
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
@@ -42,11 +38,7 @@ class _Traffic:
 def is_open_mpi(source: Source) -> bool:
     """Whether this is monitoring output, or a folder or prefix that may hold some."""
     if not source.is_file:
-        place = Path(source.path)
-        folder, prefix = (place, "") if place.is_dir() else (place.parent, f"{place.name}.")
-        with suppress(OSError, ValueError):
-            return any(".prof" in f.name and f.name.startswith(prefix) for f in folder.iterdir())
-        return False
+        return has_rank_files(source.path, "prof")
     return bool(_MONITORED.match(source.start.lstrip()[:200]))
 
 
@@ -62,54 +54,16 @@ def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
             found = f"{traffic.n_files} of {size}; the first missing is {absent}"
             raise source.text.fault("ranks missing", None, found, "the output of all ranks")
     else:
-        files = rank_files(Path(source.path))
+        files = rank_files(source.path, "prof")
         size = len(files)
         for rank, file in files.items():
             traffic.senders = {rank}
             _add_lines(read_text(file), traffic, rank)
         if traffic.largest >= size:
-            prefix = files[0].name.removesuffix(".gz").removesuffix(".0.prof")
-            _raise_missing(Path(source.path), prefix, size, size)
-    if options.n_tasks is not None and options.n_tasks < size:
-        expected = f"at most {options.n_tasks}"
-        raise InputError("too many ranks", file=source.path, found=size, expected=expected)
+            raise missing_rank(source.path, files, size)
     columns = np.array(traffic.edges, dtype=np.int64).reshape(-1, 4).T
     with at_file(source.path):
-        return sum_edges(options.n_tasks or size, *columns, name=options.name)
-
-
-def rank_files(path: Path) -> dict[int, Path]:
-    """Return the monitoring files, by rank, in folder ``path`` or with the prefix ``path``."""
-    with at_file(path):
-        folder = path if path.is_dir() else path.parent
-        start = "(.*)" if folder == path else f"({re.escape(path.name)})"
-        pattern = re.compile(start + r"\.([0-9]{1,9})\.prof(?:\.gz)?")
-        names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
-        matches = [pattern.fullmatch(name) for name in names]
-    found = sorted((m[1], int(m[2]), m[0]) for m in matches if m)
-    if not found:
-        with at_file(path):
-            path.stat()
-        expected = "files such as lj.0.prof"
-        raise InputError("no monitoring files in folder", file=path, expected=expected)
-    if found[0][0] != found[-1][0]:
-        prefixes = f"{found[0][0]} and {found[-1][0]}"
-        raise InputError(
-            "output of several runs in folder",
-            file=path,
-            found=prefixes,
-            expected="one; give the path with the prefix",
-        )
-    files: dict[int, Path] = {}
-    for _, rank, name in found:
-        place = folder / name
-        if rank in files:
-            raise InputError("rank stands twice", file=place, found=files[rank].name)
-        files[rank] = place
-    for rank in range(found[-1][1]):
-        if rank not in files:
-            _raise_missing(path, found[0][0], rank, len(files))
-    return files
+        return sum_edges(options.at_least(size, source.path), *columns, name=options.name)
 
 
 def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
@@ -149,12 +103,6 @@ def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
     traffic.n_files += opened
 
 
-def _raise_missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
-    found = counted(n_files, "file")
-    expected = f"{prefix}.{rank}.prof"
-    raise InputError("monitoring file of a rank missing", file=path, found=found, expected=expected)
-
-
 OPEN_MPI = Dialect(
     name="open-mpi",
     holds="graph",
@@ -190,37 +138,29 @@ ASSIGNMENT = "@ MPI Task Assignment"
 Matrix = NDArray[np.int64]
 
 
-def is_mpip(source: Source) -> bool:
-    """Whether the file starts as a report of mpiP."""
-    return source.start.lstrip()[:6] == b"@ mpiP"
-
-
 def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of the matrix; what is booked as rooted collectives can be chosen."""
     options.only(source.path, "include")
     rows, stated = _mpip_rows(source.text)
     src, dst, nbytes, messages = np.array(rows, np.int64).reshape(-1, 4).T
-    n_tasks = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)
-    if options.n_tasks is not None and options.n_tasks < n_tasks:
-        raise source.text.fault("wrong number of tasks", None, n_tasks, options.n_tasks)
+    size = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)
+    n_tasks = options.at_least(size, source.path)
     apart = src != dst
     with at_file(source.path):
         # The diagonal holds what its row adds up to, not messages of a task to itself.
-        total = sum_edges(
-            options.n_tasks or n_tasks, *(c[apart] for c in (src, dst, nbytes, messages))
-        )
+        total = sum_edges(n_tasks, *(c[apart] for c in (src, dst, nbytes, messages)))
     booked = booked_at_root(total)
-    amounts = np.stack([total.nbytes, total.n_messages])
-    if booked.any():
-        if options.include == "all":
-            _warn_of_rooted(source, booked)
-        amounts = {
-            "all": amounts,
-            "point_to_point": amounts - booked,
-            "collective": booked,
-        }[options.include]
-    elif options.include == "collective":
-        amounts = 0 * amounts
+    if booked.any() and options.include == "all":
+        warn_of(
+            source.path,
+            f"{booked[0].sum():.15g} bytes between task 0 and all others look like "
+            'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
+            "(on the command line --include point_to_point)",
+        )
+    every = np.stack([total.nbytes, total.n_messages])
+    amounts = {"all": every, "point_to_point": every - booked, "collective": booked}[
+        options.include
+    ]
     some = (amounts > 0).any(axis=0)
     return CommGraph(
         total.n_tasks, total.src[some], total.dst[some], *amounts[:, some], name=options.name
@@ -249,20 +189,11 @@ def booked_at_root(comm: CommGraph) -> NDArray[np.float64]:
     return booked
 
 
-def _warn_of_rooted(source: Source, booked: NDArray[np.float64]) -> None:
-    warn_of(
-        source.path,
-        f"{booked[0].sum():.15g} bytes between task 0 and all others look like "
-        'rooted collectives, which mpiP books so; include="point_to_point" leaves them out '
-        "(on the command line --include point_to_point)",
-    )
-
-
 def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
     """Source, target, bytes and messages of the matrix, and the number of tasks of the head."""
     rows: list[tuple[int, ...]] = []
     inside, closed, n_tasks = False, False, 0
-    names = ("source", "target", "bytes", "messages")
+    most = {"source": MAX_TASKS - 1, "target": MAX_TASKS - 1, "bytes": None, "messages": None}
     for number, line in enumerate(text.raw_lines(), start=1):
         if line.startswith(ASSIGNMENT):
             n_tasks += 1
@@ -271,15 +202,11 @@ def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
         elif inside and _MATRIX_END.fullmatch(line):
             inside, closed = False, True
         elif inside and (cells := line.split()) and not cells[0][0].isalpha():
-            if len(cells) != 4:
-                expected = "source target bytes messages"
+            if len(cells) != len(most):
+                expected = " ".join(most)
                 raise text.fault("bad line of the communication matrix", number, line, expected)
-            ends = [
-                whole(text, number, n, c, MAX_TASKS - 1)
-                for n, c in zip(names, cells[:2], strict=False)
-            ]
-            counts = [whole(text, number, n, c) for n, c in zip(names[2:], cells[2:], strict=True)]
-            rows.append((*ends, *counts))
+            named = zip(most.items(), cells, strict=True)
+            rows.append(tuple(whole(text, number, n, cell, top) for (n, top), cell in named))
     if inside:
         raise text.fault("truncated mpiP report", None, "no end of the communication matrix")
     if not closed:
@@ -297,7 +224,7 @@ MPIP = Dialect(
     holds="graph",
     summed=True,
     title="report of mpiP with a communication matrix",
-    recognise=is_mpip,
+    recognise=lambda source: source.start.lstrip()[:6] == b"@ mpiP",
     read=read_mpip,
     documentation="""
 The section between `Start Communication Matrix` and its end: source, target, bytes and messages.
@@ -354,17 +281,11 @@ def read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
         raise text.fault("file without data")
     a, b = np.array(list(seen), np.int64).T
     both, values = a != b, np.array(amounts)
-    n_tasks = options.n_tasks or int(b.max()) + 1
+    n_tasks = options.at_least(int(b.max()) + 1, source.path)
     # Both directions are summed in the file; messages of a task to itself have one only.
     nbytes = np.where(both, values / 2, values)
     with at_file(source.path):
-        return CommGraph(
-            n_tasks,
-            np.concatenate([a, b[both]]),
-            np.concatenate([b, a[both]]),
-            np.concatenate([nbytes, nbytes[both]]),
-            name=options.name,
-        )
+        return CommGraph(n_tasks, *both_ways(a, b, nbytes), name=options.name)
 
 
 GRAPH_STATS = Dialect(
@@ -388,11 +309,6 @@ _IPM_START = re.compile(
 SENDS = re.compile(r"MPI_(Send|I?[bsr]?send|Sendrecv(_replace)?)", re.I)
 RECEIVES = re.compile(r"MPI_(I?recv|Wait.*|Test.*|I?probe)", re.I)
 _WHOLE = re.compile(r"[0-9]{1,15}")
-
-
-def is_ipm(source: Source) -> bool:
-    """Whether the root of the XML is IPM's."""
-    return bool(_IPM_START.match(source.start[:4096]))
 
 
 def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
@@ -421,11 +337,11 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
             "IPM_LOG=full",
         )
     src, dst, nbytes_, counts = zip(*rows, strict=True)
-    size = max(size, max(dst) + 1)
+    n_tasks = options.at_least(max(size, max(dst) + 1), source.path)
     if left_out:
         warn_of(source.path, f"{left_out:.15g} bytes of collective calls are left out")
     with at_file(source.path):
-        return sum_edges(options.n_tasks or size, src, dst, nbytes_, counts, name=options.name)
+        return sum_edges(n_tasks, src, dst, nbytes_, counts, name=options.name)
 
 
 def _root(text: Text) -> ElementTree.Element:
@@ -451,7 +367,7 @@ IPM = Dialect(
     holds="graph",
     summed=True,
     title="XML log of IPM",
-    recognise=is_ipm,
+    recognise=lambda source: bool(_IPM_START.match(source.start[:4096])),
     read=read_ipm,
     documentation="""
 The hash tables of a full log (`IPM_LOG=full`): entries of sends with `bytes` of a message, `orank`

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping.collectives import merged, schedule
 from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
+from toruscast.mapping.task_mapping import cumcount
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
 
@@ -119,24 +121,18 @@ scatter of all
 binomial
 """
 # Where the library is not known: what most take for large messages.
-_OTHERS = """
-allreduce of all
-ring
-alltoall of all
-pairwise
-allgather of all
-ring
-bcast of all
-binomial
-reduce of all
-binomial
-reduce_scatter of all
-ring
-gather of all
-linear
-scatter of all
-linear
-"""
+_OTHERS = {
+    "allreduce": "ring",
+    "alltoall": "pairwise",
+    "allgather": "ring",
+    "bcast": "binomial",
+    "reduce": "binomial",
+    "reduce_scatter": "ring",
+    "gather": "linear",
+    "scatter": "linear",
+}
+COLLECTIVES = tuple(_OTHERS)
+"""Collectives that become the messages of an algorithm."""
 # Algorithms made of two of ours, or of one of another collective.
 _MADE_OF = {
     "allreduce/nonoverlapping": "reduce/binomial+bcast/binomial",
@@ -151,9 +147,9 @@ Rules = list[tuple[float, list[tuple[float, str]]]]
 
 
 @lru_cache
-def _rules(library: str) -> dict[str, tuple[bool, Rules]]:
+def _rules(family: str) -> dict[str, tuple[bool, Rules]]:
     """By collective: whether bytes are those of a block; rows of ranks, of bytes and algorithm."""
-    text = {"Open MPI": _OPEN_MPI, "MPICH": _MPICH}.get(library, _OTHERS)
+    text = _OPEN_MPI if family == "Open MPI" else _MPICH
     found: dict[str, tuple[bool, Rules]] = {}
     for line in text.strip().splitlines():
         collective, of, unit = line.partition(" of ")
@@ -170,18 +166,8 @@ def _rules(library: str) -> dict[str, tuple[bool, Rules]]:
     return found
 
 
-COLLECTIVES = tuple(_rules(""))
-"""Collectives that become the messages of an algorithm."""
-
-
 def family_of(library: str) -> str:
-    """Return whose rules a library follows, by the name that it gives itself; "" if not known.
-
-    Examples
-    --------
-    >>> family_of("Open MPI v4.1.4"), family_of("MPICH Version: 4.0.2"), family_of("")
-    ('Open MPI', 'MPICH', '')
-    """
+    """Return whose rules a library follows, by the name that it gives itself; "" if not known."""
     if "open mpi" in library.lower():
         return "Open MPI"
     heirs = ("mpich", "intel", "mvapich")
@@ -189,15 +175,9 @@ def family_of(library: str) -> str:
 
 
 def algorithm_of(family: str, collective: str, n: int, nbytes: float) -> str:
-    """Return the algorithm of a collective; of two that follow each other, with + between.
-
-    Examples
-    --------
-    >>> algorithm_of("Open MPI", "alltoall", 4, 160_000), algorithm_of("", "alltoall", 4, 160_000)
-    ('alltoall/linear', 'alltoall/pairwise')
-    >>> algorithm_of("MPICH", "bcast", 16, 2**20)
-    'scatter/binomial+allgather/ring'
-    """
+    """Return the algorithm of a collective; of two that follow each other, with + between."""
+    if not family:
+        return f"{collective}/{_OTHERS[collective]}"
     of_block, rows = _rules(family)[collective]
     size = nbytes / n if of_block else nbytes
     entries = next(each for below, each in rows if n < below)
@@ -223,38 +203,25 @@ LEAST_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Events:
-    """What all ranks did, rank after rank, in each rank's own order.
+    """What all ranks did, rank after rank, in each rank's own order; e events of t tasks."""
 
-    Attributes
-    ----------
-    first : array, shape (n_tasks + 1,)
-        Events of task t are ``first[t]`` to ``first[t + 1]``.
-    kind : array of uint8, shape (n_events,)
-        1 a send, 2 a receive that was completed, 3 a collective.
-    peer : array, shape (n_events,)
-        Receiver, sender or root; -1 for none.
-    communicator, tag : array, shape (n_events,)
-    nbytes : array, shape (n_events,)
-        Bytes; of a collective, what this task puts in, or the vector that all hold.
-    operation : array, shape (n_events,)
-        Place in ``operations`` of a collective, 0 else.
-    members : mapping of int to tuple of int
-        Tasks of each communicator.
-    blocks : mapping of int to array
-        Bytes to each member of collectives whose tasks send different amounts, by event.
-    operations : tuple of str
-        Names of the collectives; "" for none and for barriers.
-    """
-
+    # (t + 1): events of task i are first[i] to first[i + 1].
     first: NDArray[np.int64]
+    # (e): SEND, RECEIVE (one that was completed) or COLLECTIVE.
     kind: NDArray[np.uint8]
+    # (e): receiver, sender or root; -1 for none.
     peer: NDArray[np.int64]
     communicator: NDArray[np.int64]
     tag: NDArray[np.int64]
+    # (e): of a collective, what this task puts in, or the vector that all hold.
     nbytes: NDArray[np.float64]
+    # (e): place in `operations` of a collective, 0 else.
     operation: NDArray[np.int64]
+    # Tasks of each communicator.
     members: Mapping[int, tuple[int, ...]]
+    # Names of the collectives; "" for none and for barriers.
     operations: tuple[str, ...]
+    # Bytes to each member of collectives whose tasks send different amounts, by event.
     blocks: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
@@ -262,33 +229,28 @@ class Events:
         """Number of tasks."""
         return self.first.size - 1
 
+    @property
+    def task(self) -> NDArray[np.int64]:
+        """Task of each event."""
+        return np.repeat(np.arange(self.n_tasks), np.diff(self.first))
+
 
 @dataclass(frozen=True)
 class Rounds:
-    """Messages by round, and how well the events fit each other.
+    """Messages by round, and how well the events fit each other."""
 
-    Attributes
-    ----------
-    workload : Workload
-        The rounds; of the iteration that repeats, if one was asked for and found.
-    n_rounds : int
-        Rounds of the whole trace.
-    iterations : int
-        How often the iteration repeats; 1 where none was found.
-    unmatched : int
-        Messages that one side has and the other has not, and collectives that a task lacks.
-    unreached : int
-        Events that never come, for tasks wait for each other in a circle.
-    algorithms : mapping of str to int
-        Calls of collectives by the algorithm that they are taken for.
-    """
-
+    # Of the iteration that repeats, if one was asked for and found.
     workload: Workload
+    # Of the whole trace.
     n_rounds: int
+    # How often the iteration repeats; 1 where none was found.
     iterations: int
+    # Messages that one side has and the other has not, and collectives that a task lacks.
     unmatched: int
-    unreached: int = 0
-    algorithms: Mapping[str, int] = field(default_factory=dict)
+    # Events that never come, for tasks wait for each other in a circle.
+    unreached: int
+    # Calls of collectives by the algorithm that they are taken for.
+    algorithms: Mapping[str, int]
 
 
 def rounds_of(
@@ -302,32 +264,10 @@ def rounds_of(
 ) -> Rounds:
     """Return the rounds of a program's messages.
 
-    Parameters
-    ----------
-    events : Events
-    name : str
-        Name of the workload.
-    algorithms : mapping of str to str, optional
-        Algorithm by collective, as in ``{"allreduce": "ring"}``; those of the library if not given.
-    library : str
-        The MPI library, as it names itself.
-    fold : bool
-        Whether to look for the iteration that repeats, and to return one of it: the mean of all.
-    most : int, optional
-        Messages of collectives to list; of more, each collective is one round.
-
-    Examples
-    --------
-    Task 0 sends to 1, which waits for it before it sends to 2:
-
-    >>> column = np.array
-    >>> events = Events(
-    ...     first=column([0, 1, 3, 4]), kind=column([1, 2, 1, 2], np.uint8),
-    ...     peer=column([1, 0, 2, 1]), communicator=column([0] * 4), tag=column([0] * 4),
-    ...     nbytes=column([8.0, 8.0, 4.0, 4.0]), operation=column([0] * 4), members={0: (0, 1, 2)},
-    ...     operations=("",))
-    >>> [int(phase.nbytes.sum()) for phase in rounds_of(events).workload]
-    [8, 4]
+    Collectives take the ``algorithms`` that are given, such as ``{"allreduce": "ring"}``, or those
+    of the ``library``, as it names itself. ``fold`` looks for the iteration that repeats and
+    returns one, the mean of all. Where collectives have more than ``most`` messages, each is one
+    round.
     """
     partner, unmatched = _match_messages(events)
     calls, missing = _match_collectives(events, partner)
@@ -344,7 +284,7 @@ def rounds_of(
     plans = [_plan(events, *each, at_once) for each in zip(calls, named, strict=True)]
     sizes = np.array([len(call) for call in calls], np.int64)
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))
+    task = events.task
     members = task[np.concatenate(calls)] if calls else np.zeros(0, np.int64)
     rounds = np.zeros(events.kind.size, np.int64)
     reached = set_rounds(
@@ -384,7 +324,7 @@ def rounds_of(
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     taken = Counter(each.name for each in named if each.name)
     unreached = events.kind.size - reached
-    return Rounds(workload, len(parts), times, unmatched, unreached, dict(taken))
+    return Rounds(workload, len(parts), times, unmatched, unreached, taken)
 
 
 def _one_iteration(
@@ -409,46 +349,21 @@ def _one_iteration(
 
 def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
     """The send of each receive, the n-th with the n-th of one source, destination and tag."""
+    which = np.flatnonzero(np.isin(events.kind, (SEND, RECEIVE)) & (events.peer >= 0))
+    is_send = events.kind[which] == SEND
+    ends = events.task[which], events.peer[which]
+    columns = (*ends, events.communicator[which], events.tag[which])
+    table = pd.DataFrame(dict(enumerate(columns)))
+    table[0], table[1] = np.where(is_send, ends, ends[::-1])
+    channel = table.groupby([*table], sort=False).ngroup().to_numpy()
+    key = channel * which.size + cumcount(2 * channel + is_send)
+    sends, receives = which[is_send], which[~is_send]
+    _, sent, received = np.intersect1d(
+        key[is_send], key[~is_send], assume_unique=True, return_indices=True
+    )
     partner = np.full(events.kind.size, -1, np.int64)
-    sends, sent = _in_channels(events, SEND)
-    receives, received = _in_channels(events, RECEIVE)
-    begins = np.flatnonzero(np.diff(sent, prepend=-1))
-    counts = np.diff([*begins, sent.size])
-    # The channel of each receive among those of the sends, and its turn there.
-    channel = np.minimum(np.searchsorted(sent[begins], received), max(begins.size - 1, 0))
-    turn = np.arange(received.size) - np.searchsorted(received, received)
-    fits = np.zeros(received.size, bool)
-    if begins.size:
-        fits = (sent[begins][channel] == received) & (turn < counts[channel])
-        partner[receives[fits]] = sends[begins[channel[fits]] + turn[fits]]
-    return partner, int(sends.size + receives.size - 2 * fits.sum())
-
-
-def _in_channels(events: Events, kind: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Events of a kind in order of their channel, and the number of that channel."""
-    which = np.flatnonzero((events.kind == kind) & (events.peer >= 0))
-    task = np.searchsorted(events.first, which, side="right") - 1
-    src, dst = (task, events.peer[which]) if kind == SEND else (events.peer[which], task)
-    key = src * np.int64(events.n_tasks) + dst
-    for column in (events.communicator, events.tag):
-        # Both kinds number the values alike.
-        values = np.unique(column)
-        if (int(key.max(initial=0)) + 1) * values.size >= 2**63:
-            raise InputError("too many ranks, communicators and tags to match messages")
-        key = key * values.size + np.searchsorted(values, column[which])
-    order = np.argsort(key, kind="stable")
-    return which[order], key[order]
-
-
-def _with_turn(group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each entry: its group, and how many of that group came before."""
-    order = np.argsort(group, kind="stable")
-    sorted_groups = group[order]
-    begins = np.flatnonzero(np.diff(sorted_groups, prepend=-1))
-    turn = np.arange(group.size) - np.repeat(begins, np.diff([*begins, group.size]))
-    numbers = np.empty(group.size, np.int64)
-    numbers[order] = (sorted_groups << 32) + turn
-    return numbers
+    partner[receives[received]] = sends[sent]
+    return partner, which.size - 2 * sent.size
 
 
 def _match_collectives(
@@ -458,10 +373,9 @@ def _match_collectives(
     which = np.flatnonzero(events.kind == COLLECTIVE)
     if not which.size:
         return [], 0
-    task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))[which]
     communicator = events.communicator[which]
-    turn = _with_turn(communicator * events.n_tasks + task) & (2**32 - 1)
-    order = np.lexsort([task, turn, communicator])
+    turn = cumcount(communicator * events.n_tasks + events.task[which])
+    order = np.lexsort([turn, communicator])
     which, communicator, turn = which[order], communicator[order], turn[order]
     begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(turn, prepend=-1))
     calls: list[NDArray[np.int64]] = []
@@ -562,15 +476,9 @@ def _iteration(
     mark: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
 ) -> tuple[int, int, int]:
     """First round, length and count of the rounds that repeat most; counts below 2 mean none."""
-    order = np.lexsort([mark, number])
-    mark, number = mark[order], number[order]
-    new = np.ones(mark.size, bool)
-    new[1:] = (np.diff(mark) != 0) | (np.diff(number) != 0)
-    mixed = (mark[new].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    sent = pd.DataFrame({"number": number, "mark": mark}).drop_duplicates()
     sums = np.zeros(n_rounds, np.uint64)
-    np.add.at(sums, number[new], mixed ^ (mixed >> np.uint64(32)))
+    np.add.at(sums, sent["number"], pd.util.hash_array(sent["mark"].to_numpy()))
     best = (0, 0, 1)
     covered = 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import math
 import os
 import re
@@ -19,7 +18,7 @@ from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning, MissingFileError
-from toruscast.files import check_regular, check_text, most_unpacked
+from toruscast.files import check_regular, check_text, most_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
 # Of the text or archive itself, after decompression; about 80 million edges.
@@ -119,11 +118,7 @@ class Text:
 
     def json(self, words: str | None = None) -> Any:
         """Return what the text holds as JSON; or other words, made of it."""
-        try:
-            return json.loads(self.data if words is None else words)
-        except (ValueError, RecursionError) as error:
-            found = getattr(error, "msg", "nested too deeply")
-            raise self.fault("no JSON", getattr(error, "lineno", None), found) from None
+        return parse_json(self.data.decode() if words is None else words, self.file)
 
     def matches(
         self, pattern: re.Pattern[str], what: str, expected: str
@@ -214,15 +209,6 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
-def read_start(path: str | os.PathLike[str], size: int) -> bytes:
-    """Return the first bytes of a regular file, decompressed if it is gzip."""
-    with opened(path) as stream:
-        data = stream.read(size)
-    if not data:
-        raise InputError("empty file", file=path)
-    return data
-
-
 def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None = None) -> Text:
     """Return bytes as text, if they are."""
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -259,20 +245,6 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError("cannot be read", file=path, found=error.strerror or error) from None
     except ValueError as error:
         raise InputError("bad file name", file=path, found=error) from None
-
-
-@contextmanager
-def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Say of any error but ours that the file is damaged; name the file in ours."""
-    with at_file(path):
-        try:
-            yield
-        except (InputError, FileNotFoundError, PermissionError, MemoryError):
-            raise
-        except Exception as error:
-            # Hostile bytes give errors of many kinds.
-            found = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(f"damaged {what}", file=path, found=found) from None
 
 
 def warn_of(file: str | os.PathLike[str], message: str) -> None:
@@ -381,16 +353,7 @@ LINES = 64
 class Source:
     """A file, a folder, or the common prefix of files, opened once for all dialects.
 
-    Parameters
-    ----------
-    path : path-like
-        Where it is.
-    n_tasks : int, optional
-        Number of tasks, where the caller knows it.
-    torus : Torus, optional
-        The host, where the caller knows it.
-    progress : callable, optional
-        Called with the bytes of a text that a reader has passed, and all of them.
+    The caller may know the number of tasks and the host.
     """
 
     def __init__(
@@ -408,7 +371,12 @@ class Source:
         with at_file(path):
             place = Path(path)
             self.is_file = place.exists() and not place.is_dir()
-        self.start = read_start(path, START) if self.is_file else b""
+        self.start = b""
+        if self.is_file:
+            with opened(path) as stream:
+                self.start = stream.read(START)
+            if not self.start:
+                raise InputError("empty file", file=path)
 
     @lazy
     def data(self) -> bytes:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,29 +53,19 @@ MAX_RANKS = 2**20
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of a traced run, and what its files say besides.
-
-    Attributes
-    ----------
-    events : Events
-    library : str
-        The MPI library, as it names itself.
-    seconds : float
-        From the first to the last event of any rank.
-    share_in_mpi : float
-        Share of that time inside of MPI, mean of the ranks; nan where no rank came to its end.
-    killed : int
-        Ranks whose file has no end: the run was killed, or still goes on.
-    left_out : dict of str to int
-        Calls that are counted, but whose messages are not known, by name.
-    """
+    """The events of a traced run, and what its files say besides."""
 
     events: Events
+    # The MPI library, as it names itself.
     library: str
+    # From the first to the last event of any rank.
     seconds: float
+    # Share of that time inside of MPI, mean of the ranks; nan where no rank came to its end.
     share_in_mpi: float
+    # Ranks whose file has no end: the run was killed, or still goes on.
     killed: int
-    left_out: dict[str, int]
+    # Calls that are counted, but whose messages are not known, by name.
+    left_out: Mapping[str, int]
 
 
 def is_trace(folder: Path) -> bool:
@@ -89,38 +81,34 @@ def is_trace(folder: Path) -> bool:
         return False
 
 
-def read_trace(
-    folder: Path, between: tuple[float, float] | None = None, marked: bool = False
-) -> Trace:
-    """Return the events of a traced run."""
+def read_trace(folder: Path, region: object = "all") -> Trace:
+    """Return the events of a traced run, in a region as of `region_of`."""
     head, _ = _rank_file(folder, 0)
     size = int(head["size"])
     if not 1 <= size <= MAX_RANKS:
         raise InputError("damaged trace", file=folder / "rank-0.trace", found=f"{size} ranks")
     ranks = [_rank(folder, rank, size) for rank in range(size)]
     members, numbers = _communicators([rank.communicators for rank in ranks])
-    columns: dict[str, list[NDArray[np.generic]]] = {name: [] for name in RECORD.names or ()}
-    first, blocks, in_mpi, ends = [0], {}, [], []
+    parts: list[NDArray[np.void]] = []
+    first, blocks = [0], {}
     for rank, number in zip(ranks, numbers, strict=True):
-        chosen = np.flatnonzero(_chosen(rank.records, between, marked))
+        chosen = np.flatnonzero(_chosen(rank.records, region))
         local = rank.records[chosen]
         own = np.append(number, -1)[local["communicator"]]
         # The two groups of an intercommunicator name its other side: its messages match without it.
         own[(local["flags"] & INTERCOMMUNICATOR) > 0] = -1
         kept = (local["kind"] != COLLECTIVE) | (own >= 0)
-        chosen, local, own = chosen[kept], local[kept], own[kept]
-        for name in RECORD.names or ():
-            columns[name].append(own if name == "communicator" else local[name])
+        local["communicator"] = own
+        chosen, local = chosen[kept], local[kept]
+        parts.append(local)
         for event, place in enumerate(rank.places[chosen].tolist() if rank.blocks else ()):
             if place in rank.blocks:
                 blocks[first[-1] + event] = rank.blocks[place]
         first.append(first[-1] + local.size)
-        ends += [rank.end] if rank.end else []
-        in_mpi += [rank.in_mpi / max(1, rank.last)] if rank.end else []
-    every = {name: np.concatenate(parts) for name, parts in columns.items()}
+    every = np.concatenate(parts)
     events = Events(
         np.array(first, np.int64),
-        every["kind"].astype(np.uint8),
+        every["kind"].copy(),
         every["peer"].astype(np.int64),
         every["communicator"].astype(np.int64),
         every["tag"].astype(np.int64),
@@ -130,19 +118,17 @@ def read_trace(
         OPERATIONS,
         blocks,
     )
-    left_out: dict[str, int] = {}
-    for rank in ranks:
-        for name, count in rank.left_out.items():
-            left_out[name] = left_out.get(name, 0) + count
+    left_out = sum((rank.left_out for rank in ranks), Counter[str]())
     library = " ".join(
         head["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0].split()
     )
+    in_mpi = [rank.in_mpi / max(1, rank.last) for rank in ranks if rank.end]
     share = float(np.mean(in_mpi)) if in_mpi else float("nan")
     seconds = max(rank.last for rank in ranks) / 1e9
-    return Trace(events, library, seconds, share, size - len(ends), left_out)
+    return Trace(events, library, seconds, share, size - len(in_mpi), left_out)
 
 
-def settings_of(folder: Path) -> dict[str, object]:
+def _settings_of(folder: Path) -> dict[str, object]:
     """Return what ``toruscast trace`` was told of the region; empty where it was told nothing."""
     try:
         read = json.loads((folder / SETTINGS).read_text())
@@ -157,7 +143,7 @@ class _Rank:
     places: NDArray[np.int64]
     communicators: list[tuple[int, tuple[int, ...], bool]]
     blocks: dict[int, NDArray[np.float64]]
-    left_out: dict[str, int]
+    left_out: Counter[str]
     in_mpi: float
     last: float
     end: bool
@@ -210,7 +196,7 @@ def _rank(folder: Path, rank: int, size: int) -> _Rank:
     for place in np.flatnonzero(with_blocks):
         n = sizes.get(int(records["communicator"][place]), 0)
         blocks[int(place)] = raw[place + 1 :].reshape(-1)[: 8 * n].view("<u8").astype(float)
-    left_out = {}
+    left_out: Counter[str] = Counter()
     for place in np.flatnonzero((records["kind"] == LEFT_OUT) & ~is_data):
         if place + 1 < records.size:
             name = raw[place + 1].tobytes().split(b"\0")[0].decode("ascii", "replace")
@@ -226,15 +212,13 @@ def _rank(folder: Path, rank: int, size: int) -> _Rank:
     )
 
 
-def _chosen(
-    records: NDArray[np.void], between: tuple[float, float] | None, marked: bool
-) -> NDArray[np.bool_]:
+def _chosen(records: NDArray[np.void], region: object) -> NDArray[np.bool_]:
     """Whether each record is a message or collective of the region that was asked for."""
     chosen = records["kind"] != MARK
-    if between is not None:
+    if between := region_of(region):
         seconds = records["nanoseconds"] / 1e9
         chosen &= (seconds >= between[0]) & (seconds < between[1])
-    if marked:
+    if region == "marked":
         level = np.where(records["kind"] == MARK, records["tag"], -1)
         last = np.maximum.accumulate(np.where(level >= 0, np.arange(level.size), -1))
         chosen &= (last >= 0) & (level[last] > 0)
@@ -271,22 +255,17 @@ def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of the region that the trace was made for."""
     options.only(source.path, "collectives")
     trace, rounds = rounds_of_folder(Path(source.path), options)
-    if options.n_tasks not in (None, trace.events.n_tasks):
-        expected = f"{trace.events.n_tasks}, as traced"
-        raise InputError(
-            "wrong number of tasks", file=source.path, found=options.n_tasks, expected=expected
-        )
+    options.agree(trace.events.n_tasks, source.path)
     for fault in _faults(trace, rounds):
-        warn_of(source.path, f"{fault}")
+        warn_of(source.path, fault)
     return rounds.workload
 
 
 def rounds_of_folder(folder: Path, options: GraphOptions) -> tuple[Trace, Rounds]:
     """Return a trace, and the rounds of its region."""
-    region = settings_of(folder).get("region", "iteration")
-    between = region_of(region)
+    region = _settings_of(folder).get("region", "iteration")
     with at_file(folder):
-        trace = read_trace(folder, between, marked=region == "marked")
+        trace = read_trace(folder, region)
         rounds = rounds_of(
             trace.events,
             name=options.name,
@@ -354,11 +333,9 @@ DIALECT = Dialect(
     read=read,
     describe=lambda source: described(Path(source.path)),
     documentation="""
-A folder that `toruscast trace -- mpirun ... app` wrote. It becomes a workload of dependent rounds:
-a send falls into the round after the latest message that its rank had received before it, and a
-collective begins when its last rank has reached it. Of an iteration that repeats, one is read: the
-mean of all. A collective takes the algorithm that Open MPI 4.1 or MPICH 4 takes for its size and
-ranks; `--collectives allreduce=rabenseifner` names another one.
+A folder that `toruscast trace -- mpirun ... app` wrote. Rounds are those of `chakra`. Of an
+iteration that repeats, one is read: the mean of all. A collective takes the algorithm that Open MPI
+4.1 or MPICH 4 takes for its size and ranks; `--collectives` names another one.
 """,
 )
 DIALECTS = (DIALECT,)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import check_claim
+from toruscast.files import as_damaged, check_claim
 from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
@@ -23,7 +23,7 @@ from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
 from .graphs import AnyPath, GraphOptions, topological_order
 from .rounds import COLLECTIVES, Events, rounds_of
-from .source import Source, Text, as_damaged, at_file, warn_of, whole
+from .source import Source, Text, at_file, warn_of, whole
 
 # Bytes of an edge of a collective.
 _HELD = 16
@@ -31,6 +31,7 @@ _HELD = 16
 _LISTED = 2**20
 # Of more rounds than this, one iteration is read if there are several.
 _LONG = 1000
+# More rounds than this are no schedule that anybody simulates.
 _MAX_ROUNDS = 100_000
 # Collectives whose whole buffer is the sum of what the ranks put in.
 _SUMMED = ("allgather", "gather", "scatter")
@@ -76,17 +77,6 @@ class RankActions:
         self._calls[task, communicator] += 1
         self._rows[task].append((COLLECTIVE, root, communicator, turn, 0.0, collective))
         return communicator, turn
-
-    @property
-    def n_tasks(self) -> int:
-        """The largest task that sends to another or receives from one, plus one."""
-        ends = (
-            max(task, row[1])
-            for task, rows in self._rows.items()
-            for row in rows
-            if row[0] != COLLECTIVE
-        )
-        return max(ends, default=-1) + 1
 
     def rounds(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
         """Return messages and collectives as rounds that depend on each other."""
@@ -148,8 +138,14 @@ class RankActions:
 
     def _check(self, path: AnyPath, n_tasks: int, with_collectives: bool) -> None:
         """Raise unless all tasks are there, and the messages of collectives may be listed."""
-        if self.n_tasks > n_tasks:
-            found, expected = self.n_tasks, f"{n_tasks}, as given"
+        ends = (
+            max(task, row[1])
+            for task, rows in self._rows.items()
+            for row in rows
+            if row[0] != COLLECTIVE
+        )
+        if (found := max(ends, default=-1) + 1) > n_tasks:
+            expected = f"{n_tasks}, as given"
             raise InputError("wrong number of tasks", file=path, found=found, expected=expected)
         words = {
             (communicator, turn): word
@@ -173,18 +169,18 @@ TASK = re.compile(
 )
 NEEDS = re.compile(r"(\w+)\s+(i?requires)\s+(\w+)")
 COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
-# More rounds than this are no schedule that anybody simulates.
-MAX_ROUNDS = 100_000
 
 
 @dataclass
 class _Task:
-    """One operation: its line, what it waits for, and the latest round that is over after it."""
+    """One operation, what it waits for, and the latest round that is over after it."""
 
     line: int
     kind: str
-    size: int = 0
-    peer: int = -1
+    size: int
+    rank: int
+    peer: int
+    tag: int
     before: list[int] = field(default_factory=list)
     round: int = 0
 
@@ -199,19 +195,18 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     """Return a workload: messages whose chains of dependencies are equally long share a round."""
     options.only(source.path)
     text = source.text
-    n, tasks, ends = _tasks(text)
-    if options.n_tasks not in (None, n):
-        raise text.fault("wrong number of tasks", None, n, options.n_tasks)
-    _match(text, tasks, ends)
+    n, tasks = _tasks(text)
+    options.agree(n, source.path)
+    _match(text, tasks)
     _set_rounds(text, tasks)
-    sends = [(ends[i][0], t.peer, t.size, t.round) for i, t in enumerate(tasks) if t.kind == "send"]
+    sends = [(t.rank, t.peer, t.size, t.round) for t in tasks if t.kind == "send"]
     if not sends:
         raise text.fault("GOAL schedule without a send")
     src, dst, nbytes, rounds = np.array(sends, np.int64).T
     # Rounds without a send have no phase.
     numbers = np.unique(rounds)
-    if numbers.size > MAX_ROUNDS:
-        raise text.fault("too many rounds", None, numbers.size, f"at most {MAX_ROUNDS}")
+    if numbers.size > _MAX_ROUNDS:
+        raise text.fault("too many rounds", None, numbers.size, f"at most {_MAX_ROUNDS}")
     phases = [
         sum_edges(n, *(c[rounds == r] for c in (src, dst, nbytes)), name=options.name)
         for r in numbers
@@ -219,11 +214,10 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     return Workload(phases, name=options.name, dependent=True)
 
 
-def _tasks(text: Text) -> tuple[int, list[_Task], list[tuple[int, int]]]:
-    """All operations, and rank and tag of each."""
+def _tasks(text: Text) -> tuple[int, list[_Task]]:
+    """The number of ranks, and all operations."""
     n, rank = 0, -1
     tasks: list[_Task] = []
-    ends: list[tuple[int, int]] = []
     labels: dict[str, int] = {}
     needs: list[tuple[int, str, str]] = []
     for number, raw in enumerate(text.raw_lines(), start=1):
@@ -247,17 +241,15 @@ def _tasks(text: Text) -> tuple[int, list[_Task], list[tuple[int, int]]]:
             label, kind, size, peer, rest = match.groups()
             if (peer is None) != (kind == "calc"):
                 raise text.fault("bad GOAL line", number, line, "send SIZEb to RANK tag TAG")
-            task = _Task(number, kind, whole(text, number, "size", size, 10**15))
-            if peer is not None:
-                task.peer = whole(text, number, "rank", peer, n - 1)
+            nbytes = whole(text, number, "size", size, 10**15)
+            other = -1 if peer is None else whole(text, number, "rank", peer, n - 1)
             extra = rest.split()
             tag = int(dict(zip(extra[::2], extra[1::2], strict=True)).get("tag", "0")[:18])
             if label in labels:
                 raise text.fault("label stands twice", number, label)
             if label:
                 labels[label] = len(tasks)
-            tasks.append(task)
-            ends.append((rank, tag))
+            tasks.append(_Task(number, kind, nbytes, rank, other, tag))
         elif rank >= 0 and (match := NEEDS.fullmatch(line)):
             needs.append((number, match[1], match[3]))
         else:
@@ -265,18 +257,18 @@ def _tasks(text: Text) -> tuple[int, list[_Task], list[tuple[int, int]]]:
             raise text.fault("bad GOAL line", number, line, expected)
     if rank >= 0:
         raise text.fault("truncated GOAL schedule", None, f"rank {rank} without its end", "}")
-    return n, tasks, ends
+    return n, tasks
 
 
-def _match(text: Text, tasks: list[_Task], ends: list[tuple[int, int]]) -> None:
+def _match(text: Text, tasks: list[_Task]) -> None:
     """Let each receive wait for its send, in the order of the file."""
     sent: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for i, task in enumerate(tasks):
         if task.kind == "send":
-            sent[ends[i][0], task.peer, ends[i][1]].append(i)
-    for i, task in enumerate(tasks):
+            sent[task.rank, task.peer, task.tag].append(i)
+    for task in tasks:
         if task.kind == "recv":
-            key = (task.peer, ends[i][0], ends[i][1])
+            key = (task.peer, task.rank, task.tag)
             if not sent[key]:
                 found = f"from {key[0]} to {key[1]}, tag {key[2]}"
                 raise text.fault("receive without a send", task.line, found)
@@ -430,16 +422,10 @@ def _collective(event: Any) -> str:
 
 
 def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> float:
-    """Return the size of a collective's whole buffer.
+    """Return the bytes of a collective's whole buffer, from the most that one rank has written.
 
-    ``sent`` and ``received`` are the most that one of its ranks has written. Score-P counts the
-    vector of an all-reduce, and that of the root of a broadcast or reduction, once for each rank.
-    With MPI_IN_PLACE a rank leaves its own block out.
-
-    Examples
-    --------
-    >>> buffer_size("allreduce", 4, 4096, 4096), buffer_size("bcast", 4, 4096, 1024)
-    (1024.0, 1024.0)
+    Score-P counts the vector of an all-reduce, and that of the root of a broadcast or reduction,
+    once for each rank. With MPI_IN_PLACE a rank leaves its own block out.
     """
     if collective == "bcast":
         return float(received or sent / n_ranks)
@@ -468,14 +454,9 @@ OTF2 = Dialect(
     read=read_otf2,
     needs="otf2",
     documentation="""
-The anchor file `traces.otf2`, or its folder. It becomes a workload of dependent rounds: a send
-falls into the round after the latest message that its rank had received before it, and a collective
-begins when its last rank has reached it. Of more than 1,000 rounds of which some repeat, one
-iteration is read, the mean of all. A collective is sent
-by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast, reduce), pairwise
-(all-to-all) or directly (gather, scatter). Amounts are read as Score-P writes them: those of an
-all-reduce are as many vectors as there are ranks. `--collectives allreduce=rabenseifner` names
-another algorithm, and `--include point_to_point` leaves collectives out.
+The anchor file `traces.otf2`, or its folder. Rounds and collectives are those of `chakra`. Amounts
+are read as Score-P writes them: those of an all-reduce are as many vectors as there are ranks.
+`--include point_to_point` leaves collectives out.
 """,
 )
 DIALECTS = (GOAL, OTF2)

@@ -239,7 +239,7 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
     if data.count(_MEMBER) > _MAX_MEMBERS:
         expected = f"at most {_MAX_MEMBERS} arrays"
         raise InputError("archive of too many parts", file=path, expected=expected)
-    with _as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         names = [member.filename.removesuffix(".npy") for member in members]
         if (size := sum(member.file_size for member in members)) > most:
@@ -255,16 +255,17 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
 
 def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
     """Return the array of a ``.npy`` file; nothing is unpickled."""
-    with _as_damaged(path, "NumPy array"):
+    with as_damaged(path, "NumPy array"):
         return _array(data)
 
 
 @contextmanager
-def _as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Say of any error but ours that the file is damaged; name the file in ours."""
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        raise error.replace(file=error.file or path) from None
     # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
     except (Exception, MemoryError) as error:
         clear = isinstance(error, ValueError | EOFError | OSError | zipfile.BadZipFile)

@@ -69,6 +69,6 @@ def test_provenance_is_the_callers_own_copy():
 
 @pytest.mark.parametrize("ask", [datasets.path, datasets.provenance, datasets.load])
 def test_unknown_name_lists_the_known_ones(ask):
-    with pytest.raises(InputError, match=r"unknown dataset: found nosuch.*lammps-lj-512") as error:
+    with pytest.raises(InputError, match=r"bad dataset: found nosuch.*lammps-lj-512") as error:
         ask("nosuch")
     assert error.value.found == "nosuch"
