@@ -133,7 +133,7 @@ def _mappings(
     source, to = what.source, MappingFile(what.target, what.out_format)
     to.check(placing.hosts, folder=True)
     host = load_torus(place)
-    if orders_of_ranks.is_order_word(source, host) and not Path(source).exists():
+    if orders_of_ranks.letters_of(source, host) and not Path(source).exists():
         mappings = [orders_of_ranks.ordered(source, host, tasks_per_node=placing.tasks_per_node)]
     else:
         mappings = tc.read_mappings(source, host, **placing.how)

@@ -104,7 +104,7 @@ def load_mapping(
         check_mappings([chosen], mapping, workload.n_tasks, torus)
         check_fixed([chosen], mapping, fixed)
         return chosen
-    if orders_of_ranks.is_order_word(mapping, torus):
+    if orders_of_ranks.letters_of(mapping, torus):
         found = orders_of_ranks.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
         return put([found], torus, fixed)[0]
     if not is_known:

@@ -43,13 +43,7 @@ LABEL_LINE = re.compile(
 
 
 def split_list(text: str) -> list[str]:
-    """Split at the commas that stand outside of brackets.
-
-    Examples
-    --------
-    >>> split_list("n[1-2,5],login1")
-    ['n[1-2,5]', 'login1']
-    """
+    """Split at the commas that stand outside of brackets."""
     return [part.strip() for part in _PART.findall(text) if part.strip()]
 
 
@@ -90,13 +84,7 @@ def _range(text: str) -> list[str]:
 
 
 def compress(names: Sequence[str]) -> str:
-    """Return hosts as a list in which neighbours that count upwards become a range.
-
-    Examples
-    --------
-    >>> compress(["n07", "n08", "n09", "login", "n3", "n3"])
-    'n[07-09],login,n3,n3'
-    """
+    """Return hosts as a list in which neighbours that count upwards become a range."""
     parts: list[str] = []
     for _, several in groupby(enumerate(names), lambda item: _series(*item)):
         run = [name for _, name in several]

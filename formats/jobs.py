@@ -53,15 +53,7 @@ class BatchJob:
 
 
 def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob | None:
-    """Return the job that variables describe; None outside of one.
-
-    Examples
-    --------
-    >>> read_job({"SLURM_JOB_NODELIST": "c[00-02]", "SLURM_TASKS_PER_NODE": "4(x3)"})
-    BatchJob(manager='Slurm', hosts=('c00', 'c01', 'c02'), shape='', n_nodes=3, tasks_per_node=4)
-    >>> read_job({"PJM_JOBID": "7", "PJM_NODE": "24", "PJM_PROC_BY_NODE": "4"}).n_nodes
-    24
-    """
+    """Return the job that variables describe; None outside of one."""
     get = environment.get
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(name for word in split_list(nodes) for name in expand(word))
@@ -93,14 +85,7 @@ def _most(name: str, text: str) -> int | None:
 
 
 def hosts_of(job: BatchJob | None, table: Hosts) -> Hosts:
-    """Return the job's hosts, in its order, of a table of the machine's; all outside of a job.
-
-    Examples
-    --------
-    >>> table = Hosts(["c0", "c1", "c2"], [2, 1, 0], Torus((3,)))
-    >>> hosts_of(BatchJob("Slurm", ("c2", "c1")), table).node
-    array([0, 1])
-    """
+    """Return the job's hosts, in its order, of a table of the machine's; all outside of a job."""
     if job is None:
         return table
     if not job.hosts:
@@ -121,11 +106,6 @@ def in_order(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> Tas
     """Return the mapping of a launcher that is told nothing: it fills host after host.
 
     Without hosts the nodes are those of PJM's jobs, the first coordinate fastest.
-
-    Examples
-    --------
-    >>> in_order(4, Torus((2, 2)), None, 1).node
-    array([0, 2, 1, 3], dtype=int32)
     """
     nodes = first_fastest(torus) if hosts is None else hosts.node
     if n_tasks > share * nodes.size:
@@ -145,10 +125,6 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
     """Raise `InputError` if a launcher is told another number of tasks, or where they go.
 
     What stands behind the program is the program's own.
-
-    Examples
-    --------
-    >>> check_tasks(["srun", "-n", "64", "./app", "-n", "5"], 64)
     """
     for place, word in enumerate(words[1:], 1):
         # The short option may hold its value: -n64.

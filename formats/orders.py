@@ -214,13 +214,7 @@ def _taskmap_blocks(source: Source) -> list[Any]:
 
 
 def blocks_of(place: NDArray[np.int64]) -> list[list[int]]:
-    """Return the blocks of tasks on places; equal neighbours become one.
-
-    Examples
-    --------
-    >>> blocks_of(np.array([0, 0, 1, 1, 0, 1, 0, 1])), blocks_of(np.array([2, 0]))
-    ([[0, 2, 2, 1], [0, 2, 1, 2]], [[2, 1, 1, 1], [0, 1, 1, 1]])
-    """
+    """Return the blocks of tasks on places; equal neighbours become one."""
     blocks: list[list[int]] = []
     for node, same in groupby(place.tolist()):
         tasks = sum(1 for _ in same)
@@ -272,13 +266,7 @@ def split_names(line: str) -> list[str]:
 
 
 def axis_of(name: str) -> str | None:
-    """Return the letter of a column of coordinates; None if it is none.
-
-    Examples
-    --------
-    >>> axis_of("x"), axis_of("y_coord"), axis_of("coord_z"), axis_of("time")
-    ('x', 'y', 'z', None)
-    """
+    """Return the letter of a column of coordinates; None if it is none."""
     bare = name.removesuffix("coord").removesuffix("_").removeprefix("coord").removeprefix("_")
     return bare if len(bare) == 1 and bare in _LETTERS else None
 

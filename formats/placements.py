@@ -259,13 +259,7 @@ def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole
 
 
 def first_fastest(torus: Torus) -> Whole:
-    """Return the node of each number of tools that count the first coordinate fastest.
-
-    Examples
-    --------
-    >>> first_fastest(Torus((2, 3))).tolist()
-    [0, 3, 1, 4, 2, 5]
-    """
+    """Return the node of each number of tools that count the first coordinate fastest."""
     axes = range(torus.ndim - 1, -1, -1)
     return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
 

@@ -183,13 +183,7 @@ def as_mappings(mappings: object) -> tuple[TaskMapping, ...]:
 
 
 def cumcount(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how often each value stood before: 0, 1, 2, ... for those that are equal.
-
-    Examples
-    --------
-    >>> cumcount(np.array([3, 1, 3, 3]))
-    array([0, 0, 1, 2])
-    """
+    """Return how often each value stood before: 0, 1, 2, ... for those that are equal."""
     order = np.argsort(values, kind="stable")
     place, ordered = np.arange(values.size), values[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: values.size]
@@ -199,13 +193,7 @@ def cumcount(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def first_repeat(values: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Return the first place whose value stood before, behind where it did; None if none did.
-
-    Examples
-    --------
-    >>> first_repeat(np.array([3, 1, 4, 1, 3])), first_repeat(np.array([3, 1]))
-    ((1, 3), None)
-    """
+    """Return the first place whose value stood before, behind where it did; None if none did."""
     again = np.flatnonzero(cumcount(values))
     return (int(np.argmax(values == values[again[0]])), int(again[0])) if again.size else None
 
@@ -226,12 +214,6 @@ class Allocation:
         Tasks that a node takes.
     fixed : mapping of int to int, optional
         Node of each task that must stay there.
-
-    Examples
-    --------
-    >>> ours = Allocation(Torus((4,)), [0, 1, 3], fixed={0: 3})
-    >>> ours.n_places, ours.confine(TaskMapping([0, 1, 2], 4)).node
-    (3, array([3, 1, 0], dtype=int32))
     """
 
     torus: Torus

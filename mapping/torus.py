@@ -36,13 +36,7 @@ TieRule = Literal[
 
 
 class Tie(NamedTuple):
-    """A rule as routing, link loads and the simulators read it; each field is 0 or 1.
-
-    Examples
-    --------
-    >>> TIE_RULES["booksim"].adaptive_minus
-    1
-    """
+    """A rule as routing, link loads and the simulators read it; each field is 0 or 1."""
 
     by_parity: int = 0  # minus from an odd coordinate
     with_others: int = 0  # the parity is that of the source's plus the destination's others

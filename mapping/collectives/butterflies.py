@@ -151,16 +151,7 @@ class Folding(NamedTuple):
 
 
 def fold(shape: Sequence[int]) -> Folding:
-    """Return how the tasks of a grid fold onto one of powers of two.
-
-    Examples
-    --------
-    >>> folding = fold((6,))
-    >>> folding.sizes, folding.rank.tolist(), folding.weight.tolist()
-    ((4,), [0, 2, 4, 5], [2.0, 2.0, 1.0, 1.0])
-    >>> [(src.tolist(), dst.tolist()) for src, dst in folding.handed]
-    [([1, 3], [0, 2])]
-    """
+    """Return how the tasks of a grid fold onto one of powers of two."""
     ranks = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     weight = np.ones(ranks.shape)
     handed = []

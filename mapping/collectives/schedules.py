@@ -316,13 +316,7 @@ def collective_total(
     n_tasks: int,
     times: int = 1,
 ) -> CommGraph:
-    """Return what a collective sends in all its rounds among the tasks of each group.
-
-    Examples
-    --------
-    >>> collective_total("allreduce/ring", np.arange(4)[None], 1024, 4)
-    CommGraph(4 tasks, 4 edges, 6144 bytes, 24 messages)
-    """
+    """Return what a collective sends in all its rounds among the tasks of each group."""
     n_groups, n = groups.shape
     check_size(name, n)
     if name in ALL_PAIRS:

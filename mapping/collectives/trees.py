@@ -19,24 +19,12 @@ Parents = NDArray[np.int64]
 
 
 def flat(n_tasks: int) -> Parents:
-    """Every task hangs on the root.
-
-    Examples
-    --------
-    >>> flat(4).tolist()
-    [-1, 0, 0, 0]
-    """
+    """Every task hangs on the root."""
     return np.where(np.arange(n_tasks) == 0, -1, 0).astype(np.int64)
 
 
 def chains(n_tasks: int, fanout: int = 1) -> Parents:
-    """Chains of consecutive tasks, ``fanout`` of them, as even as can be.
-
-    Examples
-    --------
-    >>> chains(6, fanout=2).tolist()
-    [-1, 0, 1, 2, 0, 4]
-    """
+    """Chains of consecutive tasks, ``fanout`` of them, as even as can be."""
     parent = np.arange(n_tasks, dtype=np.int64) - 1
     for part in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
         parent[part[:1]] = 0
@@ -44,13 +32,7 @@ def chains(n_tasks: int, fanout: int = 1) -> Parents:
 
 
 def binary(n_tasks: int) -> Parents:
-    """Two children a task, level by level; those of a task are a level's width apart.
-
-    Examples
-    --------
-    >>> binary(8).tolist()
-    [-1, 0, 0, 1, 2, 1, 2, 3]
-    """
+    """Two children a task, level by level; those of a task are a level's width apart."""
     parent = np.full(n_tasks, -1, dtype=np.int64)
     first, width = 0, 1
     while first < n_tasks:
@@ -62,13 +44,7 @@ def binary(n_tasks: int) -> Parents:
 
 
 def in_order_binomial(n_tasks: int) -> Parents:
-    """Binomial tree whose branches are neighbouring ranks: a task's parent lacks its lowest bit.
-
-    Examples
-    --------
-    >>> in_order_binomial(8).tolist()
-    [-1, 0, 0, 2, 0, 4, 4, 6]
-    """
+    """Binomial tree whose branches are neighbouring ranks: a task's parent lacks its lowest bit."""
     ranks = np.arange(n_tasks)
     return np.where(ranks > 0, ranks & (ranks - 1), -1)
 
@@ -77,11 +53,6 @@ def in_order_binary(n_tasks: int) -> Parents:
     """Two children a task, subtrees of consecutive tasks, so that a reduction keeps their order.
 
     Tasks are numbered from the root, which in such a tree is the last one.
-
-    Examples
-    --------
-    >>> in_order_binary(8).tolist()
-    [-1, 0, 1, 2, 1, 0, 5, 5]
     """
     parent = np.full(n_tasks, -1, dtype=np.int64)
     # Tasks are numbered from the root: those of a subtree are the ones just after it.
@@ -104,11 +75,6 @@ def dimension_chains(shape: Sequence[int], port: int) -> Parents:
     by, are reached last, over the link that closes the ring. Thus the trees of ports 0 to d - 1 of
     a d-dimensional torus have no directed link in common, and those of ports d to 2d - 1, their
     mirror images, use the links of the other direction.
-
-    Examples
-    --------
-    >>> dimension_chains((3, 2), 0).tolist(), dimension_chains((3, 2), 2).tolist()
-    ([-1, 5, 0, 2, 2, 4], [-1, 3, 4, 2, 0, 4])
     """
     ndim = len(shape)
     turn = [d for i in range(ndim) if shape[d := (port + i) % ndim] > 1]
@@ -135,13 +101,7 @@ def binomial_parents(n_tasks: int) -> Parents:
 
 
 def depths(parent: Parents) -> NDArray[np.int64]:
-    """Edges between each task and the root.
-
-    Examples
-    --------
-    >>> depths(chains(4)).tolist()
-    [0, 1, 2, 3]
-    """
+    """Edges between each task and the root."""
     depth = np.zeros(parent.size, dtype=np.int64)
     above = parent
     while (above >= 0).any():

@@ -486,13 +486,6 @@ def parse_sizes(text: str) -> Torus:
     """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
 
     ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
-
-    Examples
-    --------
-    >>> parse_sizes("4x4x8m").wrap
-    (True, True, False)
-    >>> parse_sizes("4x4x8:twisted").diameter
-    6
     """
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
     if not isinstance(text, str):

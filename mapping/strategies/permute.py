@@ -26,7 +26,7 @@ from ..torus import Torus
 from .orders import permuted
 from .orders import zigzag as zigzag_order
 from .placement import Placement
-from .registry import bad_variant, register
+from .registry import VariantError, register
 
 Rng = np.random.Generator
 
@@ -65,23 +65,17 @@ def _zigzags(placement: Placement) -> list[str]:
     return ["".join(letters), *_permutations(placement)] if len(letters) > 1 else []
 
 
-def _single(placement: Placement) -> str:
-    """What to say where there is but one order."""
-    long = sum(size > 1 for size in placement.shape)
-    return "" if long > 1 else "here no two are longer than 1, so there is only identity's order"
-
-
-@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER, limit=_single)
+@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
-    axes = _axes(placement, "permute", variant)
+    axes = _axes(placement, variant)
     return permuted(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER, limit=_single)
+@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
-    axes = _axes(placement, "zigzag", variant)
+    axes = _axes(placement, variant)
     return zigzag_order(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
@@ -111,11 +105,6 @@ def _tilts(placement: Placement) -> list[str]:
     example="tilt-XY-1",
     parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
     "shifted for each step along the second; further -LETTERS-K may follow",
-    limit=lambda placement: (
-        ""
-        if sum(size > 1 for size in placement.torus.shape) > 1
-        else "needs two dimensions longer than 1"
-    ),
 )
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Shear the identity: shift dimension one by K times the coordinate in dimension two.
@@ -125,13 +114,13 @@ def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     torus, letters = placement.torus, placement.letters[:-1]
     step = rf"[{letters}]{{2}}-[0-9]{{1,9}}"
     if not re.fullmatch(rf"{step}(-{step})*", variant):
-        raise bad_variant(placement, "tilt", variant)
+        raise VariantError
     coords = torus.coords.astype(np.int64)
     words = variant.split("-")
     for pair, count in zip(words[::2], words[1::2], strict=True):
         d, e = (letters.index(letter) for letter in pair)
         if d == e:
-            raise bad_variant(placement, "tilt", variant)
+            raise VariantError
         coords[:, d] = (coords[:, d] + int(count) * coords[:, e]) % torus.shape[d]
     return torus.node(coords)[identity(placement, "", rng)]
 
@@ -149,19 +138,16 @@ def _strides(placement: Placement) -> list[str]:
     example="stride-5",
     parameters="K: places from a task to the next, with no factor in common with the number of all "
     "places, here {places}",
-    limit=lambda placement: (
-        "" if placement.n_places > 2 else "with so few places every K gives identity"
-    ),
 )
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put each task K places after the one before, around the machine; K coprime to the places."""
     step = int(variant) if re.fullmatch("[0-9]{1,9}", variant) else 0
     if math.gcd(step, placement.n_places) != 1:
-        raise bad_variant(placement, "stride", variant)
+        raise VariantError
     return np.arange(placement.n_tasks) * step % placement.n_places // placement.capacity
 
 
-def _axes(placement: Placement, family: str, word: str) -> list[int]:
+def _axes(placement: Placement, word: str) -> list[int]:
     """Axis of each letter; dimensions that the word leaves out must have one coordinate."""
     letters = placement.letters
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
@@ -170,7 +156,7 @@ def _axes(placement: Placement, family: str, word: str) -> list[int]:
         or set(word) - set(letters)
         or any(placement.shape[axis] > 1 for axis in absent)
     ):
-        raise bad_variant(placement, family, word)
+        raise VariantError
     return absent + [letters.index(letter) for letter in word]
 
 
@@ -181,16 +167,7 @@ _RANK_MAP = re.compile(r"rank-map-(bynode|bychip)[=:]([A-Za-z]+)")
 
 
 def letters_of(word: str, torus: Torus) -> str | None:
-    """Return the letters of a machine's word, the last varying fastest; None if it is no word.
-
-    Examples
-    --------
-    >>> from toruscast.mapping.machines import bluegene_p, tofu_d
-    >>> letters_of("TXYZ", bluegene_p((8, 8, 8)))
-    'ZYXT'
-    >>> letters_of("rank-map-bynode=XYZ", tofu_d((4, 4, 4)))
-    'TZYX'
-    """
+    """Return the letters of a machine's word, the last varying fastest; None if it is no word."""
     match = _RANK_MAP.fullmatch(word)
     if match and torus.name in _FUJITSU and sorted(match[2]) == sorted(torus.axes):
         inner = match[2][::-1]
@@ -202,35 +179,16 @@ def letters_of(word: str, torus: Torus) -> str | None:
     return word if torus.name in _LAST_FASTEST else None
 
 
-def is_order_word(word: str, torus: Torus) -> bool:
-    """Whether the machine has such a word.
-
-    Examples
-    --------
-    >>> is_order_word("XYZT", Torus((4, 4, 4)))
-    False
-    """
-    return letters_of(word, torus) is not None
-
-
 def ordered(
     word: str, torus: Torus, n_tasks: int | None = None, tasks_per_node: int | None = None
 ) -> TaskMapping:
-    """Return the mapping of a machine's word.
-
-    Examples
-    --------
-    >>> from toruscast.mapping.machines import bluegene_p
-    >>> ordered("YXZT", bluegene_p((2, 2, 1))).node
-    array([0, 1, 2, 3], dtype=int32)
-    """
+    """Return the mapping of a machine's word."""
     letters = letters_of(word, torus)
     if letters is None:
         raise InputError("no order of this machine", found=word, expected=_expected(torus))
     capacity = tasks_per_node or max(-(-(n_tasks or 1) // torus.n_nodes), 1)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
-    places = np.arange(torus.n_nodes * capacity).reshape(*torus.shape, capacity)
-    place = places.transpose(axes).ravel()[:n_tasks]
+    place = permuted((*torus.shape, capacity), axes)[:n_tasks]
     if n_tasks is not None and n_tasks > place.size:
         expected = f"at most {place.size}"
         raise InputError(

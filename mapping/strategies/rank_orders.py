@@ -25,13 +25,7 @@ _UNIT = (2, 3, 2)
 
 
 def rank_order(shape: Sequence[int], order: str, n_tasks: int) -> NDArray[np.int64]:
-    """Return the node of each rank, nodes in C order of the job's shape.
-
-    Examples
-    --------
-    >>> rank_order((2, 3), "XY", 6).tolist(), rank_order((2, 3), "YX", 7).tolist()
-    ([0, 3, 1, 4, 2, 5], [0, 1, 2, 3, 4, 5, 0])
-    """
+    """Return the node of each rank, nodes in C order of the job's shape."""
     n_nodes = int(np.prod(shape))
     axes = ["XYZ".index(letter) for letter in reversed(order)]
     nodes = np.arange(n_nodes).reshape(shape).transpose(axes).ravel()
@@ -46,11 +40,6 @@ def job_torus(
     Without coordinates it is the torus that the job asks for; sides of one or two nodes are lines.
     With the coordinates of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it
     is the box of the machine around them, whose X, Y and Z do not wrap.
-
-    Examples
-    --------
-    >>> str(job_torus((4, 6, 2))[0])
-    'tofu_d 4x6x2m'
     """
     sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
     n_nodes = int(np.prod(sizes))
@@ -75,15 +64,7 @@ def job_mappings(
     shape: Sequence[int],
     coords: NDArray[np.int64] | None = None,
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the rank orders of a job, on the network and in the job's own shape.
-
-    Examples
-    --------
-    >>> from toruscast.mapping.patterns import ring
-    >>> mappings, _ = job_mappings(ring(24, 1e6), (4, 6))
-    >>> [mapping.name for mapping in mappings][:3]
-    ['rank-map-bynode=XY', 'rank-map-bynode=YX', 'loop']
-    """
+    """Return the rank orders of a job, on the network and in the job's own shape."""
     workload = as_workload(traffic)
     torus, place = job_torus(shape, coords)
     n_tasks = whole_number(workload.n_tasks, "number of tasks", 1)
