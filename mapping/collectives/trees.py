@@ -110,15 +110,8 @@ def depths(parent: Parents) -> NDArray[np.int64]:
     return depth
 
 
-def _down(parent: Parents, nbytes: float) -> Lane:
-    """Broadcast: a task sends to all its children at once when it has the data."""
-    depth = depths(parent)
-    levels = (np.flatnonzero(depth == level) for level in range(1, int(depth.max(initial=0)) + 1))
-    return tuple(Round(parent[child], child, nbytes) for child in levels)
-
-
-def _through(parent: Parents, nbytes: float, segment: float) -> Lane:
-    """Broadcast in segments of at most ``segment`` bytes; 0: in one."""
+def _down(parent: Parents, nbytes: float, segment: float = 0.0) -> Lane:
+    """Broadcast in segments of at most ``segment`` bytes, 0 for one, to all children at once."""
     depth = depths(parent)
     longest = int(depth.max())
     if not longest:
@@ -143,8 +136,7 @@ def _broadcast(parents: Callable[[int], Parents], call: Call) -> Lanes:
 
 def _reduce(parents: Callable[[int], Parents], call: Call) -> Lanes:
     """A task sends to its parent when all its children have sent."""
-    down = _through if call.segment else lambda parent, nbytes, _: _down(parent, nbytes)
-    lane = down(parents(call.n_tasks), call.nbytes, call.segment)
+    lane = _down(parents(call.n_tasks), call.nbytes, call.segment)
     return backwards((lane,), reduces=True)
 
 
@@ -190,9 +182,7 @@ def _pipelined(call: Call) -> Lanes:
     if not 1 <= trees <= 2 * len(sizes):
         raise InputError("bad number of trees", found=trees, expected=f"1 to {2 * len(sizes)}")
     share = call.nbytes / trees
-    return tuple(
-        _through(dimension_chains(sizes, port), share, call.segment) for port in range(trees)
-    )
+    return tuple(_down(dimension_chains(sizes, port), share, call.segment) for port in range(trees))
 
 
 def _pipelined_reduce(call: Call) -> Lanes:
@@ -282,41 +272,34 @@ def _shifts(call: Call) -> Lanes:
     return (tuple(Round(ranks, (ranks + r) % n, call.nbytes / n) for r in range(1, n)),)
 
 
-def _bruck_alltoall(call: Call) -> Lanes:
-    """All-to-all in ceil(log2 n) rounds: round k moves the blocks whose way has bit k by 2**k."""
+def _bruck(call: Call, *, gathers: bool) -> Lanes:
+    """Rounds k = 0, 1, ... below log2 n over 2**k ranks.
+
+    An all-to-all moves the blocks whose way has bit k on; an allgather all that a task holds back.
+    """
     ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
     for step in range((n - 1).bit_length()):
-        blocks = int((ranks >> step & 1).sum())
-        lane.append(Round(ranks, (ranks + 2**step) % n, call.nbytes / n * blocks))
+        blocks = min(2**step, n - 2**step) if gathers else int((ranks >> step & 1).sum())
+        away = -(2**step) if gathers else 2**step
+        lane.append(Round(ranks, (ranks + away) % n, call.nbytes / n * blocks))
     return (tuple(lane),)
-
-
-def _bruck_allgather(call: Call) -> Lanes:
-    """Allgather in ceil(log2 n) rounds: all that a task holds goes 2**k ranks back."""
-    ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
-    for step in range((n - 1).bit_length()):
-        blocks = min(2**step, n - 2**step)
-        lane.append(Round(ranks, (ranks - 2**step) % n, call.nbytes / n * blocks))
-    return (tuple(lane),)
-
-
-def _ring_allreduce(call: Call) -> Lanes:
-    return followed(_ring(call, reduces=True), _ring(call, reduces=False))
-
-
-def _bucket_allreduce(call: Call) -> Lanes:
-    return followed(down := _bucket(call), backwards(down))
 
 
 register("allgather/ring", lambda call: _ring(call, reduces=False), ports=True)
 register("reduce_scatter/ring", lambda call: _ring(call, reduces=True), ports=True)
-register("allreduce/ring", _ring_allreduce, ports=True)
+register(
+    "allreduce/ring",
+    lambda call: followed(_ring(call, reduces=True), _ring(call, reduces=False)),
+    ports=True,
+)
 register("allgather/bucket", lambda call: backwards(_bucket(call)), ports=True)
 register("reduce_scatter/bucket", _bucket, ports=True)
-register("allreduce/bucket", _bucket_allreduce, ports=True)
+register(
+    "allreduce/bucket", lambda call: followed(_bucket(call), backwards(_bucket(call))), ports=True
+)
 register("allgather/neighbor_exchange", _neighbor_exchange)
-register("allgather/bruck", _bruck_allgather)
-register("alltoall/bruck", _bruck_alltoall)
+register("allgather/bruck", partial(_bruck, gathers=True))
+register("alltoall/bruck", partial(_bruck, gathers=False))
 register("alltoall/pairwise", _shifts)
 # All messages are under way at once.
 register("alltoall/linear", _shifts, at_once=True)
