@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
-from toruscast.mapping.strategies.permute import letters_of, ordered
-from toruscast.mapping.strategies.rank_orders import job_mappings
+from toruscast.mapping.strategies.permute import job_mappings, letters_of, ordered
 
 _MOST_BYTES = 2**28
 _FUGAKU = "tofu_d"

@@ -4,8 +4,8 @@ Machines have words of their own for the order in which tasks fill them. On Blue
 fills the cores of a node first: the last letter varies fastest. On Blue Gene/L and /P ``XYZT``
 walks along X first: the first letter varies fastest. On Fugaku ``rank-map-bynode=XYZ`` walks along
 X first and gives each node one rank before the next comes round; ``rank-map-bychip:XYZ`` fills a
-node first. Names of strategies such as ``permute-XYZT`` mean the same on every machine: the last
-letter varies fastest.
+node first, and ``--vcoordfile`` takes any other placement. Names of strategies such as
+``permute-XYZT`` mean the same on every machine: the last letter varies fastest.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.text import counted
+from toruscast.validation import machine_shape
 
+from .. import machines
+from ..comm_graph import CommGraph, Workload, as_workload
 from ..task_mapping import TaskMapping
 from ..torus import Torus
-from .orders import permuted
+from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
 from .placement import Placement
-from .registry import VariantError, register
+from .registry import VariantError, make, register
 
 Rng = np.random.Generator
 
@@ -221,3 +225,77 @@ def _expected(torus: Torus) -> str:
     if torus.name in _LAST_FASTEST:
         return f"the letters {word} in any order, the last varying fastest"
     return f"a strategy such as permute-{word}: {torus} has no words of its own"
+
+
+# Placements of a job on Fugaku that no order of letters gives, as candidates for a vcoordfile
+# beside walks over its shape, which fold a chain or ring of ranks into it.
+_JOB_STRATEGIES = ("bisect-refined", "greedy-heaviest")
+_TOFU_UNIT = (2, 3, 2)
+
+
+def job_torus(
+    shape: Sequence[int], coords: NDArray[np.int64] | None = None
+) -> tuple[Torus, NDArray[np.int32]]:
+    """Return the network of a job, and the network's node of each node of the job.
+
+    Without coordinates it is the torus that the job asks for; sides of one or two nodes are lines.
+    With the coordinates of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it
+    is the box of the machine around them, whose X, Y and Z do not wrap.
+    """
+    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    n_nodes = int(np.prod(sizes))
+    if coords is None:
+        torus = machines.tofu_d(sizes, wrap=tuple(size > 2 for size in sizes))
+        return torus, np.arange(n_nodes, dtype=np.int32)
+    if coords.shape != (n_nodes, 6):
+        found = " x ".join(map(str, coords.shape))
+        expected = f"a line of X Y Z a b c for each of the job's {n_nodes} nodes"
+        raise InputError("bad coordinates of a job", found=found, expected=expected)
+    inside = (coords[:, 3:] >= 0) & (coords[:, 3:] < np.array(_TOFU_UNIT))
+    if not inside.all() or len(np.unique(coords, axis=0)) != n_nodes:
+        expected = "different nodes, a below 2, b below 3, c below 2"
+        raise InputError("bad coordinates of a job", expected=expected)
+    low = coords[:, :3].min(axis=0)
+    box = machines.tofu_d(
+        (*(coords[:, :3].max(axis=0) - low + 1).tolist(), *_TOFU_UNIT), wrap=False
+    )
+    return box, box.node(np.column_stack([coords[:, :3] - low, coords[:, 3:]]))
+
+
+def job_mappings(
+    traffic: Workload | CommGraph,
+    shape: Sequence[int],
+    coords: NDArray[np.int64] | None = None,
+) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
+    """Return the rank orders of a job, on the network and in the job's own shape."""
+    workload = as_workload(traffic)
+    torus, place = job_torus(shape, coords)
+    n_tasks = workload.n_tasks
+    each = -(-n_tasks // place.size)
+    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    nodes = {}
+    for letters in itertools.permutations("XYZ"[: len(sizes)]):
+        word = f"rank-map-bynode={''.join(letters)}"
+        nodes[word] = ordered(word, job_torus(sizes)[0], n_tasks).node
+    nodes |= _walks(sizes, n_tasks)
+    if coords is None:
+        for name in _JOB_STRATEGIES:
+            nodes[name] = make(name, workload, torus, tasks_per_node=each).node
+    job = Torus(sizes)
+    mappings = [TaskMapping(place[node], torus, name=name) for name, node in nodes.items()]
+    return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
+
+
+def _walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:
+    """The job's node of each rank on walks over its shape: a snake, and a loop if it exists."""
+    long = [d for d, size in enumerate(shape) if size > 1]
+    # A loop needs an even size first: the walk goes there and back along that dimension.
+    even_first = sorted(long, key=lambda d: shape[d] % 2)
+    strides = np.cumprod((1, *tuple(shape)[:0:-1]))[::-1]
+    found = {}
+    for name, walk, dims in (("loop", loop, even_first), ("snake", snake, long)):
+        cells = walk([shape[d] for d in dims]) if len(long) > 1 else None
+        if cells is not None:
+            nodes = cells @ strides[dims]
+            found[name] = np.asarray(nodes[np.arange(n_tasks) % nodes.size], dtype=np.int64)
+    return found

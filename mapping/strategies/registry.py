@@ -54,8 +54,11 @@ class Strategy:
     sampled: bool = True
 
 
-class VariantError(ValueError):
+class VariantError(InputError):
     """A variant that its family does not know; `nodes` says how the names are written."""
+
+    def __init__(self) -> None:
+        super().__init__("bad strategy parameters")
 
 
 STRATEGIES: dict[str, Strategy] = {}
@@ -225,9 +228,9 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     before = rng.bit_generator.state
     try:
         node = np.asarray(strategy.place(placement, variant, rng))
-    except VariantError:
+    except VariantError as error:
         expected = _written(placement, strategy)
-        raise InputError("bad strategy parameters", found=name, expected=expected) from None
+        raise InputError(error.message, found=name, expected=expected) from None
     if at and rng.bit_generator.state == before:
         raise InputError("nothing is drawn at random", found=name, expected=plain)
     return _on_ours(placement, family, node)
@@ -286,6 +289,6 @@ def _takes(strategy: Strategy, placement: Placement) -> bool:
     variant = strategy.example.partition("-")[2]
     try:
         strategy.place(placement, variant, stream(strategy.example, 0))
-    except (InputError, VariantError):
+    except InputError:
         return False
     return True
