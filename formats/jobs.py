@@ -32,21 +32,12 @@ _PLACING = (
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A job of a batch system.
-
-    Attributes
-    ----------
-    manager : {"Slurm", "PJM", "Flux"}
-    hosts : tuple of str
-        Names in the order of the allocation; empty where nodes have none (PJM).
-    shape : str
-        Sizes of the job's own torus, where the manager tells them.
-    n_nodes, tasks_per_node : int or None
-        What the manager says of them.
-    """
+    """A job of Slurm, PJM or Flux."""
 
     manager: str
+    # In the order of the allocation; none for PJM, whose nodes have no names.
     hosts: tuple[str, ...] = ()
+    # Sizes of the job's own torus, from PJM.
     shape: str = ""
     n_nodes: int | None = None
     tasks_per_node: int | None = None
@@ -144,22 +135,11 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
 
 @dataclass(frozen=True)
 class LauncherOption:
-    """How a launcher is told a mapping.
-
-    Attributes
-    ----------
-    dialect, file : str
-        Format and usual name of the file.
-    option : tuple of str
-        Words behind the first ``behind`` of the launcher; ``{file}`` is its path and ``{text}``
-        what is in it.
-    environment : mapping of str to str
-        Variables that it needs.
-    behind : int
-    """
+    """How a launcher takes a mapping: ``{file}`` is a file, ``{text}`` its content."""
 
     dialect: str
     file: str
+    # Words behind the first ``behind`` of the launcher.
     option: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     behind: int = 1

@@ -28,7 +28,7 @@ Rows = list[tuple[int, list[str]]]
 def read_words(
     text: Text,
     lines: Iterable[tuple[int, str]],
-    is_header: Callable[[list[str]], bool],
+    is_header: Callable[[list[str]], object],
     columns: Sequence[str] = (),
 ) -> tuple[list[str], Rows]:
     """Return the names of the columns, and line and cells of each row.

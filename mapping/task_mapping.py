@@ -200,23 +200,12 @@ class Allocation:
     """Nodes that a job may use, and tasks that are bound to one.
 
     Other nodes still route traffic: routes stay as they are.
-
-    Parameters
-    ----------
-    torus : Torus
-        The whole machine.
-    nodes : array-like of int, optional
-        Nodes that are ours; all if not given.
-    tasks_per_node : int
-        Tasks that a node takes.
-    fixed : mapping of int to int, optional
-        Node of each task that must stay there.
     """
 
     torus: Torus
-    nodes: ArrayLike | None = None
+    nodes: ArrayLike | None = None  # those that are ours; all if not given
     tasks_per_node: int = 1
-    fixed: Mapping[int, int] | None = None
+    fixed: Mapping[int, int] | None = None  # node of each task that must stay there
 
     def __post_init__(self) -> None:
         check_torus(self.torus)

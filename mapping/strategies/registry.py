@@ -32,7 +32,7 @@ class Strategy:
     family : str
         The first word of its mappings' names.
     form : str
-        How its names look.
+        The family and, after a hyphen, what its variants look like, such as ``"tilt-DIMS-K"``.
     place : callable
         (placement, variant, rng) -> node of each task.
     variants : callable
