@@ -104,7 +104,7 @@ def load_mapping(
         check_mappings([chosen], mapping, workload.n_tasks, torus)
         check_fixed([chosen], mapping, fixed)
         return chosen
-    if rank_orders.is_order_word(mapping, torus):
+    if rank_orders.letters_of(mapping, torus):
         found = rank_orders.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
         return put([found], torus, fixed)[0]
     if not is_known:

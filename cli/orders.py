@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
-from toruscast.mapping.strategies.permute import is_order_word, ordered
-from toruscast.mapping.strategies.rank_orders import job_mappings
+from toruscast.mapping.strategies.permute import job_mappings, letters_of, ordered
 
 _MOST_BYTES = 2**28
 _FUGAKU = "tofu_d"
@@ -27,7 +26,7 @@ def order_mappings(
         found = job_mappings(traffic, torus.shape)[1].values()
         return [TaskMapping(each.node, torus, name=each.name) for each in found]
     words = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
-    if not is_order_word(words[0], torus):
+    if not letters_of(words[0], torus):
         expected = "Fugaku or a Blue Gene, or --candidates N"
         raise InputError("no launcher with words for orders", found=str(torus), expected=expected)
     return [ordered(word, torus, traffic.n_tasks, tasks_per_node) for word in words]

@@ -28,57 +28,33 @@ OPTIONS: dict[Holds, str] = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """One format of files.
+    """One format of files."""
 
-    Parameters
-    ----------
-    name : str
-        What ``--format`` and ``--out-format`` call it; each name stands once for what it holds.
-    holds : str
-        "graph", "mapping", "torus", "hosts" or "times".
-    title : str
-        What it is, in a few words.
-    read : callable
-        The reader. Of a graph: (source, options) -> CommGraph or Workload. Of a mapping: (source,
-        options). Of a torus: source.
-    recognise : callable
-        Source -> whether the file starts as one of these: by a signature, or by a header with the
-        names of columns. It never raises, and knows no other dialect. Files of bare numbers have
-        neither, so that `guess` has rules for them.
-    write : callable, optional
-        The writer, with a file to write last; None where the dialect is only read.
-    suffixes : tuple of str
-        Suffixes of files that mean this dialect where none is named, or whole names without a dot.
-    documentation : str
-        Markdown for the page of formats.
-    example : str or bytes
-        A small file. Empty where the writer makes it.
-    advice : str or mapping of str to str
-        After writing: how the file is used, with ``{file}`` for its name; or that by the names of
-        machines.
-    on_hosts : bool
-        Whether it names hosts, so that writing it needs a table of them.
-    needs : str
-        The package that reading it needs and that is not always installed.
-    summed : bool
-        Whether a graph of it sums the messages of a whole run, whoever waited for whom.
-    describe : callable, optional
-        Source -> lines about what is in the file besides the graph, for ``toruscast doctor``.
-    """
-
+    # What --format and --out-format call it, among those that hold the same.
     name: str
     holds: Holds
     title: str
+    # (source, options) -> graph, workload or mapping; (source, torus) -> hosts; source -> others.
     read: Callable[..., Any]
+    # Whether a file starts with a signature or names of columns; never raises. `guess` has rules
+    # for files of bare numbers, which have neither.
     recognise: Callable[[Source], bool] = lambda _: False
+    # Takes the file to write last; None where the dialect is only read.
     write: Callable[..., None] | None = None
+    # Of files that are of this dialect, or whole names without a dot.
     suffixes: tuple[str, ...] = ()
+    # Markdown for the page of formats, and a small file, empty where the writer makes it.
     documentation: str = ""
     example: str | bytes = ""
+    # How a written file, {file}, is used, maybe by the names of machines.
     advice: str | Mapping[str, str] = ""
+    # Whether it names hosts, so that writing it needs a table of them.
     on_hosts: bool = False
+    # A package that reading it needs and that is not always installed.
     needs: str = ""
+    # Whether a graph of it sums a whole run, whoever waited for whom.
     summed: bool = False
+    # Lines about the file besides its graph, for `toruscast doctor`.
     describe: Callable[[Source], list[str]] = lambda _: []
 
     @property

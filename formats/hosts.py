@@ -18,11 +18,10 @@ from toruscast.mapping.torus import Torus
 
 from .dialect import Dialect
 from .orders import axes_in, known_columns, split_names
-from .placements import MappingOptions, Target, mapping_on_hosts
-from .source import WHOLE, Source, Text, spans, whole, write_text
+from .placements import MAX_RANKS, MappingOptions, Target, mapping_on_hosts, read_ranks
+from .source import WHOLE, Source, Text, whole, write_text
 from .tables import read_words
 
-MOST = 2**20
 # A name, or the pieces of one between ranges in brackets.
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
 # What stands between commas, those in brackets left alone.
@@ -43,13 +42,7 @@ LABEL_LINE = re.compile(
 
 
 def split_list(text: str) -> list[str]:
-    """Split at the commas that stand outside of brackets.
-
-    Examples
-    --------
-    >>> split_list("n[1-2,5],login1")
-    ['n[1-2,5]', 'login1']
-    """
+    """Split at the commas that stand outside of brackets."""
     return [part.strip() for part in _PART.findall(text) if part.strip()]
 
 
@@ -67,8 +60,8 @@ def expand(word: str) -> list[str]:
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
         ends = _range(piece[1:-1]) if piece.startswith("[") else [piece]
-        if len(names) * len(ends) > MOST:
-            raise InputError("too many hosts", found=word, expected=f"at most {MOST}")
+        if len(names) * len(ends) > MAX_RANKS:
+            raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + end for name in names for end in ends]
     return names
 
@@ -78,25 +71,19 @@ def _range(text: str) -> list[str]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or last < first or last - first >= MOST:
+        if match is None or last < first or last - first >= MAX_RANKS:
             raise InputError("bad range of hosts", found=f"[{text}]", expected="[low-high,...]")
         width = len(match[1]) if match[1].startswith("0") or match[2] else 0
         found += [f"{number:0{width}d}" for number in range(first, last + 1)]
-        if len(found) > MOST:
+        if len(found) > MAX_RANKS:
             raise InputError(
-                "too many hosts", found=f"[{text[:40]}...]", expected=f"at most {MOST}"
+                "too many hosts", found=f"[{text[:40]}...]", expected=f"at most {MAX_RANKS}"
             )
     return found
 
 
 def compress(names: Sequence[str]) -> str:
-    """Return hosts as a list in which neighbours that count upwards become a range.
-
-    Examples
-    --------
-    >>> compress(["n07", "n08", "n09", "login", "n3", "n3"])
-    'n[07-09],login,n3,n3'
-    """
+    """Return hosts as a list in which neighbours that count upwards become a range."""
     parts: list[str] = []
     for _, several in groupby(enumerate(names), lambda item: _series(*item)):
         run = [name for _, name in several]
@@ -147,8 +134,8 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     for number, match in text.matches(HOST_LINE, "line of a hostfile", "HOST or HOST slots=N"):
         slots = SLOTS.search(match[3])
         count = int(match[2] or (slots[1] if slots else 1))
-        if len(names) + count > MOST:
-            raise text.fault("too many slots", number, match[0], f"at most {MOST}")
+        if len(names) + count > MAX_RANKS:
+            raise text.fault("too many slots", number, match[0], f"at most {MAX_RANKS}")
         names += [match[1]] * count
         at += [number] * count
     return mapping_on_hosts(text, options, at, names)
@@ -156,10 +143,10 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
 
 def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of a list of hosts with ranges: a host for each task."""
-    return mapping_on_hosts(source.text, options, *_listed(source.text, MOST))
+    return mapping_on_hosts(source.text, options, *_listed(source.text))
 
 
-def _listed(text: Text, most: int) -> tuple[list[int], list[str]]:
+def _listed(text: Text) -> tuple[list[int], list[str]]:
     """Line and name of each host of lists with ranges."""
     at: list[int] = []
     names: list[str] = []
@@ -168,8 +155,8 @@ def _listed(text: Text, most: int) -> tuple[list[int], list[str]]:
             with text.at(number):
                 names += expand(word)
         at += [number] * (len(names) - len(at))
-        if len(names) > most:
-            raise text.fault("too many hosts", number, len(names), f"at most {most}")
+        if len(names) > MAX_RANKS:
+            raise text.fault("too many hosts", number, len(names), f"at most {MAX_RANKS}")
     return at, names
 
 
@@ -184,14 +171,8 @@ def are_tasks_of_hosts(source: Source) -> bool:
 def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``node017: 0-3,8``; a host may stand on several."""
     text = source.text
-    at: list[int] = []
-    tasks: list[int] = []
-    names: list[str] = []
-    for number, match in text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8"):
-        for first, last in spans(text, number, match[2], MOST - len(tasks)):
-            tasks += range(first, last + 1)
-        names += [match[1]] * (len(tasks) - len(names))
-        at += [number] * (len(tasks) - len(at))
+    lines = text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8")
+    at, names, tasks = read_ranks(text, ((number, *match.groups()) for number, match in lines))
     return mapping_on_hosts(text, options, at, names, task=tasks)
 
 
@@ -452,7 +433,7 @@ def _node(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
 def read_names(source: Source, torus: Torus) -> Hosts:
     """Return the hosts of bare names, one for each node in C order."""
     text = source.text
-    _, names = _listed(text, MOST)
+    _, names = _listed(text)
     if len(names) != torus.n_nodes:
         expected = f"{torus.n_nodes}, one for each node of {torus}, or columns host,x,y,z"
         raise text.fault("names of hosts without places", None, len(names), expected)

@@ -32,36 +32,19 @@ _PLACING = (
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A job of a batch system.
-
-    Attributes
-    ----------
-    manager : {"Slurm", "PJM", "Flux"}
-    hosts : tuple of str
-        Names in the order of the allocation; empty where nodes have none (PJM).
-    shape : str
-        Sizes of the job's own torus, where the manager tells them.
-    n_nodes, tasks_per_node : int or None
-        What the manager says of them.
-    """
+    """A job of Slurm, PJM or Flux."""
 
     manager: str
+    # In the order of the allocation; none for PJM, whose nodes have no names.
     hosts: tuple[str, ...] = ()
+    # Sizes of the job's own torus, from PJM.
     shape: str = ""
     n_nodes: int | None = None
     tasks_per_node: int | None = None
 
 
 def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob | None:
-    """Return the job that variables describe; None outside of one.
-
-    Examples
-    --------
-    >>> read_job({"SLURM_JOB_NODELIST": "c[00-02]", "SLURM_TASKS_PER_NODE": "4(x3)"})
-    BatchJob(manager='Slurm', hosts=('c00', 'c01', 'c02'), shape='', n_nodes=3, tasks_per_node=4)
-    >>> read_job({"PJM_JOBID": "7", "PJM_NODE": "24", "PJM_PROC_BY_NODE": "4"}).n_nodes
-    24
-    """
+    """Return the job that variables describe; None outside of one."""
     get = environment.get
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(name for word in split_list(nodes) for name in expand(word))
@@ -93,14 +76,7 @@ def _most(name: str, text: str) -> int | None:
 
 
 def hosts_of(job: BatchJob | None, table: Hosts) -> Hosts:
-    """Return the job's hosts, in its order, of a table of the machine's; all outside of a job.
-
-    Examples
-    --------
-    >>> table = Hosts(["c0", "c1", "c2"], [2, 1, 0], Torus((3,)))
-    >>> hosts_of(BatchJob("Slurm", ("c2", "c1")), table).node
-    array([0, 1])
-    """
+    """Return the job's hosts, in its order, of a table of the machine's; all outside of a job."""
     if job is None:
         return table
     if not job.hosts:
@@ -121,11 +97,6 @@ def in_order(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> Tas
     """Return the mapping of a launcher that is told nothing: it fills host after host.
 
     Without hosts the nodes are those of PJM's jobs, the first coordinate fastest.
-
-    Examples
-    --------
-    >>> in_order(4, Torus((2, 2)), None, 1).node
-    array([0, 2, 1, 3], dtype=int32)
     """
     nodes = first_fastest(torus) if hosts is None else hosts.node
     if n_tasks > share * nodes.size:
@@ -145,10 +116,6 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
     """Raise `InputError` if a launcher is told another number of tasks, or where they go.
 
     What stands behind the program is the program's own.
-
-    Examples
-    --------
-    >>> check_tasks(["srun", "-n", "64", "./app", "-n", "5"], 64)
     """
     for place, word in enumerate(words[1:], 1):
         # The short option may hold its value: -n64.
@@ -168,22 +135,11 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
 
 @dataclass(frozen=True)
 class LauncherOption:
-    """How a launcher is told a mapping.
-
-    Attributes
-    ----------
-    dialect, file : str
-        Format and usual name of the file.
-    option : tuple of str
-        Words behind the first ``behind`` of the launcher; ``{file}`` is its path and ``{text}``
-        what is in it.
-    environment : mapping of str to str
-        Variables that it needs.
-    behind : int
-    """
+    """How a launcher takes a mapping: ``{file}`` is a file, ``{text}`` its content."""
 
     dialect: str
     file: str
+    # Words behind the first ``behind`` of the launcher.
     option: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     behind: int = 1

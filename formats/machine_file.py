@@ -70,11 +70,6 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
     ``machine`` names one of these, from which what the file does not tell is taken; ``twisted`` is
     a twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
     ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
-
-    Examples
-    --------
-    >>> str(torus_of({"shape": [4, 8], "wrap": [True, False]}, "mine"))
-    'mine 4x8m'
     """
     try:
         return _torus(dict(content), name)
@@ -124,13 +119,7 @@ def _link(torus: Torus, link: object) -> int:
 
 
 def content_of(torus: Torus) -> dict[str, Any]:
-    """Return the keys of a machine file that describe a torus; nothing that is a default.
-
-    Examples
-    --------
-    >>> content_of(Torus((4, 4), wrap=(True, False)).with_network(payload=256))
-    {'shape': [4, 4], 'wrap': [True, False], 'name': '', 'network': {'payload': 256}}
-    """
+    """Return the keys of a machine file that describe a torus; nothing that is a default."""
     plain = Torus(torus.shape)
     content: dict[str, Any] = {"shape": list(torus.shape)}
     for field in fields(Torus):

@@ -18,23 +18,23 @@ from toruscast.text import counted
 
 from .dialect import Dialect
 from .placements import (
+    MAX_RANKS,
     MappingOptions,
     Target,
-    Whole,
     check_range,
     mapping_of,
     mapping_on_hosts,
+    read_ranks,
     rows_of,
     write_rows,
 )
-from .source import Source, Text, comma, fields, renamed, spans, write_text
+from .source import Source, Text, comma, fields, renamed, write_text
 from .tables import Column, Table, read_rows, row_of
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # What the writer says of the ranks that a host takes.
 SHARE = re.compile(r"#.*\b([0-9]{1,6}) ranks a node")
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
-_MOST_RANKS = 2**20
 A_LINE = 16
 
 
@@ -58,7 +58,9 @@ def _items(line: str) -> list[str] | None:
 def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping: the rank at each position, positions filling host after host."""
     text = source.text
-    at, ranks = _ranks(text)
+    at, _, ranks = read_ranks(text, ((number, None, line) for number, line in text.lines("#")))
+    if not ranks:
+        raise text.fault("file without data")
     table, (rank,) = rows_of(text, at, ranks)
     share = options.tasks_of_host(rank.size)
     said = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
@@ -70,19 +72,6 @@ def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
     position = np.arange(rank.size)
     node, slot = options.on_host(position // share, position % share, share)
     return mapping_of(table, node, options, slot=slot, task=rank)
-
-
-def _ranks(text: Text) -> tuple[list[int], list[int]]:
-    """The line and the rank at each position."""
-    at: list[int] = []
-    ranks: list[int] = []
-    for number, line in text.lines("#"):
-        for first, last in spans(text, number, line, _MOST_RANKS - len(ranks)):
-            ranks += range(first, last + 1)
-        at += [number] * (len(ranks) - len(at))
-    if not ranks:
-        raise text.fault("file without data")
-    return at, ranks
 
 
 def rank_at_position(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
@@ -138,7 +127,6 @@ ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9}
 RAW = re.compile(r"(?=.*\d-\d)\d{1,9}([-,]\d{1,9})*(;(\d{1,9}([-,]\d{1,9})*)?)*")
 VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
 BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
-_MOST_TASKS = 2**20
 
 
 def is_taskmap(source: Source) -> bool:
@@ -162,7 +150,9 @@ def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     if RAW.fullmatch(line):
-        return _read_raw(source, options)
+        lists = ((number, place, words) for place, words in enumerate(line.split(";")) if words)
+        at, places, tasks = read_ranks(text, lists)
+        return mapping_on_hosts(text, options, at, places, task=tasks)
     pieces: list[NDArray[np.int64]] = []
     count = 0
     for block in _taskmap_blocks(source):
@@ -174,26 +164,13 @@ def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
             expected = f"0 to {options.n_hosts - 1}"
             raise text.fault("node of a taskmap out of range", number, block, expected)
         count += nodes * tasks * repeats
-        if count > _MOST_TASKS:
-            raise text.fault("too many tasks", number, block, f"at most {_MOST_TASKS}")
+        if count > MAX_RANKS:
+            raise text.fault("too many tasks", number, block, f"at most {MAX_RANKS}")
         if nodes * tasks * repeats:
             pieces.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
     if not pieces:
         raise text.fault("taskmap without a task", number, line)
     return mapping_on_hosts(text, options, np.full(count, number), np.concatenate(pieces))
-
-
-def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of the tasks of each node, with semicolons between."""
-    text = source.text
-    number, line = text.first_line()
-    tasks: list[int] = []
-    places: list[int] = []
-    for place, words in enumerate(line.split(";")):
-        for first, last in spans(text, number, words, _MOST_TASKS - len(tasks)) if words else ():
-            tasks += range(first, last + 1)
-        places += [place] * (len(tasks) - len(places))
-    return mapping_on_hosts(text, options, [number] * len(tasks), places, task=tasks)
 
 
 def _taskmap_blocks(source: Source) -> list[Any]:
@@ -214,13 +191,7 @@ def _taskmap_blocks(source: Source) -> list[Any]:
 
 
 def blocks_of(place: NDArray[np.int64]) -> list[list[int]]:
-    """Return the blocks of tasks on places; equal neighbours become one.
-
-    Examples
-    --------
-    >>> blocks_of(np.array([0, 0, 1, 1, 0, 1, 0, 1])), blocks_of(np.array([2, 0]))
-    ([[0, 2, 2, 1], [0, 2, 1, 2]], [[2, 1, 1, 1], [0, 1, 1, 1]])
-    """
+    """Return the blocks of tasks on places; equal neighbours become one."""
     blocks: list[list[int]] = []
     for node, same in groupby(place.tolist()):
         tasks = sum(1 for _ in same)
@@ -272,13 +243,7 @@ def split_names(line: str) -> list[str]:
 
 
 def axis_of(name: str) -> str | None:
-    """Return the letter of a column of coordinates; None if it is none.
-
-    Examples
-    --------
-    >>> axis_of("x"), axis_of("y_coord"), axis_of("coord_z"), axis_of("time")
-    ('x', 'y', 'z', None)
-    """
+    """Return the letter of a column of coordinates; None if it is none."""
     bare = name.removesuffix("coord").removesuffix("_").removeprefix("coord").removeprefix("_")
     return bare if len(bare) == 1 and bare in _LETTERS else None
 
@@ -333,16 +298,15 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         separator = comma(after)
     shown = [None if c is None else Column(c, whole=True) for c in kept]
     table = read_rows(source.stream, shown, number, separator)
-    named = [column for column in kept if column]
     values = {
-        name: np.asarray(column, dtype=np.int64)
-        for name, column in zip(named, table.columns, strict=True)
+        name: column.astype(np.int64)
+        for name, column in zip(filter(None, kept), table.columns, strict=True)
     }
     table = Table(text, number, table.columns)
-    if axes:
-        node = _node_of(table, [values[axis] for axis in axes], options.torus)
-    else:
-        node = values["node"]
+    for axis, size in zip(axes, options.torus.shape, strict=False):
+        check_range(table, values[axis], f"coordinate {axis}", size)
+    places = np.stack([values[axis] for axis in axes], axis=1) if axes else None
+    node = values["node"] if places is None else options.torus.node(places).astype(np.int64)
     return mapping_of(table, node, options, slot=values.get("slot"), task=values.get("task"))
 
 
@@ -356,12 +320,6 @@ def _renamed(
         raise InputError("unknown name of a column", found=unknown[0], expected=expected)
     chosen = {name: theirs.strip().lower() for name, theirs in options.columns.items()}
     return renamed(text, number, names, chosen, ())
-
-
-def _node_of(table: Table, columns: list[Whole], torus: Torus) -> Whole:
-    for letter, column, size in zip(torus.axes, columns, torus.shape, strict=True):
-        check_range(table, column, f"coordinate {letter.lower()}", size)
-    return torus.node(np.stack(columns, axis=1)).astype(np.int64)
 
 
 def _of_hosts(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from .source import Text, at_file, label, warn_of, whole
 from .tables import Table
 
 Whole = NDArray[np.int64]
+MAX_RANKS = 2**20
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,30 @@ def rows_of(
     """Return columns that were read line by line, and the table that knows their lines."""
     arrays = [np.array(column, dtype=np.int64) for column in columns]
     return Table(text, 0, list(arrays), lines=np.array(at, dtype=np.int64)), arrays
+
+
+def read_ranks(
+    text: Text, lists: Iterable[tuple[int, Any, str]]
+) -> tuple[list[int], list[Any], list[int]]:
+    """Return line, owner and rank of each rank in lists such as ``0-3,8``, at most 2^20 in all.
+
+    A list comes with its line and its owner, such as the host of the ranks.
+    """
+    at: list[int] = []
+    owners: list[Any] = []
+    ranks: list[int] = []
+    for line, owner, words in lists:
+        for part in map(str.strip, words.rstrip(", ").split(",")):
+            match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+            if match is None:
+                raise text.fault("bad rank", line, part or words, "ranks such as 0,2,4-7")
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first or len(ranks) + last + 1 - first > MAX_RANKS:
+                raise text.fault("bad range of ranks", line, part, "low-high")
+            ranks += range(first, last + 1)
+        at += [line] * (len(ranks) - len(at))
+        owners += [owner] * (len(ranks) - len(owners))
+    return at, owners, ranks
 
 
 def check_range(table: Table, values: Whole, name: str, size: int) -> None:
@@ -259,13 +286,7 @@ def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole
 
 
 def first_fastest(torus: Torus) -> Whole:
-    """Return the node of each number of tools that count the first coordinate fastest.
-
-    Examples
-    --------
-    >>> first_fastest(Torus((2, 3))).tolist()
-    [0, 3, 1, 4, 2, 5]
-    """
+    """Return the node of each number of tools that count the first coordinate fastest."""
     axes = range(torus.ndim - 1, -1, -1)
     return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
 

@@ -47,13 +47,7 @@ _MODULES = (
 
 
 def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
-    """Return all dialects, or those that hold one kind of thing.
-
-    Examples
-    --------
-    >>> [dialect.name for dialect in dialects("times")]
-    ['times']
-    """
+    """Return all dialects, or those that hold one kind of thing."""
     every: tuple[Dialect, ...] = (*_built_in(), *_of_plugins())
     return tuple(dialect for dialect in every if holds in (None, dialect.holds))
 
@@ -69,16 +63,7 @@ def _of_plugins() -> list[Dialect]:
 
 
 def dialect_of(name: object, holds: Holds) -> Dialect:
-    """Return the dialect of a name.
-
-    Examples
-    --------
-    >>> dialect_of("edge", "graph")
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: unknown format of a communication graph: found edge, expected
-    edges (toruscast formats lists all)
-    """
+    """Return the dialect of a name."""
     known = {dialect.name: dialect for dialect in dialects(holds)}
     if isinstance(name, str) and name in known:
         return known[name]
@@ -90,13 +75,7 @@ def dialect_of(name: object, holds: Holds) -> Dialect:
 def dialect_to_write(
     holds: Holds, path: str | os.PathLike[str], name: str | None = None
 ) -> Dialect:
-    """Return the dialect that a name says, or else the suffix of a file, which is written.
-
-    Examples
-    --------
-    >>> dialect_to_write("mapping", "MPICH_RANK_ORDER").name
-    'rank-order'
-    """
+    """Return the dialect that a name says, or else the suffix of a file, which is written."""
     written = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
         dialect = dialect_of(name, holds)

@@ -332,21 +332,6 @@ def whole(text: Text, line: int, name: str, value: str, most: int | None = None)
     raise text.fault(f"bad {name}", line, value, f"a whole number, {top}")
 
 
-def spans(text: Text, line: int, words: str, most: int) -> list[tuple[int, int]]:
-    """Return first and last of each number or range, such as ``0-3,8``; at most so many numbers."""
-    found: list[tuple[int, int]] = []
-    for part in words.rstrip(", ").split(","):
-        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
-        if match is None:
-            raise text.fault("bad rank", line, part.strip() or words, "ranks such as 0,2,4-7")
-        first, last = int(match[1]), int(match[2] or match[1])
-        most -= last + 1 - first
-        if last < first or most < 0:
-            raise text.fault("bad range of ranks", line, part.strip(), "low-high")
-        found.append((first, last))
-    return found
-
-
 LINES = 64
 
 

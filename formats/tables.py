@@ -28,7 +28,7 @@ Rows = list[tuple[int, list[str]]]
 def read_words(
     text: Text,
     lines: Iterable[tuple[int, str]],
-    is_header: Callable[[list[str]], bool],
+    is_header: Callable[[list[str]], object],
     columns: Sequence[str] = (),
 ) -> tuple[list[str], Rows]:
     """Return the names of the columns, and line and cells of each row.
@@ -61,13 +61,7 @@ def separator_of(line: str) -> str | None:
 
 
 def fields(line: str, separator: str | None = None) -> list[str]:
-    """Return the cells of a line, between separators: its own if none is given.
-
-    Examples
-    --------
-    >>> fields("identity;1.5"), fields("a;b,1.5"), fields("identity 1.5")
-    (['identity', '1.5'], ['a;b', '1.5'], ['identity', '1.5'])
-    """
+    """Return the cells of a line, between separators: its own if none is given."""
     mark = separator or separator_of(line)
     try:
         reader = csv.reader([line], delimiter=mark, skipinitialspace=True) if mark else None

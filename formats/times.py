@@ -67,7 +67,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     began = time.perf_counter()
     source = Source(path)
     text = source.text
-    names, rows = read_words(text, _data_lines(text), has_times, _HEADER)
+    names, rows = read_words(text, _data_lines(text), columns_of_times, _HEADER)
     if "p_best" in names:
         expected = "measured times; those of rank --csv are forecasts"
         raise text.fault("not measured times", found=",".join(names), expected=expected)
@@ -108,7 +108,7 @@ def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
 
 
 def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
-    """Place of the mapping's name, and seconds in the unit of each column of times."""
+    """Place of the mapping's name, and seconds in the unit of each column of times, if named."""
     if MAPPING not in header:
         return None
     found = {place: _TIME.fullmatch(name) for place, name in enumerate(header)}
@@ -122,11 +122,6 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
         times = {place: match for place, match in times.items() if header[place][-1].isdigit()}
     units = {place: SECONDS[(match[1] or "s").lower()] for place, match in times.items()}
     return header.index(MAPPING), units
-
-
-def has_times(header: list[str]) -> bool:
-    """Whether these are the names of columns, among them the mapping's and a time."""
-    return columns_of_times(header) is not None
 
 
 def _seconds(text: Text, number: int, value: str, unit: float) -> float:
@@ -174,7 +169,7 @@ _GZIP = b"\x1f\x8b"
 def holds_runs(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds a run; a missing one, or one that only names columns, holds none."""
     lines = _lines_of(path)
-    return len(lines) > 1 or (len(lines) == 1 and not has_times(fields(lines[0])))
+    return len(lines) > 1 or (len(lines) == 1 and not columns_of_times(fields(lines[0])))
 
 
 def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> None:

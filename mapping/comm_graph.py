@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,9 +112,7 @@ class CommGraph(PickledByFields):
         columns: list[NDArray[Any]] = [*ends, *amounts]
         for column in columns:
             column.setflags(write=False)
-        values = (n_tasks, *columns, grid, name)
-        for field_, value in zip(("n_tasks", *COLUMNS, "grid", "name"), values, strict=True):
-            object.__setattr__(self, field_, value)
+        vars(self).update(zip(COLUMNS, columns, strict=True), n_tasks=n_tasks, grid=grid, name=name)
 
     @property
     def n_edges(self) -> int:
@@ -147,11 +145,12 @@ class CommGraph(PickledByFields):
         factor = real_number(factor, "factor", 0)
         # What overflows is refused as too much.
         with np.errstate(over="ignore"):
-            return self._with(nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
+            return replace(self, nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
 
     def without_self_messages(self) -> CommGraph:
         """Return the graph without the edges from a task to itself."""
-        return self._select(self.src != self.dst)
+        others = self.src != self.dst
+        return replace(self, **{f: getattr(self, f)[others] for f in COLUMNS})
 
     def renamed(self, name: str, grid: tuple[int, ...] | None = None) -> CommGraph:
         """Return the graph under another name and, if given, with a logical task grid."""
@@ -159,7 +158,7 @@ class CommGraph(PickledByFields):
         # What is known of a graph is not worked out anew for the same one.
         if (name, grid) == (self.name, self.grid):
             return self
-        return self._with(name=name, grid=grid)
+        return replace(self, name=name, grid=grid)
 
     def equals(self, other: CommGraph) -> bool:
         """Whether both hold the same tasks, edges, bytes and messages."""
@@ -187,13 +186,6 @@ class CommGraph(PickledByFields):
         """
         shape = (self.n_tasks, self.n_tasks)
         return sparse.csr_array((getattr(self, values), (self.src, self.dst)), shape=shape)
-
-    def _with(self, **changes: Any) -> CommGraph:
-        fields = ("n_tasks", *COLUMNS, "grid", "name")
-        return CommGraph(**{field: getattr(self, field) for field in fields} | changes)
-
-    def _select(self, mask: NDArray[np.bool_]) -> CommGraph:
-        return self._with(**{f: getattr(self, f)[mask] for f in COLUMNS})
 
     def __repr__(self) -> str:
         label = f"{shown_name(self.name)}: " if self.name else ""

@@ -200,13 +200,7 @@ FLEXIBLE, OTHER, LINE = range(3)
 
 
 def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]:
-    """Return the order in which a block corrects its dimensions: those with long ways first.
-
-    Examples
-    --------
-    >>> routing_order((4, 2, 4, 4, 2), (True,) * 5)
-    (1, 0, 2, 3, 4)
-    """
+    """Return the order in which a block corrects its dimensions: those with long ways first."""
     length, mesh = _lengths(shape, wrap), _meshes(shape, wrap)
     order = list(range(5))
     # Which of equal dimensions comes first is settled by how the firmware sorts: by exchanges, and
@@ -223,13 +217,7 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
 def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
-    """Return the zones of flexible ways, of others, and of lines, which have none.
-
-    Examples
-    --------
-    >>> zone_sets((4, 4, 4, 8, 2), (True,) * 5, (3, 0, 1, 2, 4))
-    (((3,), (0,), (1,), (2,), (4,)), ((3,), (0, 1, 2), (4,)), ())
-    """
+    """Return the zones of flexible ways, of others, and of lines, which have none."""
     length = _lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(alike) for _, alike in groupby(longest_first, lambda d: length[d]))
@@ -251,12 +239,6 @@ def zone_numbers(
     """Return which of `zone_sets` messages between nodes take; (N, 5) (n,) (n,) -> (n,).
 
     Hops are counted around the ring in meshes too: the library knows the sizes alone.
-
-    Examples
-    --------
-    >>> coords = np.array([[0, 0, 0, 0, 0], [2, 2, 0, 0, 0], [1, 1, 0, 0, 0], [2, 0, 0, 0, 0]])
-    >>> zone_numbers((4, 4, 4, 8, 2), coords, np.array([0, 0, 0]), np.array([1, 2, 3]))
-    array([0, 1, 2], dtype=int8)
     """
     flexibility = np.zeros(src.size)
     differ = np.zeros(src.size, dtype=np.int8)

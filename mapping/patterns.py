@@ -253,13 +253,7 @@ PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
-    """Return the workload of a pattern and its arguments.
-
-    Examples
-    --------
-    >>> from_recipe({"pattern": "halo_2d", "grid": [4, 4], "nbytes": 8, "periodic": True}).total
-    CommGraph(halo-4x4: 16 tasks, 64 edges, 512 bytes, 64 messages)
-    """
+    """Return the workload of a pattern and its arguments."""
     pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
     if not isinstance(pattern, str) or pattern not in PATTERNS:
         expected = f"one of {', '.join(PATTERNS)}"

@@ -36,13 +36,7 @@ TieRule = Literal[
 
 
 class Tie(NamedTuple):
-    """A rule as routing, link loads and the simulators read it; each field is 0 or 1.
-
-    Examples
-    --------
-    >>> TIE_RULES["booksim"].adaptive_minus
-    1
-    """
+    """A rule as routing, link loads and the simulators read it; each field is 0 or 1."""
 
     by_parity: int = 0  # minus from an odd coordinate
     with_others: int = 0  # the parity is that of the source's plus the destination's others
@@ -78,22 +72,12 @@ _TWISTED_TIES = ("source_parity", "plus")
 
 @dataclass(frozen=True)
 class Holes:
-    """Nodes of others, missing links and slow ones; made by `Torus.without` and `with_links`.
+    """Nodes of others, missing links and slow ones; made by `Torus.without` and `with_links`."""
 
-    Attributes
-    ----------
-    nodes : tuple of int
-        Nodes that take no task of ours. They still route traffic.
-    links : tuple of int
-        Directed links that are not there. What would go over one is an error: these machines' fixed
-        routes do not lead round it.
-    slow : tuple of (int, float)
-        Bytes per second of each link that is slower than its dimension's.
-    """
-
-    nodes: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()  # take no task of ours, but still route traffic
+    # Directed links. A message over one is an error: fixed routes do not lead round it.
     links: tuple[int, ...] = ()
-    slow: tuple[tuple[int, float], ...] = ()
+    slow: tuple[tuple[int, float], ...] = ()  # bytes per second of links
 
     def __bool__(self) -> bool:
         """Whether there is any hole."""

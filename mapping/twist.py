@@ -54,15 +54,7 @@ class MinimalHops(NamedTuple):
 
 
 def usual_twist(shape: Sequence[int]) -> Twist:
-    """Return the twist of k x k x 2k or k x 2k x 2k nodes in any order; of others none.
-
-    Examples
-    --------
-    >>> usual_twist((4, 4, 8))
-    ((0, 0, 4), (0, 0, 4), (0, 0, 0))
-    >>> usual_twist((4, 8, 8)), usual_twist((8, 8, 8))
-    (((0, 4, 4), (0, 0, 0), (0, 0, 0)), ())
-    """
+    """Return the twist of k x k x 2k or k x 2k x 2k nodes in any order; of others none."""
     short = min(shape, default=0)
     if len(shape) != 3 or short < 2 or {*shape} != {short, 2 * short}:
         return ()
@@ -107,13 +99,7 @@ def named_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Return the sizes of a torus, and whether it is said to be twisted; None if nothing is.
-
-    Examples
-    --------
-    >>> split_twist("4x4x8:untwisted"), split_twist("4x4x8_twisted"), split_twist("4x4x8")
-    (('4x4x8', False), ('4x4x8', True), ('4x4x8', None))
-    """
+    """Return the sizes of a torus, and whether it is said to be twisted; None if nothing is."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 
@@ -138,13 +124,7 @@ def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> 
 
 
 def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
-    """Return the hops along each dimension that lead back to where they began.
-
-    Examples
-    --------
-    >>> ring_lengths((4, 4, 8), usual_twist((4, 4, 8)))
-    (8, 8, 8)
-    """
+    """Return the hops along each dimension that lead back to where they began."""
     lengths = []
     for d, size in enumerate(shape):
         turns = (n // math.gcd(n, m) for n, m in zip(shape, twist[d], strict=True))

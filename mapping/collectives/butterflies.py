@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import whole_sizes
+from toruscast.validation import one_of, whole_sizes
 
 from .schedules import Call, Lane, Lanes, Round, backwards, followed, register
 
@@ -36,8 +36,7 @@ def butterfly_partners(
     Parameters
     ----------
     shape : sequence of int
-        Tasks along each dimension, each a power of two; ranks are in C order. One number for a
-        butterfly over the ranks themselves.
+        Tasks along each dimension, each a power of two; ranks are in C order.
     family : {"bine", "binary"}
         Distance of step k along its dimension. ``binary``: the coordinates differ in bit k.
         ``bine``: the signed sum 1 - 2 + 4 - ... of k + 1 terms (1, -1, 3, -5, 11, ...) away from an
@@ -65,8 +64,7 @@ def butterfly_partners(
     [[1, 0, 3, 2, 5, 4, 7, 6], [7, 2, 1, 4, 3, 6, 5, 0], [3, 6, 5, 0, 7, 2, 1, 4]]
     """
     sizes = powers_of_two(shape)
-    if family not in get_args(Family):
-        raise InputError("bad family", found=family, expected=" or ".join(get_args(Family)))
+    one_of(family, "family", get_args(Family))
     coords = np.indices(sizes).reshape(len(sizes), -1)
     mirrored = is_mirrored(port, len(sizes))
     rows = []
@@ -151,16 +149,7 @@ class Folding(NamedTuple):
 
 
 def fold(shape: Sequence[int]) -> Folding:
-    """Return how the tasks of a grid fold onto one of powers of two.
-
-    Examples
-    --------
-    >>> folding = fold((6,))
-    >>> folding.sizes, folding.rank.tolist(), folding.weight.tolist()
-    ((4,), [0, 2, 4, 5], [2.0, 2.0, 1.0, 1.0])
-    >>> [(src.tolist(), dst.tolist()) for src, dst in folding.handed]
-    [([1, 3], [0, 2])]
-    """
+    """Return how the tasks of a grid fold onto one of powers of two."""
     ranks = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     weight = np.ones(ranks.shape)
     handed = []
@@ -258,9 +247,7 @@ def _halving(family: Family, call: Call, sizes: Sequence[int]) -> Lanes:
     """Reduce-scatter by halving on powers of two."""
     share = call.nbytes / call.ports
     return tuple(
-        tuple(
-            _swap(row, share / 2 ** (step + 1), reduces=True) for step, row in enumerate(partners)
-        )
+        tuple(_swap(row, share / 2**step, reduces=True) for step, row in enumerate(partners, 1))
         for partners in _tables(sizes, family, call.ports)
     )
 

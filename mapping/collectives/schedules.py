@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,9 +63,9 @@ class Round:
     src: NDArray[np.int64]
     dst: NDArray[np.int64]
     nbytes: NDArray[np.float64]
-    reduces: bool = False
-    times: int = 1
-    pieces: float = 1.0
+    reduces: bool
+    times: int
+    pieces: float
 
     def __init__(
         self,
@@ -79,10 +79,9 @@ class Round:
     ) -> None:
         ends = [np.asarray(end, dtype=np.int64) for end in (src, dst)]
         amounts = np.broadcast_to(np.asarray(nbytes, dtype=np.float64), ends[0].shape)
-        values: tuple[Any, ...] = (*ends, amounts, reduces, times, pieces)
-        names = ("src", "dst", "nbytes", "reduces", "times", "pieces")
-        for name, value in zip(names, values, strict=True):
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            src=ends[0], dst=ends[1], nbytes=amounts, reduces=reduces, times=times, pieces=pieces
+        )
 
     def reversed(self, *, reduces: bool = False) -> Round:
         """The same messages the other way."""
@@ -244,10 +243,8 @@ def schedule(
     ----------
     name : str
         One of `names`: the collective, a slash, the algorithm.
-    n_tasks : int
-    nbytes : float
-        Size of the whole buffer: of the vector that is broadcast or reduced, of the blocks of all
-        tasks together in a gather, scatter or allgather, of what each task sends in an all-to-all.
+    n_tasks, nbytes
+        As of `Schedule`.
     shape : sequence of int, optional
         Tasks along the dimensions of the torus that the algorithm sees, ranks in C order; one
         dimension if not given.
@@ -258,11 +255,6 @@ def schedule(
     element : float
         Bytes of an element. An allreduce round a ring of fewer elements than tasks has no block for
         each of them and runs as recursive doubling, as Open MPI's does (coll_base_allreduce.c).
-
-    Returns
-    -------
-    Schedule
-        `Schedule.workload` gives it as a workload of dependent rounds.
 
     Examples
     --------
@@ -316,13 +308,7 @@ def collective_total(
     n_tasks: int,
     times: int = 1,
 ) -> CommGraph:
-    """Return what a collective sends in all its rounds among the tasks of each group.
-
-    Examples
-    --------
-    >>> collective_total("allreduce/ring", np.arange(4)[None], 1024, 4)
-    CommGraph(4 tasks, 4 edges, 6144 bytes, 24 messages)
-    """
+    """Return what a collective sends in all its rounds among the tasks of each group."""
     n_groups, n = groups.shape
     check_size(name, n)
     if name in ALL_PAIRS:
@@ -343,12 +329,8 @@ def collective_total(
 
 def edges_of(name: str, groups: NDArray[np.int64]) -> int:
     """Return about how many edges a collective has."""
-    n_groups, n = groups.shape
-    return (
-        int(n_groups)
-        * int(n)
-        * (int(n) - 1 if name.startswith("alltoall") else int(n).bit_length())
-    )
+    n = groups.shape[1]
+    return groups.size * (n - 1 if name.startswith("alltoall") else n.bit_length())
 
 
 def _all_pairs(

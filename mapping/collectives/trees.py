@@ -19,24 +19,12 @@ Parents = NDArray[np.int64]
 
 
 def flat(n_tasks: int) -> Parents:
-    """Every task hangs on the root.
-
-    Examples
-    --------
-    >>> flat(4).tolist()
-    [-1, 0, 0, 0]
-    """
+    """Every task hangs on the root."""
     return np.where(np.arange(n_tasks) == 0, -1, 0).astype(np.int64)
 
 
 def chains(n_tasks: int, fanout: int = 1) -> Parents:
-    """Chains of consecutive tasks, ``fanout`` of them, as even as can be.
-
-    Examples
-    --------
-    >>> chains(6, fanout=2).tolist()
-    [-1, 0, 1, 2, 0, 4]
-    """
+    """Chains of consecutive tasks, ``fanout`` of them, as even as can be."""
     parent = np.arange(n_tasks, dtype=np.int64) - 1
     for part in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
         parent[part[:1]] = 0
@@ -44,13 +32,7 @@ def chains(n_tasks: int, fanout: int = 1) -> Parents:
 
 
 def binary(n_tasks: int) -> Parents:
-    """Two children a task, level by level; those of a task are a level's width apart.
-
-    Examples
-    --------
-    >>> binary(8).tolist()
-    [-1, 0, 0, 1, 2, 1, 2, 3]
-    """
+    """Two children a task, level by level; those of a task are a level's width apart."""
     parent = np.full(n_tasks, -1, dtype=np.int64)
     first, width = 0, 1
     while first < n_tasks:
@@ -62,13 +44,7 @@ def binary(n_tasks: int) -> Parents:
 
 
 def in_order_binomial(n_tasks: int) -> Parents:
-    """Binomial tree whose branches are neighbouring ranks: a task's parent lacks its lowest bit.
-
-    Examples
-    --------
-    >>> in_order_binomial(8).tolist()
-    [-1, 0, 0, 2, 0, 4, 4, 6]
-    """
+    """Binomial tree whose branches are neighbouring ranks: a task's parent lacks its lowest bit."""
     ranks = np.arange(n_tasks)
     return np.where(ranks > 0, ranks & (ranks - 1), -1)
 
@@ -77,11 +53,6 @@ def in_order_binary(n_tasks: int) -> Parents:
     """Two children a task, subtrees of consecutive tasks, so that a reduction keeps their order.
 
     Tasks are numbered from the root, which in such a tree is the last one.
-
-    Examples
-    --------
-    >>> in_order_binary(8).tolist()
-    [-1, 0, 1, 2, 1, 0, 5, 5]
     """
     parent = np.full(n_tasks, -1, dtype=np.int64)
     # Tasks are numbered from the root: those of a subtree are the ones just after it.
@@ -104,11 +75,6 @@ def dimension_chains(shape: Sequence[int], port: int) -> Parents:
     by, are reached last, over the link that closes the ring. Thus the trees of ports 0 to d - 1 of
     a d-dimensional torus have no directed link in common, and those of ports d to 2d - 1, their
     mirror images, use the links of the other direction.
-
-    Examples
-    --------
-    >>> dimension_chains((3, 2), 0).tolist(), dimension_chains((3, 2), 2).tolist()
-    ([-1, 5, 0, 2, 2, 4], [-1, 3, 4, 2, 0, 4])
     """
     ndim = len(shape)
     turn = [d for i in range(ndim) if shape[d := (port + i) % ndim] > 1]
@@ -135,13 +101,7 @@ def binomial_parents(n_tasks: int) -> Parents:
 
 
 def depths(parent: Parents) -> NDArray[np.int64]:
-    """Edges between each task and the root.
-
-    Examples
-    --------
-    >>> depths(chains(4)).tolist()
-    [0, 1, 2, 3]
-    """
+    """Edges between each task and the root."""
     depth = np.zeros(parent.size, dtype=np.int64)
     above = parent
     while (above >= 0).any():
@@ -150,15 +110,8 @@ def depths(parent: Parents) -> NDArray[np.int64]:
     return depth
 
 
-def _down(parent: Parents, nbytes: float) -> Lane:
-    """Broadcast: a task sends to all its children at once when it has the data."""
-    depth = depths(parent)
-    levels = (np.flatnonzero(depth == level) for level in range(1, int(depth.max(initial=0)) + 1))
-    return tuple(Round(parent[child], child, nbytes) for child in levels)
-
-
-def _through(parent: Parents, nbytes: float, segment: float) -> Lane:
-    """Broadcast in segments of at most ``segment`` bytes; 0: in one."""
+def _down(parent: Parents, nbytes: float, segment: float = 0.0) -> Lane:
+    """Broadcast in segments of at most ``segment`` bytes, 0 for one, to all children at once."""
     depth = depths(parent)
     longest = int(depth.max())
     if not longest:
@@ -183,8 +136,7 @@ def _broadcast(parents: Callable[[int], Parents], call: Call) -> Lanes:
 
 def _reduce(parents: Callable[[int], Parents], call: Call) -> Lanes:
     """A task sends to its parent when all its children have sent."""
-    down = _through if call.segment else lambda parent, nbytes, _: _down(parent, nbytes)
-    lane = down(parents(call.n_tasks), call.nbytes, call.segment)
+    lane = _down(parents(call.n_tasks), call.nbytes, call.segment)
     return backwards((lane,), reduces=True)
 
 
@@ -230,9 +182,7 @@ def _pipelined(call: Call) -> Lanes:
     if not 1 <= trees <= 2 * len(sizes):
         raise InputError("bad number of trees", found=trees, expected=f"1 to {2 * len(sizes)}")
     share = call.nbytes / trees
-    return tuple(
-        _through(dimension_chains(sizes, port), share, call.segment) for port in range(trees)
-    )
+    return tuple(_down(dimension_chains(sizes, port), share, call.segment) for port in range(trees))
 
 
 def _pipelined_reduce(call: Call) -> Lanes:
@@ -322,41 +272,34 @@ def _shifts(call: Call) -> Lanes:
     return (tuple(Round(ranks, (ranks + r) % n, call.nbytes / n) for r in range(1, n)),)
 
 
-def _bruck_alltoall(call: Call) -> Lanes:
-    """All-to-all in ceil(log2 n) rounds: round k moves the blocks whose way has bit k by 2**k."""
+def _bruck(call: Call, *, gathers: bool) -> Lanes:
+    """Rounds k = 0, 1, ... below log2 n over 2**k ranks.
+
+    An all-to-all moves the blocks whose way has bit k on; an allgather all that a task holds back.
+    """
     ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
     for step in range((n - 1).bit_length()):
-        blocks = int((ranks >> step & 1).sum())
-        lane.append(Round(ranks, (ranks + 2**step) % n, call.nbytes / n * blocks))
+        blocks = min(2**step, n - 2**step) if gathers else int((ranks >> step & 1).sum())
+        away = -(2**step) if gathers else 2**step
+        lane.append(Round(ranks, (ranks + away) % n, call.nbytes / n * blocks))
     return (tuple(lane),)
-
-
-def _bruck_allgather(call: Call) -> Lanes:
-    """Allgather in ceil(log2 n) rounds: all that a task holds goes 2**k ranks back."""
-    ranks, n, lane = np.arange(call.n_tasks), call.n_tasks, []
-    for step in range((n - 1).bit_length()):
-        blocks = min(2**step, n - 2**step)
-        lane.append(Round(ranks, (ranks - 2**step) % n, call.nbytes / n * blocks))
-    return (tuple(lane),)
-
-
-def _ring_allreduce(call: Call) -> Lanes:
-    return followed(_ring(call, reduces=True), _ring(call, reduces=False))
-
-
-def _bucket_allreduce(call: Call) -> Lanes:
-    return followed(down := _bucket(call), backwards(down))
 
 
 register("allgather/ring", lambda call: _ring(call, reduces=False), ports=True)
 register("reduce_scatter/ring", lambda call: _ring(call, reduces=True), ports=True)
-register("allreduce/ring", _ring_allreduce, ports=True)
+register(
+    "allreduce/ring",
+    lambda call: followed(_ring(call, reduces=True), _ring(call, reduces=False)),
+    ports=True,
+)
 register("allgather/bucket", lambda call: backwards(_bucket(call)), ports=True)
 register("reduce_scatter/bucket", _bucket, ports=True)
-register("allreduce/bucket", _bucket_allreduce, ports=True)
+register(
+    "allreduce/bucket", lambda call: followed(_bucket(call), backwards(_bucket(call))), ports=True
+)
 register("allgather/neighbor_exchange", _neighbor_exchange)
-register("allgather/bruck", _bruck_allgather)
-register("alltoall/bruck", _bruck_alltoall)
+register("allgather/bruck", partial(_bruck, gathers=True))
+register("alltoall/bruck", partial(_bruck, gathers=False))
 register("alltoall/pairwise", _shifts)
 # All messages are under way at once.
 register("alltoall/linear", _shifts, at_once=True)

@@ -31,23 +31,14 @@ WORDS = ("title", "about", "called", "sources")
 class Citation:
     """Where numbers of a machine come from.
 
-    Attributes
-    ----------
-    of : tuple of str
-        The keys of the machine file that it is about.
-    how : {"published", "measured", "assumed", "differs"}
-        ``assumed`` where a number is not public, ``differs`` for a source that disagrees.
-    says : str
-        The number as the source has it, and how it was measured.
-    source, date : str
-        The publication, and when it was published or read.
+    ``how`` is "assumed" where a number is not public, "differs" for a source that disagrees.
     """
 
-    of: tuple[str, ...]
-    how: str
-    says: str
-    source: str = ""
-    date: str = ""
+    of: tuple[str, ...]  # keys of the machine file
+    how: str  # one of `HOW`
+    says: str  # the number as the source has it, and how it was measured
+    source: str = ""  # the publication
+    date: str = ""  # when it was published or read
 
     def __str__(self) -> str:
         origin = ", ".join(part for part in (self.source, self.date) if part)
@@ -58,55 +49,29 @@ class Citation:
 class Shapes:
     """The rules by which a machine makes a torus of the sizes that are typed.
 
-    Attributes
-    ----------
-    dimensions : tuple of int
-        How many sizes may be given; any number if empty.
-    only : tuple of shapes
-        The shapes that there are; any if empty.
-    largest, nodes : int
-        Most nodes along a dimension, and in all, before `inner`; 0 for no limit.
-    ring_from : int
-        A dimension closes if it has so many nodes or more, 1 for any; 0 for no such rule.
-    rings_if_multiples_of : int
-        All dimensions close if every size is a multiple of this, else none; 0 for no such rule.
-    inner, inner_wrap, inner_bandwidth, inner_axes
-        Dimensions inside a chip or a unit of nodes, behind those that are given: sizes, whether
-        they close, bytes per second (that of the first dimension if not given) and letters.
-    inner_behind : tuple of int
-        How many given sizes `inner` may be typed behind; it is always there if empty.
-    blocks : dict
-        Shapes by their number of nodes.
-    own, beyond : shape, float
-        A dimension longer than in `own` has links of ``beyond`` bytes per second.
-    order : {"", "bluegene_q"}
-        The rule for the routing order.
-    twisted : bool
-        Whether slices are twisted tori where they can be.
-    queue_a_port : bool
-        Whether a node has an injection queue for each of its ports.
-    devices : tuple of int
-        How many devices a chip may be used as, the usual number first, where a node is a chip.
+    0 and empty fields stand for no such rule.
     """
 
-    dimensions: tuple[int, ...] = ()
-    only: tuple[Sizes, ...] = ()
-    largest: int = 0
-    nodes: int = 0
-    ring_from: int = 0
-    rings_if_multiples_of: int = 0
+    dimensions: tuple[int, ...] = ()  # how many sizes may be given
+    only: tuple[Sizes, ...] = ()  # the shapes that there are
+    largest: int = 0  # most nodes along a dimension, before `inner`
+    nodes: int = 0  # most nodes in all, before `inner`
+    ring_from: int = 0  # a dimension closes if it has so many nodes or more
+    rings_if_multiples_of: int = 0  # all dimensions close if all sizes are multiples, else none
+    # Dimensions inside a chip or a unit of nodes, behind those that are given; their bandwidth is
+    # that of the first dimension if it is not given.
     inner: Sizes = ()
     inner_wrap: tuple[bool, ...] = ()
     inner_bandwidth: tuple[float, ...] = ()
     inner_axes: str = ""
-    inner_behind: tuple[int, ...] = ()
-    blocks: dict[int, Sizes] = field(default_factory=dict)
-    own: Sizes = ()
+    inner_behind: tuple[int, ...] = ()  # after how many given sizes `inner` is typed, or always
+    blocks: dict[int, Sizes] = field(default_factory=dict)  # shapes by their number of nodes
+    own: Sizes = ()  # a dimension longer than here has links of `beyond` bytes per second
     beyond: float = 0.0
-    order: str = ""
-    twisted: bool = False
-    queue_a_port: bool = False
-    devices: tuple[int, ...] = ()
+    order: str = ""  # the rule for the routing order, "bluegene_q"
+    twisted: bool = False  # whether slices are twisted tori where they can be
+    queue_a_port: bool = False  # whether a node has an injection queue for each of its ports
+    devices: tuple[int, ...] = ()  # how many a chip may be used as, the usual number first
 
     def __post_init__(self) -> None:
         one_of(self.order, "rule for the routing order", ("", "bluegene_q"))
@@ -123,19 +88,6 @@ class Shapes:
 class Machine:
     """A machine by its file; called with sizes, it makes a torus.
 
-    Attributes
-    ----------
-    name, title, about : str
-        As it is typed, what it is in a line, and what else there is to say.
-    called : str
-        What messages call it.
-    sources : tuple of Citation
-    shapes : Shapes
-    content : dict
-        The keys of `Torus` in the file; ``shape`` is what the name alone stands for.
-    network : dict
-        Those of `Network`.
-
     Examples
     --------
     >>> from toruscast.mapping import machines
@@ -148,11 +100,11 @@ class Machine:
     name: str
     title: str
     about: str
-    called: str
+    called: str  # in messages
     sources: tuple[Citation, ...]
     shapes: Shapes
-    content: dict[str, Any]
-    network: dict[str, Any]
+    content: dict[str, Any]  # keys of `Torus`; `shape` is what the name alone stands for
+    network: dict[str, Any]  # keys of `Network`
 
     def __call__(
         self,
@@ -162,18 +114,11 @@ class Machine:
         wrap: bool | Sequence[bool] | None = None,
         twisted: bool | None = None,
     ) -> Torus:
-        """Return the torus of a part of the machine.
+        """Return the torus of a part of the machine; of its usual shape if none is given.
 
-        Parameters
-        ----------
-        shape : sequence of int, optional
-            Nodes along each dimension; what the name alone stands for, if not given.
-        nodes : int, optional
-            Instead of the shape, where the machine has blocks of a usual shape.
-        wrap : bool or sequence of bool, optional
-            Which of the given dimensions close, where the sizes do not decide it.
-        twisted : bool, optional
-            Whether a slice is a twisted torus, where it can be; it is if not given.
+        ``nodes`` stands for a shape where the machine has blocks, ``wrap`` says which of the given
+        dimensions close where the sizes do not decide it, and ``twisted`` whether a slice is a
+        twisted torus where it can be, as it is if not given.
         """
         if shape is not None and nodes is not None:
             raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
@@ -486,13 +431,6 @@ def parse_sizes(text: str) -> Torus:
     """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
 
     ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
-
-    Examples
-    --------
-    >>> parse_sizes("4x4x8m").wrap
-    (True, True, False)
-    >>> parse_sizes("4x4x8:twisted").diameter
-    6
     """
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
     if not isinstance(text, str):

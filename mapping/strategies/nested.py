@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .orders import hilbert, permuted, tile_number, tiled, z_order, zigzag
 from .placement import Placement, block_shape, boxes
-from .registry import bad_variant, register
+from .registry import VariantError, register
 
 Rng = np.random.Generator
 
@@ -47,7 +47,7 @@ def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """
     tasks, _, hosts = variant.partition("-")
     if tasks not in CURVES or hosts not in CURVES:
-        raise bad_variant(placement, "curve", variant)
+        raise VariantError
     node_order = CURVES[hosts](placement.torus.shape)
     places = node_order[np.arange(placement.n_tasks) // placement.capacity]
     return _lay(CURVES[tasks](placement.grid), places)
@@ -78,7 +78,7 @@ def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
     A flat tile is thus folded up, its neighbours along the long side pulled apart.
     """
-    sizes = _tile_sizes(placement, "tile", variant, variant)
+    sizes = _tile_sizes(placement, variant)
     block = block_shape(placement.shape, math.prod(sizes))
     places = tiled(placement.shape, block)[: placement.n_tasks] // placement.capacity
     return _lay(tiled(placement.grid, sizes), places)
@@ -104,8 +104,8 @@ def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Cut the task grid into boxes and fill node after node with them, both along one curve."""
     word, _, name = variant.partition("-")
     if name not in CURVES:
-        raise bad_variant(placement, "blocked", variant)
-    box = _tile_sizes(placement, "blocked", variant, word)
+        raise VariantError
+    box = _tile_sizes(placement, word)
     coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
     turn = np.empty(math.prod(coarse), dtype=np.int64)
     turn[CURVES[name](coarse)] = np.arange(turn.size)
@@ -121,14 +121,14 @@ def _lay(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
     return node
 
 
-def _tile_sizes(placement: Placement, family: str, variant: str, word: str) -> tuple[int, ...]:
+def _tile_sizes(placement: Placement, word: str) -> tuple[int, ...]:
     sizes = (
         tuple(int(k) for k in word.split("x"))
         if re.fullmatch("[0-9]{1,9}(x[0-9]{1,9})*", word)
         else ()
     )
     if len(sizes) != len(placement.grid) or min(sizes) < 1:
-        raise bad_variant(placement, family, variant)
+        raise VariantError
     return sizes
 
 
@@ -257,36 +257,31 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     tasks, _, nodes = variant.partition("-")
     ours = _visit(placement.grid, tasks, DIGITS)
     theirs = _visit(placement.shape, nodes, placement.letters)
-    if ours is None or theirs is None or ours.volumes != theirs.volumes:
-        raise bad_variant(placement, "nested", variant)
+    if ours.volumes != theirs.volumes:
+        raise VariantError
     node = np.empty(placement.n_tasks, dtype=np.int64)
     node[ours.cells] = theirs.cells[: placement.n_tasks] // placement.capacity
     return node
 
 
-def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit | None:
-    """Return the cells block after block; None if the text is not understood."""
+def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit:
+    """Return the cells block after block."""
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:
-        return None
+        raise VariantError
     cells = np.indices(shape).reshape(len(shape), -1)
     turn = np.zeros(cells.shape[1], dtype=np.int64)
     volumes = []
     for word, split in itertools.zip_longest(words[::2], words[1::2]):
         blocks, which, within = tuple(shape), cells, cells
         if split is not None:
-            sizes = _sizes(split, shape)
-            if sizes is None:
-                return None
-            blocks, shape = sizes
+            blocks, shape = _sizes(split, shape)
             volumes.append(math.prod(shape))
             by = np.array(blocks if split.startswith("mod") else shape)[:, None]
             which, within = cells // by, cells % by
             if split.startswith("mod"):
                 which, within = within, which
         order = _order(blocks, word, letters)
-        if order is None:
-            return None
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)
         turn = turn * order.size + place[np.ravel_multi_index(tuple(which), blocks)]
@@ -294,18 +289,18 @@ def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit | None:
     return _Visit(np.argsort(turn, kind="stable"), tuple(volumes))
 
 
-def _sizes(split: str, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _sizes(split: str, shape: Sequence[int]) -> Shapes:
     """Return the number of blocks along each axis, and the sizes of a block."""
     match = _SPLIT.fullmatch(split)
     given = tuple(map(int, match[2].split("x"))) if match else ()
     if len(given) != len(shape) or any(k == 0 or n % k for n, k in zip(shape, given, strict=True)):
-        return None
+        raise VariantError
     other = tuple(n // k for n, k in zip(shape, given, strict=True))
     return (other, given) if split.startswith("tile") else (given, other)
 
 
-def _order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64] | None:
-    """Return the cells of a level in the order of a word; None if it is none."""
+def _order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64]:
+    """Return the cells of a level in the order of a word."""
     if word in CURVES:
         return CURVES[word](shape)
     if match := _PERMUTED.fullmatch(word):
@@ -316,13 +311,13 @@ def _order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64] |
             or not set(axes) <= set(range(len(shape)))
             or any(shape[axis] > 1 for axis in absent)
         ):
-            return None
+            raise VariantError
         return permuted(shape, absent + axes)
     if match := _TILT.fullmatch(word):
         moved, along = letters.find(match[1]), letters.find(match[2])
         if moved == along or not 0 <= min(moved, along) <= max(moved, along) < len(shape):
-            return None
+            raise VariantError
         coords = np.indices(shape).reshape(len(shape), -1)
         coords[moved] = (coords[moved] + int(match[3] or 1) * coords[along]) % shape[moved]
         return np.asarray(np.ravel_multi_index(tuple(coords), tuple(shape)), dtype=np.int64)
-    return None
+    raise VariantError

@@ -4,8 +4,8 @@ Machines have words of their own for the order in which tasks fill them. On Blue
 fills the cores of a node first: the last letter varies fastest. On Blue Gene/L and /P ``XYZT``
 walks along X first: the first letter varies fastest. On Fugaku ``rank-map-bynode=XYZ`` walks along
 X first and gives each node one rank before the next comes round; ``rank-map-bychip:XYZ`` fills a
-node first. Names of strategies such as ``permute-XYZT`` mean the same on every machine: the last
-letter varies fastest.
+node first, and ``--vcoordfile`` takes any other placement. Names of strategies such as
+``permute-XYZT`` mean the same on every machine: the last letter varies fastest.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.text import counted
+from toruscast.validation import machine_shape
 
+from .. import machines
+from ..comm_graph import CommGraph, Workload, as_workload
 from ..task_mapping import TaskMapping
 from ..torus import Torus
-from .orders import permuted
+from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
 from .placement import Placement
-from .registry import bad_variant, register
+from .registry import VariantError, make, register
 
 Rng = np.random.Generator
 
@@ -65,23 +69,17 @@ def _zigzags(placement: Placement) -> list[str]:
     return ["".join(letters), *_permutations(placement)] if len(letters) > 1 else []
 
 
-def _single(placement: Placement) -> str:
-    """What to say where there is but one order."""
-    long = sum(size > 1 for size in placement.shape)
-    return "" if long > 1 else "here no two are longer than 1, so there is only identity's order"
-
-
-@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER, limit=_single)
+@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
-    axes = _axes(placement, "permute", variant)
+    axes = _axes(placement, variant)
     return permuted(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER, limit=_single)
+@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
-    axes = _axes(placement, "zigzag", variant)
+    axes = _axes(placement, variant)
     return zigzag_order(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
@@ -111,11 +109,6 @@ def _tilts(placement: Placement) -> list[str]:
     example="tilt-XY-1",
     parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
     "shifted for each step along the second; further -LETTERS-K may follow",
-    limit=lambda placement: (
-        ""
-        if sum(size > 1 for size in placement.torus.shape) > 1
-        else "needs two dimensions longer than 1"
-    ),
 )
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Shear the identity: shift dimension one by K times the coordinate in dimension two.
@@ -125,13 +118,13 @@ def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     torus, letters = placement.torus, placement.letters[:-1]
     step = rf"[{letters}]{{2}}-[0-9]{{1,9}}"
     if not re.fullmatch(rf"{step}(-{step})*", variant):
-        raise bad_variant(placement, "tilt", variant)
+        raise VariantError
     coords = torus.coords.astype(np.int64)
     words = variant.split("-")
     for pair, count in zip(words[::2], words[1::2], strict=True):
         d, e = (letters.index(letter) for letter in pair)
         if d == e:
-            raise bad_variant(placement, "tilt", variant)
+            raise VariantError
         coords[:, d] = (coords[:, d] + int(count) * coords[:, e]) % torus.shape[d]
     return torus.node(coords)[identity(placement, "", rng)]
 
@@ -149,19 +142,16 @@ def _strides(placement: Placement) -> list[str]:
     example="stride-5",
     parameters="K: places from a task to the next, with no factor in common with the number of all "
     "places, here {places}",
-    limit=lambda placement: (
-        "" if placement.n_places > 2 else "with so few places every K gives identity"
-    ),
 )
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put each task K places after the one before, around the machine; K coprime to the places."""
     step = int(variant) if re.fullmatch("[0-9]{1,9}", variant) else 0
     if math.gcd(step, placement.n_places) != 1:
-        raise bad_variant(placement, "stride", variant)
+        raise VariantError
     return np.arange(placement.n_tasks) * step % placement.n_places // placement.capacity
 
 
-def _axes(placement: Placement, family: str, word: str) -> list[int]:
+def _axes(placement: Placement, word: str) -> list[int]:
     """Axis of each letter; dimensions that the word leaves out must have one coordinate."""
     letters = placement.letters
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
@@ -170,7 +160,7 @@ def _axes(placement: Placement, family: str, word: str) -> list[int]:
         or set(word) - set(letters)
         or any(placement.shape[axis] > 1 for axis in absent)
     ):
-        raise bad_variant(placement, family, word)
+        raise VariantError
     return absent + [letters.index(letter) for letter in word]
 
 
@@ -181,16 +171,7 @@ _RANK_MAP = re.compile(r"rank-map-(bynode|bychip)[=:]([A-Za-z]+)")
 
 
 def letters_of(word: str, torus: Torus) -> str | None:
-    """Return the letters of a machine's word, the last varying fastest; None if it is no word.
-
-    Examples
-    --------
-    >>> from toruscast.mapping.machines import bluegene_p, tofu_d
-    >>> letters_of("TXYZ", bluegene_p((8, 8, 8)))
-    'ZYXT'
-    >>> letters_of("rank-map-bynode=XYZ", tofu_d((4, 4, 4)))
-    'TZYX'
-    """
+    """Return the letters of a machine's word, the last varying fastest; None if it is no word."""
     match = _RANK_MAP.fullmatch(word)
     if match and torus.name in _FUJITSU and sorted(match[2]) == sorted(torus.axes):
         inner = match[2][::-1]
@@ -202,35 +183,16 @@ def letters_of(word: str, torus: Torus) -> str | None:
     return word if torus.name in _LAST_FASTEST else None
 
 
-def is_order_word(word: str, torus: Torus) -> bool:
-    """Whether the machine has such a word.
-
-    Examples
-    --------
-    >>> is_order_word("XYZT", Torus((4, 4, 4)))
-    False
-    """
-    return letters_of(word, torus) is not None
-
-
 def ordered(
     word: str, torus: Torus, n_tasks: int | None = None, tasks_per_node: int | None = None
 ) -> TaskMapping:
-    """Return the mapping of a machine's word.
-
-    Examples
-    --------
-    >>> from toruscast.mapping.machines import bluegene_p
-    >>> ordered("YXZT", bluegene_p((2, 2, 1))).node
-    array([0, 1, 2, 3], dtype=int32)
-    """
+    """Return the mapping of a machine's word."""
     letters = letters_of(word, torus)
     if letters is None:
         raise InputError("no order of this machine", found=word, expected=_expected(torus))
     capacity = tasks_per_node or max(-(-(n_tasks or 1) // torus.n_nodes), 1)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
-    places = np.arange(torus.n_nodes * capacity).reshape(*torus.shape, capacity)
-    place = places.transpose(axes).ravel()[:n_tasks]
+    place = permuted((*torus.shape, capacity), axes)[:n_tasks]
     if n_tasks is not None and n_tasks > place.size:
         expected = f"at most {place.size}"
         raise InputError(
@@ -263,3 +225,77 @@ def _expected(torus: Torus) -> str:
     if torus.name in _LAST_FASTEST:
         return f"the letters {word} in any order, the last varying fastest"
     return f"a strategy such as permute-{word}: {torus} has no words of its own"
+
+
+# Placements of a job on Fugaku that no order of letters gives, as candidates for a vcoordfile
+# beside walks over its shape, which fold a chain or ring of ranks into it.
+_JOB_STRATEGIES = ("bisect-refined", "greedy-heaviest")
+_TOFU_UNIT = (2, 3, 2)
+
+
+def job_torus(
+    shape: Sequence[int], coords: NDArray[np.int64] | None = None
+) -> tuple[Torus, NDArray[np.int32]]:
+    """Return the network of a job, and the network's node of each node of the job.
+
+    Without coordinates it is the torus that the job asks for; sides of one or two nodes are lines.
+    With the coordinates of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it
+    is the box of the machine around them, whose X, Y and Z do not wrap.
+    """
+    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    n_nodes = int(np.prod(sizes))
+    if coords is None:
+        torus = machines.tofu_d(sizes, wrap=tuple(size > 2 for size in sizes))
+        return torus, np.arange(n_nodes, dtype=np.int32)
+    if coords.shape != (n_nodes, 6):
+        found = " x ".join(map(str, coords.shape))
+        expected = f"a line of X Y Z a b c for each of the job's {n_nodes} nodes"
+        raise InputError("bad coordinates of a job", found=found, expected=expected)
+    inside = (coords[:, 3:] >= 0) & (coords[:, 3:] < np.array(_TOFU_UNIT))
+    if not inside.all() or len(np.unique(coords, axis=0)) != n_nodes:
+        expected = "different nodes, a below 2, b below 3, c below 2"
+        raise InputError("bad coordinates of a job", expected=expected)
+    low = coords[:, :3].min(axis=0)
+    box = machines.tofu_d(
+        (*(coords[:, :3].max(axis=0) - low + 1).tolist(), *_TOFU_UNIT), wrap=False
+    )
+    return box, box.node(np.column_stack([coords[:, :3] - low, coords[:, 3:]]))
+
+
+def job_mappings(
+    traffic: Workload | CommGraph,
+    shape: Sequence[int],
+    coords: NDArray[np.int64] | None = None,
+) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
+    """Return the rank orders of a job, on the network and in the job's own shape."""
+    workload = as_workload(traffic)
+    torus, place = job_torus(shape, coords)
+    n_tasks = workload.n_tasks
+    each = -(-n_tasks // place.size)
+    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    nodes = {}
+    for letters in itertools.permutations("XYZ"[: len(sizes)]):
+        word = f"rank-map-bynode={''.join(letters)}"
+        nodes[word] = ordered(word, job_torus(sizes)[0], n_tasks).node
+    nodes |= _walks(sizes, n_tasks)
+    if coords is None:
+        for name in _JOB_STRATEGIES:
+            nodes[name] = make(name, workload, torus, tasks_per_node=each).node
+    job = Torus(sizes)
+    mappings = [TaskMapping(place[node], torus, name=name) for name, node in nodes.items()]
+    return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
+
+
+def _walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:
+    """The job's node of each rank on walks over its shape: a snake, and a loop if it exists."""
+    long = [d for d, size in enumerate(shape) if size > 1]
+    # A loop needs an even size first: the walk goes there and back along that dimension.
+    even_first = sorted(long, key=lambda d: shape[d] % 2)
+    strides = np.cumprod((1, *tuple(shape)[:0:-1]))[::-1]
+    found = {}
+    for name, walk, dims in (("loop", loop, even_first), ("snake", snake, long)):
+        cells = walk([shape[d] for d in dims]) if len(long) > 1 else None
+        if cells is not None:
+            nodes = cells @ strides[dims]
+            found[name] = np.asarray(nodes[np.arange(n_tasks) % nodes.size], dtype=np.int64)
+    return found

@@ -138,25 +138,13 @@ class Placement:
 
 
 def divisors(number: int) -> tuple[int, ...]:
-    """Return the divisors of a number, rising.
-
-    Examples
-    --------
-    >>> divisors(12)
-    (1, 2, 3, 4, 6, 12)
-    """
+    """Return the divisors of a number, rising."""
     low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     return tuple(low + [number // d for d in reversed(low) if d * d != number])
 
 
 def near_cube(volume: int, ndim: int) -> tuple[int, ...]:
-    """Return ``ndim`` factors of ``volume``, largest first, as equal as a greedy choice makes them.
-
-    Examples
-    --------
-    >>> near_cube(512, 3), near_cube(12, 2), near_cube(7, 3)
-    ((8, 8, 8), (4, 3), (7, 1, 1))
-    """
+    """Return ``ndim`` factors of ``volume``, largest first, about as equal as can be."""
     sizes: list[int] = []
     for left in range(ndim, 0, -1):
         # The largest factor not above the root of what is left keeps the rest no smaller.
@@ -169,13 +157,7 @@ def near_cube(volume: int, ndim: int) -> tuple[int, ...]:
 
 
 def block_shape(shape: Sequence[int], volume: int) -> tuple[int, ...]:
-    """Return the sizes of a near-cubic block of at most ``volume`` cells that fits into ``shape``.
-
-    Examples
-    --------
-    >>> block_shape((4, 4, 4, 8, 2), 16), block_shape((4, 2), 100)
-    ((2, 2, 2, 2, 1), (4, 2))
-    """
+    """Return a near-cubic block of at most ``volume`` cells that fits into ``shape``."""
     block = [1] * len(shape)
     while True:
         room = [
@@ -190,13 +172,7 @@ def block_shape(shape: Sequence[int], volume: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], volume: int) -> list[tuple[int, ...]]:
-    """Return all boxes of that volume whose sizes divide those of the shape.
-
-    Examples
-    --------
-    >>> boxes((4, 6), 4)
-    [(2, 2), (4, 1)]
-    """
+    """Return all boxes of that volume whose sizes divide those of the shape."""
     if not shape:
         return [()] if volume == 1 else []
     edges = [e for e in range(1, min(shape[0], volume) + 1) if shape[0] % e == volume % e == 0]

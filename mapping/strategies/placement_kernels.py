@@ -300,7 +300,7 @@ def _best_order(
                 differ |= level[i] != level[0]
             if not differ:
                 continue
-            order = _sorted_by(level, mine)
+            order = mine[np.argsort(level, kind="mergesort")]
         for _ in range(2):
             for i in range(order.size):
                 side[order[i]] = 0 if i < n_left else 1
@@ -319,32 +319,6 @@ def _best_order(
                 back[i] = order[order.size - 1 - i]
             order = back
     return best, best_along
-
-
-@inner_kernel
-def _sorted_by(level: NDArray[Any], members: NDArray[Any]) -> NDArray[Any]:
-    """Return the members by level, equal ones in their order: pieces are merged in pairs."""
-    n = members.size
-    place, merged = np.empty(n, np.int64), np.empty(n, np.int64)
-    for i in range(n):
-        place[i] = i
-    size = 1
-    while size < n:
-        for start in range(0, n, 2 * size):
-            middle, stop = min(start + size, n), min(start + 2 * size, n)
-            i, j = start, middle
-            for k in range(start, stop):
-                if j == stop or (i < middle and level[place[i]] <= level[place[j]]):
-                    merged[k] = place[i]
-                    i += 1
-                else:
-                    merged[k] = place[j]
-                    j += 1
-        place, merged = merged, place
-        size *= 2
-    for i in range(n):
-        merged[i] = members[place[i]]
-    return merged
 
 
 @inner_kernel

@@ -21,7 +21,6 @@ from .placement import Placement
 
 Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
 Variants = Callable[[Placement], list[str]]
-Limit = Callable[[Placement], str]
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Strategy:
     family : str
         The first word of its mappings' names.
     form : str
-        How its names look.
+        The family and, after a hyphen, what its variants look like, such as ``"tilt-DIMS-K"``.
     place : callable
         (placement, variant, rng) -> node of each task.
     variants : callable
@@ -42,8 +41,6 @@ class Strategy:
         One of its names.
     parameters : str
         How the capitals of the form are written; empty where there are none.
-    limit : callable
-        placement -> what keeps the variants so few that no example is of use, or nothing.
     sampled : bool
         Whether `sample` takes from it without being asked to.
     """
@@ -54,12 +51,14 @@ class Strategy:
     variants: Variants
     example: str
     parameters: str
-    limit: Limit = lambda _: ""
     sampled: bool = True
 
 
-class _VariantError(InputError):
-    """A variant that its family does not know; `nodes` adds how the names are written."""
+class VariantError(InputError):
+    """A variant that its family does not know; `nodes` says how the names are written."""
+
+    def __init__(self) -> None:
+        super().__init__("bad strategy parameters")
 
 
 STRATEGIES: dict[str, Strategy] = {}
@@ -71,26 +70,14 @@ def register(
     *,
     example: str = "",
     parameters: str = "",
-    limit: Limit = lambda _: "",
     sampled: bool = True,
 ) -> Callable[[Place], Place]:
     """Register a function as a strategy, under the first word of ``form``.
 
-    Parameters
-    ----------
-    form : str
-        The family and, after a hyphen, what its variants look like, such as ``"tilt-DIMS-K"``.
-    variants : callable, optional
-        The variants that `sample` may use; without a hyphen in ``form``, the bare family.
-    example : str, optional
-        One of its names, for messages; the form if not given.
-    parameters : str, optional
-        How its parameters are written, for messages; {letters}, {dimensions}, {grid} and {places}
-        stand for those of the torus with its slots T, of the torus, of the tasks, and their number.
-    limit : callable, optional
-        What keeps the variants for a placement few, for messages, which then give no example.
-    sampled : bool
-        Whether `sample` and `variants` take from it without being asked to.
+    The arguments are fields of `Strategy`. Without ``variants`` there are none, or the bare family
+    if the form has no hyphen. In ``parameters``, {letters}, {dimensions}, {grid} and {places} stand
+    for those of the torus with its slots T, of the torus, of the tasks, and their number. A
+    function raises `VariantError` if it does not know a variant.
 
     Examples
     --------
@@ -108,7 +95,7 @@ def register(
     def add(place: Place) -> Place:
         default: Variants = (lambda _: []) if argument else (lambda _: [""])
         STRATEGIES[family] = Strategy(
-            family, form, place, variants or default, example or form, parameters, limit, sampled
+            family, form, place, variants or default, example or form, parameters, sampled
         )
         return place
 
@@ -241,7 +228,7 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     before = rng.bit_generator.state
     try:
         node = np.asarray(strategy.place(placement, variant, rng))
-    except _VariantError as error:
+    except VariantError as error:
         expected = _written(placement, strategy)
         raise InputError(error.message, found=name, expected=expected) from None
     if at and rng.bit_generator.state == before:
@@ -275,21 +262,14 @@ def join(family: str, variant: str) -> str:
     return f"{family}-{variant}" if variant else family
 
 
-def bad_variant(placement: Placement, family: str, variant: str) -> InputError:
-    """Word the error of a variant that the family does not know."""
-    name, expected = join(family, variant), STRATEGIES[family].form
-    return _VariantError("bad strategy parameters", found=name, expected=expected)
-
-
 def _written(placement: Placement, strategy: Strategy) -> str:
-    """How names of a strategy are written, with an example that suits, or why there is none."""
+    """How names of a strategy are written, with an example that suits if there is one."""
     if not strategy.parameters:
         return strategy.form
-    suitable, limit = strategy.variants(placement), strategy.limit(placement)
-    example, how = "", strategy.parameters
+    suitable, how, example = strategy.variants(placement), strategy.parameters, ""
     if suitable:
         example = join(strategy.family, suitable[0])
-    elif not limit and _takes(strategy, placement):
+    elif _takes(strategy, placement):
         example = strategy.example
     for word, here in (
         ("{letters}", " ".join(placement.letters)),
@@ -299,7 +279,7 @@ def _written(placement: Placement, strategy: Strategy) -> str:
     ):
         how = how.replace(word, here)
     such = f" such as {example}" if example else ""
-    return f"{strategy.form}{such}; {how}" + (f"; {limit}" if limit else "")
+    return f"{strategy.form}{such}; {how}"
 
 
 def _takes(strategy: Strategy, placement: Placement) -> bool:

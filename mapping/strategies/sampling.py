@@ -20,7 +20,7 @@ from ..task_mapping import TaskMapping, as_mappings
 from ..torus import Torus
 from . import registry
 from .placement import Placement
-from .registry import bad_variant, nodes, register
+from .registry import VariantError, nodes, register
 
 Rng = np.random.Generator
 
@@ -41,7 +41,7 @@ def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Exchange the nodes of K random pairs of tasks, one after the other, in the mapping NAME."""
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)
     if not match:
-        raise bad_variant(placement, "swap", variant)
+        raise VariantError
     return swapped(undisturbed(placement, match[2]), int(match[1]), rng)
 
 
@@ -64,18 +64,11 @@ def swapped(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:
 _FEW_TASKS = 20
 
 
-def _below(placement: Placement) -> str:
-    """Name the numbers that there are, where they are fewer than a million."""
-    count = count_mappings(placement)
-    return "" if count is None or count >= 10**6 else f"here K is below {count}"
-
-
 @register(
     "nth-K",
     lambda _: [],
     example="nth-5",
     parameters="K: which of all mappings, from 0 on and less than a million; for few tasks",
-    limit=_below,
 )
 def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""
@@ -83,20 +76,12 @@ def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray
     wanted = itertools.islice(all_mappings(placement), max(number, 0), None)
     node = next(wanted, None) if number >= 0 else None
     if node is None:
-        raise bad_variant(placement, "nth", variant)
+        raise VariantError
     return np.array(node)
 
 
 def count_mappings(placement: Placement) -> int | None:
-    """Return how many different mappings there are; None if too many to count.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph, Torus
-    >>> from toruscast.mapping.strategies import Placement
-    >>> count_mappings(Placement(CommGraph(4, [], [], []), Torus((2,))))
-    6
-    """
+    """Return how many different mappings there are; None if too many to count."""
     tasks, capacity = placement.n_tasks, placement.capacity
     nodes = placement.torus.usable_nodes.size
     if nodes == 1:
@@ -270,15 +255,7 @@ def _random(chosen: _Chosen, n: int) -> Iterator[TaskMapping]:
 
 
 def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | None:
-    """Return how many mappings there are besides the excluded; None if too many to count.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph, TaskMapping, Torus
-    >>> two = Placement(CommGraph(4, [], [], []), Torus((2,)))
-    >>> count_left(two, [TaskMapping([0, 0, 1, 1], 2), TaskMapping([0, 0, 0, 0], 2)])
-    5
-    """
+    """Return how many mappings there are besides the excluded; None if too many to count."""
     possible = count_mappings(placement)
     if possible is None:
         return None
@@ -293,14 +270,7 @@ def most_mappings(
     most: int,
     besides: Sequence[TaskMapping] = (),
 ) -> int:
-    """Return how many different mappings there are besides some; not more than are wanted.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph, Torus
-    >>> most_mappings(CommGraph(3, [], [], []), Torus((3,)), 1, 84)
-    6
-    """
+    """Return how many different mappings there are besides some; not more than are wanted."""
     left = count_left(Placement(traffic, torus, tasks_per_node), besides)
     return most if left is None else min(most, left)
 

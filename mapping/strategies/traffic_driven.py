@@ -15,7 +15,7 @@ from ..torus import Torus
 from ..twist import images
 from .orders import zigzag
 from .placement import Placement, placement_kernels
-from .registry import bad_variant, register
+from .registry import VariantError, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
 _METHODS = {
@@ -42,7 +42,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     10, 1990, and Pellegrini, SHPCC'94.
     """
     if variant not in _METHODS:
-        raise bad_variant(placement, "bisect", variant)
+        raise VariantError
     first_edge, partner, nbytes = placement.partners
     torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
@@ -84,7 +84,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         task = int(rng.integers(placement.n_tasks))
         node = int(rng.integers(placement.torus.n_nodes))
     else:
-        raise bad_variant(placement, "greedy", variant)
+        raise VariantError
     torus = placement.torus
     return placement_kernels.place_greedily(
         first_edge,
@@ -210,19 +210,10 @@ _ENOUGH = 2000
 
 @dataclass(frozen=True, eq=False)
 class Coordinate:
-    """Place of every task along one dimension of a layout.
+    """Place of every task along one dimension of a layout."""
 
-    Attributes
-    ----------
-    value : NDArray
-        Angle round a ring, from 0 to 2 pi, or place on a line; ``(n_tasks,)``.
-    extent : float
-        Length of the dimension, in an unknown unit.
-    is_ring : bool
-    """
-
-    value: NDArray[Any]
-    extent: float
+    value: NDArray[Any]  # (n_tasks,), angle round a ring, 0 to 2 pi, or place on a line
+    extent: float  # length of the dimension, in an unknown unit
     is_ring: bool
 
 

@@ -9,7 +9,7 @@ import pytest
 from toruscast.cli import main
 from toruscast.mapping import Torus
 from toruscast.mapping.patterns import halo_3d, ring
-from toruscast.mapping.strategies.rank_orders import job_mappings, job_torus, rank_order
+from toruscast.mapping.strategies.permute import job_mappings, job_torus, ordered
 from toruscast.simulation import simulate_flows
 
 
@@ -28,7 +28,8 @@ def test_orders_as_the_system_lays_ranks_out():
         for place in product(*map(range, sizes)):
             at = dict(zip(reversed(order), place, strict=True))
             expected.append((at["X"] * 3 + at["Y"]) * 4 + at["Z"])
-        assert rank_order(shape, order, 30).tolist() == expected + expected[:6]
+        made = ordered(f"rank-map-bynode={order}", job_torus(shape)[0], 30)
+        assert made.node.tolist() == expected + expected[:6]
 
 
 def test_the_order_of_the_application_is_faster():

@@ -106,9 +106,10 @@ def test_a_rank_order_is_the_inverse_of_a_map(tmp_path):
     path.write_text("0-3,7,6,\n5,4\n")
     two = read_mapping(path, Torus((4,)), tasks_per_node=2)
     assert two.node.tolist() == [0, 0, 1, 1, 3, 3, 2, 2]
-    path.write_text("0,1,3,2\n")
-    with pytest.raises(InputError):
-        read_mapping(path, Torus((4,)))
+    # The file's name is the sign where the numbers have none.
+    path.write_text("1,2,3,0\n")
+    assert read_mapping(path, Torus((4,))).node.tolist() == [3, 0, 1, 2]
+    assert read_mapping(path.rename(tmp_path / "nodes"), Torus((4,))).node.tolist() == [1, 2, 3, 0]
 
 
 def test_a_launcher_that_fills_node_after_node_takes_no_holes(tmp_path):
