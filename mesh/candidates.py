@@ -62,16 +62,13 @@ class LaidMesh:
 
 @dataclass(eq=False)
 class Scored:
-    """Scores of layouts; what is sent along an axis depends on where that axis lies alone.
-
-    Where the host of each node is given, ``(n_nodes,)``, only layouts count in which the nodes of a
-    host form a box of the mesh.
-    """
+    """Scores of layouts; what is sent along an axis depends on where that axis lies alone."""
 
     torus: Torus
     axes: MeshAxes
     traffic: tuple[MeshTraffic, ...]
     overlap: bool
+    # Of each node; if given, the nodes of a host must form a box of the mesh.
     hosts: NDArray[np.int64] | None = None
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
@@ -216,17 +213,10 @@ class Scored:
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest of some layouts, one of each kind of times.
+    """The fastest of some layouts, one of each kind of times."""
 
-    Attributes
-    ----------
-    number : int
-        Of layouts looked at.
-    kept : dict
-        Seconds of a step and the layout, by the times of everything that is sent.
-    """
-
-    number: int
+    number: int  # of layouts looked at
+    # Seconds of a step and the layout, by the times of everything that is sent.
     kept: dict[tuple[int, ...], tuple[float, LaidMesh]]
 
     def first(self, n: int) -> Best:
@@ -245,8 +235,7 @@ def best_layouts(
 ) -> Best:
     """Return the n fastest layouts: of pieces where the mesh fills the torus, or cut from a walk.
 
-    Blocks of them are looked at by workers; how many workers there are changes nothing. Where
-    ``is_over`` says so, no further ones are looked at.
+    Workers score blocks of them; their number changes nothing. ``is_over`` ends the search early.
     """
     torus, axes = scored.torus, scored.axes
     cuts: Iterable[Cut] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,13 +150,14 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
     advice = {}
     for form, path in targets:
         if form == "json":
-            write_text(answer.ids_as_json(), path)
+            write_text(json.dumps(answer.ids.tolist()) + "\n", path)
         elif form == "python":
             write_text(answer.jax_program(), path)
         elif form == "torch":
             write_text(programs.torch_program(answer.ids, answer.axes), path)
         elif form == "neuron":
-            write_text(answer.rank_list(), path)
+            # As AWS Neuron's tools list cores.
+            write_text(",".join(map(str, answer.ids.ravel().tolist())) + "\n", path)
         elif form == "npy":
             _write_array(answer, path)
         else:

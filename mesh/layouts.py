@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,14 +34,7 @@ Pieces = tuple[DimensionPart, ...]
 def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
     """Give every way to cut the dimensions into pieces for axes of these sizes.
 
-    An axis takes at most one piece of a dimension. The plainest come first: those that cut least.
-
-    Examples
-    --------
-    >>> for pieces in splits((4,), (2, 2)):
-    ...     print(*pieces)
-    (DimensionPart(dimension=0, stride=1, size=2),) (DimensionPart(dimension=0, stride=2, size=2),)
-    (DimensionPart(dimension=0, stride=2, size=2),) (DimensionPart(dimension=0, stride=1, size=2),)
+    An axis takes at most one piece of a dimension. The ways with the fewest cuts come first.
     """
     taken: list[list[DimensionPart]] = [[] for _ in sizes]
 
@@ -81,11 +75,6 @@ def cell_of(torus: Torus, pieces: Pieces) -> Torus:
 
     No route between nodes of a line leaves it. It is the whole torus where links differ, rings are
     twisted, or other dimensions decide on ties.
-
-    Examples
-    --------
-    >>> str(cell_of(Torus((16, 4, 4)), (DimensionPart(0, 2, 4), DimensionPart(1, 1, 4))))
-    '8mx4x1m'
     """
     if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
         return torus
@@ -117,16 +106,7 @@ def first_nodes(torus: Torus, pieces: Pieces) -> NDArray[np.int64]:
 
 
 def names_of(torus: Torus, pieces: Pieces) -> str:
-    """Return pieces in words.
-
-    Examples
-    --------
-    >>> torus = Torus((16, 4))
-    >>> names_of(torus, (DimensionPart(0, 1, 4), DimensionPart(1, 1, 4)))
-    '4 of X, Y'
-    >>> names_of(torus, (DimensionPart(0, 4, 4),))
-    'every 4th of X'
-    """
+    """Return pieces in words, such as ``4 of X, every 4th of Y``."""
     words = []
     for dimension, stride, size in pieces:
         letter = torus.axes[dimension]
@@ -154,15 +134,7 @@ class Curve(NamedTuple):
 
 
 def curves(sizes: Sequence[int]) -> list[Curve]:
-    """Return the orders of a grid's cells that an axis may take, the plainest first.
-
-    Examples
-    --------
-    >>> [curve.name for curve in curves((4,))]
-    ['in order', 'folded']
-    >>> curves((2, 2))[2].steps.tolist()
-    [[0, 0], [0, 1], [1, 1], [1, 0]]
-    """
+    """Return the orders of a grid's cells that an axis may take, the plainest first."""
     if len(sizes) == 0:
         return [Curve("in order", np.zeros((1, 0), dtype=np.int64))]
     if len(sizes) == 1:
@@ -210,14 +182,7 @@ class AxisLayout:
 
 
 def lines_along(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
-    """Return the nodes of every group along some axes, the last one fastest, ``(groups, n)``.
-
-    Examples
-    --------
-    >>> folded = AxisLayout((DimensionPart(1, 1, 4),), curves((4,))[1])
-    >>> lines_along(Torus((2, 4)), [folded]).tolist()
-    [[0, 2, 3, 1], [4, 6, 7, 5]]
-    """
+    """Return the nodes of every group along some axes, the last one fastest, ``(groups, n)``."""
     offsets = np.zeros(1, dtype=np.int64)
     for axis in laid:
         offsets = np.add.outer(offsets, axis.offsets(torus)).ravel()
@@ -238,8 +203,8 @@ def cut_curves(
 ) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Give meshes cut from one walk over all nodes that are ours, with a name each.
 
-    The walk is a snake or a loop over the torus that leaves out what is not ours; it is cut to the
-    axes, any of them fastest. Where there are more nodes than the mesh takes, the first are taken.
+    The walk is a snake or a loop over the torus; it is cut to the axes, any of them fastest. Of
+    more nodes than the mesh takes, the first are taken.
     """
     if torus.n_nodes == 1:
         yield "one device", np.zeros(axes.sizes, dtype=np.int64)
@@ -306,37 +271,14 @@ def boxes_in(
                 break
 
 
-def python_literal(ids: NDArray[np.int64]) -> str:
-    """Return the numbers as a nested Python list, a line for each row.
-
-    Examples
-    --------
-    >>> print(python_literal(np.array([[0, 1], [3, 2]])))
-    [[0, 1],
-     [3, 2]]
-    """
-    text = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
-    return text if ids.ndim < 3 else text.replace("\n\n", "\n")
-
-
 def jax_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
     """Return the lines that make the mesh in a JAX program.
 
     The numbers are places among all devices sorted by their ids: ``jax.devices()`` itself lists
     those of a slice host by host.
-
-    Examples
-    --------
-    >>> print(jax_program(np.array([[0, 1], [3, 2]]), MeshAxes(("x", "y"), (2, 2))), end="")
-    import jax
-    import numpy as np
-    <BLANKLINE>
-    ids = np.array([[0, 1],
-                    [3, 2]])
-    devices = np.array(sorted(jax.devices(), key=lambda device: device.id))
-    mesh = jax.sharding.Mesh(devices[ids], ('x', 'y'))
     """
-    literal = python_literal(ids).replace("\n", "\n" + " " * len("ids = np.array("))
+    literal = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
+    literal = re.sub(r"\n+", "\n" + " " * len("ids = np.array("), literal)
     return (
         "import jax\nimport numpy as np\n\n"
         f"ids = np.array({literal})\n"

@@ -22,19 +22,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True)
 class MeshAxes:
-    """The axes of a logical mesh, the last one varying fastest.
-
-    Parameters
-    ----------
-    names : sequence of str
-    sizes : sequence of int
-
-    Examples
-    --------
-    >>> axes = MeshAxes(("data", "tensor"), (8, 4))
-    >>> str(axes), axes.n_tasks
-    ('data=8,tensor=4', 32)
-    """
+    """Names and sizes of the axes of a logical mesh, the last one varying fastest."""
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -69,13 +57,7 @@ class MeshAxes:
 
 
 def parse_axes(text: str) -> MeshAxes:
-    """Read axes from ``data=8,fsdp=4,tensor=4``.
-
-    Examples
-    --------
-    >>> parse_axes("data=8,tensor=4").sizes
-    (8, 4)
-    """
+    """Read axes from ``data=8,fsdp=4,tensor=4``."""
     names, sizes = [], []
     for part in text.split(","):
         name, equals, size = (word.strip() for word in part.partition("="))
@@ -122,11 +104,6 @@ class MeshTraffic:
         How often a step runs it.
     name : str
         A label for reports.
-
-    Examples
-    --------
-    >>> MeshTraffic("allreduce", 64e6, ("tensor",)).label
-    'tensor allreduce'
     """
 
     collective: str
@@ -185,14 +162,7 @@ class MeshTraffic:
             raise InputError(f"task stands twice in {self.label}", expected="each once")
 
     def group_table(self, axes: MeshAxes) -> NDArray[np.int64]:
-        """Return the tasks of each group in their order, ``(n_groups, n)``.
-
-        Examples
-        --------
-        >>> axes = MeshAxes(("data", "tensor"), (2, 3))
-        >>> MeshTraffic("allreduce", 8, ("data",)).group_table(axes).tolist()
-        [[0, 3], [1, 4], [2, 5]]
-        """
+        """Return the tasks of each group in their order, ``(n_groups, n)``."""
         if self.groups is not None:
             return self.groups
         if self.pairs is not None:
@@ -221,11 +191,6 @@ def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
     """Read traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:TIMES]``, by commas.
 
     Several axes joined by ``+`` mean groups of their product.
-
-    Examples
-    --------
-    >>> [(each.label, each.nbytes) for each in parse_traffic("t:allreduce:64MB,d+t:allgather:1e6")]
-    [('t allreduce', 64000000.0), ('d+t allgather', 1000000.0)]
     """
     return tuple(_one(part.strip()) for part in text.split(","))
 
@@ -249,14 +214,6 @@ def hlo_traffic(
 
     Without axes the mesh is the coarsest in which all groups lie along axes, named m0, m1, ...; one
     axis of all devices if there is none.
-
-    Examples
-    --------
-    >>> from toruscast.mesh.hlo import parse_hlo
-    >>> line = "a = f32[8] all-reduce(x), replica_groups={{0,2},{1,3}}"
-    >>> axes, (sent,) = hlo_traffic(parse_hlo(line))
-    >>> str(axes), sent.label, sent.axes
-    ('m0=2,m1=2', 'a (m0)', ('m0',))
     """
     if not step.collectives:
         raise InputError("no collective in the HLO text", expected="such as all-reduce")

@@ -39,7 +39,7 @@ def one_line(wrap, n=8):
 def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     """2 (n - 1) / n * B / (links * w), and overhead and hops in each of 2 (n - 1) rounds.
 
-    `training.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
+    `toruscast.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
     carries two half blocks: it is one link's worth.
     """
     torus = one_line(wrap, n)
