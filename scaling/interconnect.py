@@ -80,10 +80,6 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         Gbit/s), such as ``{"bandwidth": "GB/s"}``. A value in a stated unit is not checked for
         plausibility.
 
-    Returns
-    -------
-    DataFrame
-
     Examples
     --------
     >>> from pathlib import Path
@@ -248,16 +244,10 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     Parameters
     ----------
     jobs : DataFrame
-        A row for each run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
-        ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s). Repeated
-        runs and more than two interconnects may be given. A job on one interconnect that sends
-        nothing is left out.
+        A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
+        may be given. A job on one interconnect that sends nothing is left out.
     level : float
         Probability of the intervals.
-
-    Returns
-    -------
-    Interconnect
 
     Warns
     -----
@@ -404,23 +394,10 @@ SCENARIOS = (
 def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     """Split the elapsed time of every run into communication and computation.
 
-    Parameters
-    ----------
-    jobs : DataFrame
-        As `read_jobs` returns.
-    model : Interconnect
-
-    Returns
-    -------
-    DataFrame
-        A row for each run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``,
-        ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest), all in
-        seconds, and ``share`` of communication.
-
-    Warns
-    -----
-    ScalingWarning
-        If runs would communicate for longer than they took.
+    A row for each run, as `read_jobs` returns them: ``job``, ``interconnect``, ``elapsed``,
+    ``latency_time``, ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest),
+    all in seconds, and ``share`` of communication. A `ScalingWarning` tells that runs would
+    communicate for longer than they took.
 
     Examples
     --------
@@ -456,23 +433,9 @@ def what_if(
 ) -> pd.DataFrame:
     """Forecast the elapsed times of the same jobs on other interconnects.
 
-    Parameters
-    ----------
-    jobs : DataFrame
-        As `read_jobs` returns; each run is forecast from its own time.
-    model : Interconnect
-    scenarios : sequence of Scenario
-
-    Returns
-    -------
-    DataFrame
-        ``job``, ``interconnect``, ``measured``, then a column of seconds for every scenario; NaN
-        for runs that would communicate for longer than they took.
-
-    Warns
-    -----
-    ScalingWarning
-        If runs would communicate for longer than they took.
+    Each run is forecast from its own time: ``job``, ``interconnect``, ``measured``, then a column
+    of seconds for every scenario; NaN, with a `ScalingWarning`, for runs that would communicate for
+    longer than they took.
 
     Examples
     --------

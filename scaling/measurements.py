@@ -111,15 +111,7 @@ class Measurements:
 
 
 def check_points(points: Array, parameters: Sequence[str]) -> None:
-    """Raise InputError for values of parameters at which no term is defined.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> check_points(np.array([[-1.0]]), ["p"])
-    Traceback (most recent call last):
-    toruscast.errors.InputError: Negative values in data for parameter p: found -1.0
-    """
+    """Raise InputError for values of parameters at which no term is defined."""
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
             raise InputError(f"parameter {name} must be finite", found="NaN or infinity")
@@ -135,13 +127,7 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
 
 
 def logarithms(points: Array) -> Array:
-    """Return logarithms of points; a 0 counts as half of the least positive value of its parameter.
-
-    Examples
-    --------
-    >>> logarithms(np.array([[0.0], [2.0], [np.e]])).round(3).ravel().tolist()
-    [0.0, 0.693, 1.0]
-    """
+    """Return logarithms of points, with a 0 replaced as by `off_zero`."""
     logs: Array = np.log(off_zero(points, points))
     return logs
 
@@ -150,12 +136,6 @@ def off_zero(points: Array, places: Array) -> Array:
     """Prepare places for logarithms: a 0 becomes half of the least positive value of its parameter.
 
     Where 0 was measured, smaller places are raised to that value too.
-
-    Examples
-    --------
-    >>> points = np.array([[0.0, 4.0], [2.0, 8.0]])
-    >>> off_zero(points, np.array([[0.0, 0.0], [0.1, 0.1], [3.0, 3.0]])).tolist()
-    [[1.0, 2.0], [1.0, 0.1], [3.0, 3.0]]
     """
     half = np.where(points > 0, points, np.inf).min(axis=0) / 2
     least = np.where((points > 0).all(axis=0), 0.0, half)
@@ -163,14 +143,7 @@ def off_zero(points: Array, places: Array) -> Array:
 
 
 def real_numbers(numbers: ArrayLike, what: str) -> Array:
-    """Return an array of floats; refuse text, complex numbers and lists of several lengths.
-
-    Examples
-    --------
-    >>> real_numbers([["a"]], "points")
-    Traceback (most recent call last):
-    toruscast.errors.InputError: points must be real numbers: found [['a']]
-    """
+    """Return an array of floats; refuse text, complex numbers and lists of several lengths."""
     try:
         # NumPy drops imaginary parts.
         result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)
@@ -265,15 +238,7 @@ def from_rows(
 
 
 def gather(x: Array, y: Array) -> tuple[Array, Array]:
-    """Gather the repetitions of each point from one row each; NaN fills missing ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> points, values = gather(np.array([[4.0], [2.0], [4.0]]), np.array([1.0, 2.0, 3.0]))
-    >>> points.tolist(), values.tolist()
-    ([[2.0], [4.0]], [[2.0, nan], [1.0, 3.0]])
-    """
+    """Gather the repetitions of each point from one row each; NaN fills missing ones."""
     points, where = np.unique(x, axis=0, return_inverse=True)
     where = where.ravel()
     order = np.argsort(where, kind="stable")

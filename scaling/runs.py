@@ -34,11 +34,8 @@ _AGREED = 1e-3
 def variations(measurements: Measurements) -> pd.DataFrame:
     """Return how much the repetitions of each point differ, as in table 1 of [Shudler18].
 
-    Returns
-    -------
-    DataFrame
-        A row for each call path, metric and point: the parameters, ``repetitions``, ``mean``, and
-        ``variation``, the standard deviation over the mean; NaN for a single run.
+    A row for each call path, metric and point: the parameters, ``repetitions``, ``mean``, and
+    ``variation``, the standard deviation over the mean; NaN for a single run.
 
     Examples
     --------
