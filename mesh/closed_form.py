@@ -1,26 +1,18 @@
 """Times of collectives in closed form, from what their rounds put on the links.
 
-**The exact case.** On a ring of ``n`` chips whose links carry ``w`` bytes per second each way, an
-allreduce of ``B`` bytes is a reduce-scatter and an allgather, ``n - 1`` rounds each. In a round
-every chip sends one block to the next chip:
-
-- one way: ``B / n`` bytes, a hop away, each link carries one block: ``B / (n w)`` a round, so
-  ``2 (n - 1) / n * B / w`` in all;
-- two ways: half a block each way, on the two directions of each link: half of that, which is
-  ``2 (n - 1) / n * B / (2 w)``.
-
-Each round adds what a message costs in software (of two, both) and the latency of its hops, for a
-chip sends in a round what it got in the last: ``2 (n - 1) (o + h)`` with one hop a round.
+On a ring of ``n`` chips whose links carry ``w`` bytes per second each way, an allreduce of ``B``
+bytes is a reduce-scatter and an allgather of ``n - 1`` rounds each. In a round every chip sends
+``B / n`` bytes to the next one, so the links take ``2 (n - 1) / n * B / w`` in all, or half of that
+if half a block goes each way. A chip sends in a round what it got in the last, so each round adds
+what a message costs in software (of two, both) and the latency of its hops.
 
 On a line the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long way back. Either way each
-direction of each link carries one block of a one-way ring: on the folded line the ring goes there
-over the even chips and back over the odd ones. So one way takes the same time as on a closed ring,
-but for the hops: two a round at most, or ``2 (n - 1) / n`` on average with the long way back. A
-two-way ring puts two half blocks on each direction: it gains nothing on a line.
+direction of each link carries one block of a one-way ring, so that takes as long as on a closed
+ring, but for the hops: two a round at most, or ``2 (n - 1) / n`` on average with the long way back.
+A two-way ring puts two half blocks on each direction, and gains nothing.
 
-Elsewhere the busiest link of a round sets the pace: the most blocks that go over one link, over its
-bandwidth. A chain of rounds round a ring waits once for each of its edges in turn, so the latency
-of a round is that of an edge on average.
+Elsewhere the most blocks that go over one link, over its bandwidth, set the pace of a round. A
+chain of rounds waits once for each edge of the ring, so a round's latency is an edge's on average.
 """
 
 from __future__ import annotations
@@ -34,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
-from toruscast.mesh.traffic import MeshTraffic
+from toruscast.mesh.traffic import PARTS, MeshTraffic
 from toruscast.routing.loads import pair_loads
 
 
@@ -175,10 +167,6 @@ def on_the_wire(nbytes: float, torus: Torus) -> float:
     """Return the bytes of a message with the headers of its packets."""
     network = torus.network
     return nbytes + network.header * max(math.ceil(nbytes / network.payload), 1)
-
-
-# Halves of an allreduce.
-PARTS = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
 
 
 class _Pace(NamedTuple):

@@ -56,10 +56,9 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
     """Return a torus of devices: each chip's are a last dimension, C.
 
     Without ``per_chip`` only machines change whose chips work as several devices and are too few
-    for ``n_devices``: Trainium2, with four or eight logical cores a chip (AWS Neuron documentation,
-    logical NeuronCore configuration), and Trainium1 with two. Devices share the chip's links
-    equally, and exchange through its memory, each at its share of the memory's bandwidth. How they
-    share links is not public.
+    for ``n_devices``: Trainium2, with four or eight logical cores a chip (AWS Neuron
+    documentation), and Trainium1 with two. Devices share a chip's links and the bandwidth of its
+    memory, through which they exchange, equally: how they really do is not public.
     """
     if per_chip is None:
         is_known = torus.n_nodes < n_devices and torus.name in names()

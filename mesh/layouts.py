@@ -76,49 +76,31 @@ def cell_of(torus: Torus, pieces: Pieces) -> Torus:
     No route between nodes of a line leaves it. It is the whole torus where links differ, rings are
     twisted, or other dimensions decide on ties.
     """
-    if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
+    if not is_uniform(torus):
         return torus
     shape = [1] * torus.ndim
     for dimension, stride, size in pieces:
         shape[dimension] = max(shape[dimension], stride * size)
     # Nodes of a line lie apart by less than the cell is long: half a ring at most, or all of it.
+    return box_of(torus, shape)
+
+
+def is_uniform(torus: Torus) -> bool:
+    """Return whether routes along some dimensions depend on these alone."""
+    return not (torus.twist or torus.holes or TIE_RULES[torus.tie].with_others)
+
+
+def box_of(torus: Torus, shape: Sequence[int]) -> Torus:
+    """Return a box of a torus, whose rings close where it spans a whole dimension."""
     triples = zip(torus.wrap, shape, torus.shape, strict=True)
     wrap = tuple(w and part == size for w, part, size in triples)
-    return replace(torus, shape=tuple(shape), wrap=wrap, zones=())
+    return replace(torus, shape=tuple(shape), wrap=wrap, zones=(), twist=(), holes=Holes())
 
 
 def link_in(torus: Torus, cell: Torus, link: int) -> int:
     """Return the link of a torus that is one of its first cell."""
     node, port = divmod(link, 2 * torus.ndim)
     return int(torus.node(cell.coords[node])) * 2 * torus.ndim + port
-
-
-def first_nodes(torus: Torus, pieces: Pieces) -> NDArray[np.int64]:
-    """Return the nodes at which the lines along some pieces begin: those at the start of each."""
-    nodes = np.zeros(1, dtype=np.int64)
-    for d, (size, apart) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
-        coords = np.arange(size)
-        for dimension, stride, length in pieces:
-            if dimension == d:
-                coords = coords[(coords // stride) % length == 0]
-        nodes = np.add.outer(nodes, coords * apart).ravel()
-    return nodes
-
-
-def names_of(torus: Torus, pieces: Pieces) -> str:
-    """Return pieces in words, such as ``4 of X, every 4th of Y``."""
-    words = []
-    for dimension, stride, size in pieces:
-        letter = torus.axes[dimension]
-        if size == torus.shape[dimension]:
-            words.append(letter)
-        elif stride == 1:
-            words.append(f"{size} of {letter}")
-        elif stride * size == torus.shape[dimension]:
-            words.append(f"every {_nth(stride)} of {letter}")
-        else:
-            words.append(f"{size} of every {_nth(stride)} of {letter}")
-    return ", ".join(words) or "one device"
 
 
 def _nth(number: int) -> str:
@@ -177,7 +159,18 @@ class AxisLayout:
 
     def in_words(self, torus: Torus) -> str:
         """Return where it lies, in words."""
-        names = names_of(torus, self.pieces)
+        words = []
+        for dimension, stride, size in self.pieces:
+            letter = torus.axes[dimension]
+            if size == torus.shape[dimension]:
+                words.append(letter)
+            elif stride == 1:
+                words.append(f"{size} of {letter}")
+            elif stride * size == torus.shape[dimension]:
+                words.append(f"every {_nth(stride)} of {letter}")
+            else:
+                words.append(f"{size} of every {_nth(stride)} of {letter}")
+        names = ", ".join(words) or "one device"
         return names if self.curve.name == "in order" else f"{names}, {self.curve.name}"
 
 
@@ -186,7 +179,13 @@ def lines_along(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
     offsets = np.zeros(1, dtype=np.int64)
     for axis in laid:
         offsets = np.add.outer(offsets, axis.offsets(torus)).ravel()
-    begin = first_nodes(torus, tuple(piece for axis in laid for piece in axis.pieces))
+    begin = np.zeros(1, dtype=np.int64)
+    for d, (size, apart) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
+        coords = np.arange(size)
+        for dimension, stride, length in (piece for axis in laid for piece in axis.pieces):
+            if dimension == d:
+                coords = coords[(coords // stride) % length == 0]
+        begin = np.add.outer(begin, coords * apart).ravel()
     return begin[:, None] + offsets
 
 
@@ -200,14 +199,14 @@ def mesh_of(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
 
 def cut_curves(
     torus: Torus, axes: MeshAxes, ours: NDArray[np.int64]
-) -> Iterator[tuple[str, NDArray[np.int64]]]:
+) -> Iterator[tuple[NDArray[np.int64], str]]:
     """Give meshes cut from one walk over all nodes that are ours, with a name each.
 
     The walk is a snake or a loop over the torus; it is cut to the axes, any of them fastest. Of
     more nodes than the mesh takes, the first are taken.
     """
     if torus.n_nodes == 1:
-        yield "one device", np.zeros(axes.sizes, dtype=np.int64)
+        yield np.zeros(axes.sizes, dtype=np.int64), "one device"
         return
     is_ours = np.zeros(torus.n_nodes, dtype=np.bool_)
     is_ours[ours] = True
@@ -230,7 +229,7 @@ def cut_curves(
                     seen.add(key)
                     inner = axes.names[nest[-1]] if nest else axes.names[-1]
                     letters = "".join(torus.axes[d] for d in reversed(order))
-                    yield f"{name} over {letters}, {inner} fastest", folded
+                    yield folded, f"{name} over {letters}, {inner} fastest"
 
 
 def boxes_in(
@@ -256,18 +255,15 @@ def boxes_in(
         if math.prod(shape) == n
     ]
     for shape in sorted(shapes, key=lambda shape: (max(shape), shape)):
-        whole = [b == s for b, s in zip(shape, torus.shape, strict=True)]
-        wrap = tuple(w and full for w, full in zip(torus.wrap, whole, strict=True))
         inside = np.stack(np.unravel_index(np.arange(n), shape), axis=1)
         free = [
-            range(1 if full else s if w else s - b + 1)
-            for b, s, w, full in zip(shape, torus.shape, torus.wrap, whole, strict=True)
+            range(1 if b == s else s if w else s - b + 1)
+            for b, s, w in zip(shape, torus.shape, torus.wrap, strict=True)
         ]
         for corner in product(*free):
             nodes = torus.node((inside + corner) % torus.shape).astype(np.int64)
             if is_ours[nodes].all():
-                plain = replace(torus, shape=shape, wrap=wrap, zones=(), twist=(), holes=Holes())
-                yield plain, nodes
+                yield box_of(torus, shape), nodes
                 break
 
 

@@ -19,7 +19,14 @@ from toruscast.mapping.machines import named
 from toruscast.mapping.strategies.placement import divisors
 from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, devices_at
 from toruscast.mesh.hlo import HloStep
-from toruscast.mesh.traffic import COLLECTIVES, MeshAxes, MeshTraffic, hlo_traffic, parse_traffic
+from toruscast.mesh.traffic import (
+    COLLECTIVES,
+    PARTS,
+    MeshAxes,
+    MeshTraffic,
+    hlo_traffic,
+    parse_traffic,
+)
 from toruscast.validation import read_bytes
 
 from .candidates import ALIKE, is_together
@@ -247,8 +254,8 @@ def _between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float
     if across == 1:
         return 0.0
     inside = math.prod(axes.sizes[i] // cuts[i] for i in numbers)
-    share = {"allreduce": 2 / inside, "allgather": 1 / inside, "reduce_scatter": 1 / inside}
-    return traffic.times * traffic.nbytes * share.get(traffic.collective, 1.0) * (1 - 1 / across)
+    share = PARTS.get(traffic.collective, inside) / inside
+    return traffic.times * traffic.nbytes * share * (1 - 1 / across)
 
 
 def _within(sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes) -> Iterator[MeshTraffic]:

@@ -24,7 +24,7 @@ from toruscast.mesh.traffic import MeshAxes, MeshTraffic, hlo_traffic, parse_axe
 from toruscast.validation import job_count, whole_array, whole_number
 from toruscast.workers import Task
 
-from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together, total
+from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together
 from .closed_form import Score
 from .results import MeshForecast, RankedLayout
 from .rounds import simulated_time
@@ -113,10 +113,9 @@ def rank_layouts(
         found = f"{axes} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
-    others = [LaidMesh(scored.of_mesh(plain), mesh=plain, name="devices in order")]
+    others = [scored.of_mesh(plain, "devices in order")]
     if compare is not None:
-        own = _own(compare, torus, axes)
-        others.append(LaidMesh(scored.of_mesh(own), mesh=own, name="yours"))
+        others.append(scored.of_mesh(_own(compare, torus, axes), "yours"))
     simulations = _Simulations(scored, n_jobs, tell)
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
@@ -148,18 +147,9 @@ def step_time(
     *,
     overlap: bool = False,
 ) -> float:
-    """Return the seconds of a step with the node at each place of the mesh, in closed form.
-
-    Examples
-    --------
-    >>> torus = Torus((2, 2), wrap=False, bandwidth=1e9)
-    >>> asked = torus, MeshAxes(("x",), (4,)), [MeshTraffic("exchange", 4e6, ("x",))]
-    >>> round(1e3 * step_time(np.arange(4), *asked)), round(1e3 * step_time([0, 1, 3, 2], *asked))
-    (9, 4)
-    """
-    own = _own(nodes, torus, axes)
+    """Return the seconds of a step with the node at each place of the mesh, in closed form."""
     scored = Scored(torus, axes, tuple(traffic), overlap)
-    return total(LaidMesh(scored.of_mesh(own), mesh=own), traffic, overlap)
+    return scored.step_time(scored.of_mesh(_own(nodes, torus, axes)))
 
 
 class _Simulations:
@@ -199,7 +189,7 @@ class _Simulations:
             replace(found, simulated=known.get(i, 0.0)) for i, found in enumerate(layout.scores)
         )
         if scored.overlap:
-            time = total(layout, scored.traffic, overlap=True)
+            time = scored.step_time(layout)
         else:
             pairs = zip(sent, scored.traffic, strict=True)
             time = sum(each.seconds * traffic.times for each, traffic in pairs)
@@ -297,10 +287,8 @@ def link_seconds(answer: MeshForecast, layout: RankedLayout) -> NDArray[np.float
     Seconds in closed form, repeated runs of a collective together.
     """
     scored = Scored(answer.torus, answer.axes, answer.traffic, overlap=True)
-    found = scored.of_mesh(layout.nodes)
-    return np.stack(
-        [score.link_seconds * each.times for score, each in zip(found, answer.traffic, strict=True)]
-    )
+    pairs = zip(scored.of_mesh(layout.nodes).scores, answer.traffic, strict=True)
+    return np.stack([score.link_seconds * each.times for score, each in pairs])
 
 
 ACCELERATORS = ("tpu", "trainium", "galaxy")

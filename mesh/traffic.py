@@ -68,14 +68,13 @@ def parse_axes(text: str) -> MeshAxes:
     return MeshAxes(tuple(names), tuple(sizes))
 
 
-COLLECTIVES = (
-    *("allreduce", "allgather", "reduce_scatter", "alltoall", "permute", "pipeline", "exchange"),
-)
+# Collectives that run in rounds, and how many halves of an allreduce they are.
+PARTS = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
+COLLECTIVES = (*PARTS, "alltoall", "permute", "pipeline", "exchange")
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
 FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
 # More than any memory holds, and little enough for sums of packets.
 _MOST_BYTES = 1e15
-_IN_ROUNDS = ("allreduce", "allgather", "reduce_scatter")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +101,6 @@ class MeshTraffic:
         group spans, at once); whichever is fastest if empty.
     times : int
         How often a step runs it.
-    name : str
-        A label for reports.
     """
 
     collective: str
@@ -113,7 +110,7 @@ class MeshTraffic:
     pairs: NDArray[np.int64] | None = None
     algorithm: str = ""
     times: int = 1
-    name: str = ""
+    name: str = ""  # for reports
 
     def __post_init__(self) -> None:
         kind = collective_named(str(self.collective))
@@ -121,8 +118,8 @@ class MeshTraffic:
             found, expected = self.collective, " or ".join(COLLECTIVES)
             raise InputError("unknown collective", found=found, expected=expected)
         algorithm = str(self.algorithm).replace("_", "-")
-        if algorithm and (kind not in _IN_ROUNDS or algorithm not in ALGORITHMS):
-            takes = " or ".join(ALGORITHMS) if kind in _IN_ROUNDS else "none"
+        if algorithm and (kind not in PARTS or algorithm not in ALGORITHMS):
+            takes = " or ".join(ALGORITHMS) if kind in PARTS else "none"
             raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=takes)
         given = [bool(self.axes), self.groups is not None, self.pairs is not None]
         if sum(given) != 1:
@@ -259,8 +256,7 @@ def _permute(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 def _key(groups: NDArray[np.int64]) -> bytes:
     """Groups whatever their order and that of their members."""
-    inside = np.sort(groups, axis=1)
-    return inside[np.argsort(inside[:, 0], kind="stable")].tobytes()
+    return _pairs(np.sort(groups, axis=1))
 
 
 def _pairs(pairs: NDArray[np.int64]) -> bytes:

@@ -96,7 +96,11 @@ def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> lis
 def of_places(
     names: Sequence[str], points: Array, active: Sequence[int], places: Array
 ) -> list[Note]:
-    """Return notes on places where a parameter that is in no model has other values."""
+    """Return notes on places where a parameter that is in no model has other values.
+
+    >>> of_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
+    ['parameter p was not varied: predictions take it to change nothing']
+    """
     result = []
     for q, name in enumerate(names):
         measured = np.unique(points[:, q])
