@@ -234,7 +234,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     workers : int
         For divide and conquer a power of two.
     *tasks : Expression
-        The tasks of the pattern. A part of an item goes through all stages of a task.
+        A part of an item goes through all stages of a task.
     size : str
         Parameter that is the size of an item, at least the number of workers.
 
@@ -364,15 +364,8 @@ def replicate(
 
     The time per item is that of the slowest stage, so no other order gives a shorter one.
 
-    Parameters
-    ----------
-    program : Expression
-    workers : int
-        More than the program has.
-    at : mapping
-        One value for each parameter.
-    fixed : sequence of str
-        Tasks that cannot be replicated, such as those with a state.
+    There are so many workers more than the program has, and one value of each parameter. Tasks that
+    cannot be replicated, such as those with a state, are fixed.
 
     Returns
     -------

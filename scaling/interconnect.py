@@ -183,12 +183,11 @@ class Interconnect:
     """How many latencies and transmission times a message of an application costs.
 
     A job that sends M messages of mean size s over latency t and bandwidth b communicates for
-    M (alpha t + beta s / b) seconds.
+    M (alpha t + beta s / b) seconds. A `ScalingWarning` tells that a constant is negative.
 
     Parameters
     ----------
     alpha, beta : float
-        The constants.
     alpha_interval, beta_interval : (float, float)
         Intervals that hold the true values with probability `level`, if the rest of the elapsed
         times is normal noise; NaN if nothing was fitted.
@@ -197,11 +196,6 @@ class Interconnect:
         Standard deviation of the rest of a job's difference between two interconnects (s).
     n_jobs : int
         Jobs that were fitted.
-
-    Warns
-    -----
-    ScalingWarning
-        If a constant is negative.
 
     Examples
     --------
@@ -247,12 +241,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
         may be given. A job on one interconnect that sends nothing is left out.
     level : float
-        Probability of the intervals.
-
-    Warns
-    -----
-    ScalingWarning
-        If a constant is negative, or there are too few jobs for intervals.
+        Probability of the intervals. A `ScalingWarning` tells that there are too few jobs for them.
 
     Examples
     --------
@@ -351,17 +340,7 @@ def check_pairs(jobs: pd.DataFrame) -> None:
 class Scenario:
     """Another interconnect, by absolute values or by factors of the job's own.
 
-    Parameters
-    ----------
-    name : str
-    latency : float, optional
-        Seconds; else `latency_factor` of the job's.
-    bandwidth : float, optional
-        Bytes/s, possibly infinite; else `bandwidth_factor` of the job's.
-    latency_factor : float
-        0 or more.
-    bandwidth_factor : float
-        Above 0, possibly infinite.
+    Latencies are in seconds, bandwidths in bytes/s; these may be infinite.
     """
 
     name: str
@@ -465,20 +444,11 @@ def what_if(
 def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     """Speed-up of every run, and the limits that faster interconnects would reach.
 
-    Parameters
-    ----------
-    jobs : DataFrame
-        As `read_jobs` returns, with a column ``tasks``. Further columns, such as a precision, tell
-        which runs belong together.
-    model : Interconnect
-
-    Returns
-    -------
-    DataFrame
-        A row for each run, by the number of its tasks: ``job``, ``interconnect``, ``tasks``,
-        ``communication``, ``computation`` (s), ``base`` (tasks of the run that speed-ups are
-        relative to: the one with the fewest), ``speed_up``, and two limits: ``zero_latency``, which
-        is [LSDYNA03]'s limit, and ``infinite_speed``, where bandwidth is infinite too.
+    The jobs, as `read_jobs` returns them, have a column ``tasks``. Further columns, such as a
+    precision, tell which runs belong together. The result has a row for each run, by the number of
+    its tasks: ``job``, ``interconnect``, ``tasks``, ``communication``, ``computation`` (s),
+    ``base`` (the fewest tasks; speed-ups are relative to that run), ``speed_up``, and two limits:
+    ``zero_latency``, as in [LSDYNA03], and ``infinite_speed``, where bandwidth is infinite too.
 
     Examples
     --------

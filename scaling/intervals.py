@@ -199,8 +199,6 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The fit with all its hypotheses.
     options_ : FitOptions
         Options of the fit, which its intervals use too, even if parameters are set later.
-    n_features_in_ : int
-        Number of parameters.
 
     Examples
     --------

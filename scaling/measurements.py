@@ -27,7 +27,6 @@ class Measurements:
     Parameters
     ----------
     parameters : sequence of str
-        Names of the parameters.
     points : array-like, shape (n_points, n_parameters)
         Not negative, each point once.
     values : array-like, shape (n_paths, n_points, n_repetitions)
@@ -167,10 +166,8 @@ def from_rows(
     ----------
     rows : DataFrame
         Named levels of its index count as columns.
-    parameters : sequence of str
-        Columns that hold the parameters.
-    value : str
-        Column that holds the measured value.
+    parameters, value : sequence of str, str
+        Columns that hold the parameters and the measured value.
     callpath, metric : str, optional
         Columns that name what was measured. Without `metric`, all rows have one metric. A column
         "metric" or "callpath" with several values must be named here.
@@ -182,7 +179,6 @@ def from_rows(
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"p": [2, 2, 4, 8], "value": [1.0, 1.2, 2.0, 4.0]})
     >>> from_rows(rows, ["p"])[0].values.tolist()
     [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]

@@ -202,7 +202,6 @@ class Models:
     Attributes
     ----------
     measurements : Measurements
-        What was fitted.
     trusted : array of bool, shape (n_paths,)
         Some hypothesis meets the points within the noise of the repetitions.
     by_points : array of bool, shape (n_paths,)

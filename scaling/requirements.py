@@ -96,11 +96,9 @@ class Application:
     requirements : mapping of str to str, Formula, PMNFRegressor or Models
         Formulas in p and n, or fitted models. Any of `REQUIREMENTS`; ``bytes_used`` must be there.
     notes : sequence of str
-        What a reader should know about the models.
     smallest : float
         The least problem size a process.
     file : path-like, optional
-        Where it was read, for messages.
 
     Examples
     --------
@@ -238,13 +236,7 @@ def _models() -> dict[str, dict[str, Any]]:
 
 
 def application_names() -> list[str]:
-    """Return the names of the applications with published models.
-
-    Examples
-    --------
-    >>> application_names()
-    ['kripke', 'lulesh', 'milc', 'relearn', 'icofoam']
-    """
+    """Return the names of the applications with published models."""
     return list(_models())
 
 

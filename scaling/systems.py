@@ -84,13 +84,10 @@ def compare_systems(
     that it is a lower bound. A system that cannot hold the common problem's share of at least the
     smallest n has none.
 
-    Returns
-    -------
-    DataFrame
-        A row for each system: ``application``, ``system``, ``n`` (problem size of a process that
-        fills the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of
-        these), ``wall_time`` (s) for it, ``bound_by`` (the requirement that takes so long), and
-        ``reason`` if there is none.
+    A row for each system: ``application``, ``system``, ``n`` (problem size of a process that fills
+    the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of these),
+    ``wall_time`` (s) for it, ``bound_by`` (the requirement that takes so long), and ``reason`` if
+    there is none.
 
     Examples
     --------
@@ -151,23 +148,11 @@ def share_system(
 ) -> pd.DataFrame:
     """Say what two applications can do side by side on one system.
 
-    Parameters
-    ----------
-    applications : two Application
-    system : System
-    shares : sequence of float
-        Parts that the first application gets; the second gets the rest.
-    of : {"processes", "memory"}
-        Each application has processes of its own, or both run on all processes and share the memory
-        of each.
-
-    Returns
-    -------
-    DataFrame
-        Two rows for each share: ``share`` (of the first), ``application``, ``processes``,
-        ``memory`` (bytes a process), ``n``, ``largest_problem``, ``of_alone`` (that problem over
-        the one that it could do alone), ``wall_time`` (s) of it and ``bound_by``, as in
-        `compare_systems`; ``reason`` if it does not fit.
+    The first application gets each share, the second the rest: of the processes, or of the memory
+    of each process, where both run on all. The result has two rows for each share: ``share`` (of
+    the first), ``application``, ``processes``, ``memory`` (bytes a process), ``n``,
+    ``largest_problem``, ``of_alone`` (that problem over the one that it could do alone),
+    ``wall_time`` (s) of it and ``bound_by``, as in `compare_systems`; ``reason`` if it does not fit.
 
     Examples
     --------
@@ -249,13 +234,9 @@ def upgrade_ratios(
 ) -> pd.DataFrame:
     """Divide the requirements of a process after an upgrade by those before.
 
-    Returns
-    -------
-    DataFrame
-        A row for each requirement and upgrade: ``application``, ``requirement`` ("problem_size"
-        first), ``upgrade``, ``ratio``, ``growth_ratio`` and ``reason`` if there is none.
-        ``growth_ratio`` holds every logarithm at its value before the upgrade, so that only powers
-        count.
+    A row for each requirement and upgrade: ``application``, ``requirement`` ("problem_size" first),
+    ``upgrade``, ``ratio``, ``growth_ratio`` and ``reason`` if there is none. ``growth_ratio`` holds
+    every logarithm at its value before the upgrade, so that only powers count.
 
     Examples
     --------
