@@ -26,7 +26,7 @@ import toruscast.mesh.jax
 from toruscast.mesh import rounds
 from toruscast.mesh.closed_form import score
 from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.rounds import simulated_time, workload
+from toruscast.mesh.rounds import simulated_time
 from toruscast.mesh.traffic import MeshAxes, MeshTraffic, groups_along
 
 MORE: dict[str, list[tuple[int, ...]]] = {
@@ -41,6 +41,18 @@ NAMES = ("x", "y", "z")
 STEPS = ("two-way-ring", "training", "exchange")
 # Rings round 256 devices have more messages than a ranking simulates.
 rounds.MOST_MESSAGES = 600_000
+
+
+def workload(
+    traffic: MeshTraffic, lines: NDArray[np.int64], torus: tc.Torus, algorithm: str
+) -> tc.Workload | None:
+    """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
+    if algorithm not in rounds.PLANS:
+        return rounds._at_once(traffic, lines, torus)
+    phases = rounds._rounds(traffic, lines, torus, algorithm)
+    if sum(times * phase.n_edges for times, phase in phases) > rounds.MOST_MESSAGES:
+        return None
+    return tc.Workload([phase for times, phase in phases for _ in range(times)], dependent=True)
 
 
 def times(

@@ -145,7 +145,7 @@ def row(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[
         best = math.nan
         if torus.n_nodes <= MOST_DEVICES:
             asked = (torus, axes, traffic)
-            best = min(tc.training.mesh.step_time(order, *asked) for order in all_orders(shape))
+            best = min(tc.mesh.step_time(order, *asked) for order in all_orders(shape))
         assert answer.compared is not None
         yield {
             "slice": text,

@@ -23,10 +23,10 @@ from toruscast.mesh.layouts import (
     mesh_of,
     splits,
 )
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic, groups_along
+from toruscast.mesh.traffic import PARTS, MeshAxes, MeshTraffic, groups_along
 from toruscast.workers import Task
 
-from .closed_form import PARTS, RingSteps, Score, box_score, ring_seconds, score
+from .closed_form import RingSteps, Score, box_score, ring_seconds, score
 
 # Ways to cut the dimensions that are looked at; beyond, the plainest have been seen.
 MOST_SPLITS = 100_000
@@ -62,16 +62,13 @@ class LaidMesh:
 
 @dataclass(eq=False)
 class Scored:
-    """Scores of layouts; what is sent along an axis depends on where that axis lies alone.
-
-    Where the host of each node is given, ``(n_nodes,)``, only layouts count in which the nodes of a
-    host form a box of the mesh.
-    """
+    """Scores of layouts; what is sent along an axis depends on where that axis lies alone."""
 
     torus: Torus
     axes: MeshAxes
     traffic: tuple[MeshTraffic, ...]
     overlap: bool
+    # Of each node; if given, the nodes of a host must form a box of the mesh.
     hosts: NDArray[np.int64] | None = None
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
@@ -79,9 +76,24 @@ class Scored:
     _cells: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
     _walks: dict[Pieces, list[_Walk]] = field(default_factory=dict)
 
-    def of_mesh(self, mesh: NDArray[np.int64]) -> tuple[Score, ...]:
-        """Return the scores of a mesh of nodes."""
-        return tuple(self._timed(t, self.lines(t, mesh)) for t in self.traffic)
+    def of_mesh(self, mesh: NDArray[np.int64], name: str = "") -> LaidMesh:
+        """Return the layout of a mesh of nodes."""
+        scores = tuple(self._timed(t, self.lines(t, mesh)) for t in self.traffic)
+        return LaidMesh(scores, mesh=mesh, name=name)
+
+    def times(self, layout: LaidMesh) -> list[float]:
+        """Return the seconds of all runs of each collective of a step."""
+        pairs = zip(layout.scores, self.traffic, strict=True)
+        return [found.time * each.times for found, each in pairs]
+
+    def step_time(self, layout: LaidMesh) -> float:
+        """Return the seconds of a step, of collectives in turn or at once."""
+        times = self.times(layout)
+        if not self.overlap:
+            return sum(times)
+        pairs = zip(layout.scores, self.traffic, strict=True)
+        busy = sum(found.link_seconds * each.times for found, each in pairs)
+        return max(float(np.max(busy)), *times)
 
     def lines(self, traffic: MeshTraffic, mesh: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the nodes of each group."""
@@ -216,17 +228,10 @@ class Scored:
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest of some layouts, one of each kind of times.
+    """The fastest of some layouts, one of each kind of times."""
 
-    Attributes
-    ----------
-    number : int
-        Of layouts looked at.
-    kept : dict
-        Seconds of a step and the layout, by the times of everything that is sent.
-    """
-
-    number: int
+    number: int  # of layouts looked at
+    # Seconds of a step and the layout, by the times of everything that is sent.
     kept: dict[tuple[int, ...], tuple[float, LaidMesh]]
 
     def first(self, n: int) -> Best:
@@ -245,8 +250,7 @@ def best_layouts(
 ) -> Best:
     """Return the n fastest layouts: of pieces where the mesh fills the torus, or cut from a walk.
 
-    Blocks of them are looked at by workers; how many workers there are changes nothing. Where
-    ``is_over`` says so, no further ones are looked at.
+    Workers score blocks of them; their number changes nothing. ``is_over`` ends the search early.
     """
     torus, axes = scored.torus, scored.axes
     cuts: Iterable[Cut] = ()
@@ -255,7 +259,7 @@ def best_layouts(
     task = Task(best_of_pieces, scored, n, is_over)
     found = task.in_order(list(_blocks(cuts)), n_jobs, progress=progress)
     walks = cut_curves(torus, axes, devices.nodes)
-    found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n, is_over))
+    found.append(_best(scored, (scored.of_mesh(*walk) for walk in walks), n, is_over))
     if axes.n_tasks < torus.n_nodes:
         found.append(_best(scored, _in_boxes(scored, devices, n), n))
     kept: dict[tuple[int, ...], tuple[float, LaidMesh]] = {}
@@ -272,16 +276,6 @@ def best_of_pieces(
     return _best(scored, map(scored.of_pieces, cuts), n, is_over)
 
 
-def total(candidate: LaidMesh, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
-    """Seconds of a step: one after the other, or together as long as the busiest link works."""
-    pairs = list(zip(candidate.scores, traffic, strict=True))
-    times = [found.time * each.times for found, each in pairs]
-    if not overlap:
-        return sum(times)
-    busy = sum(found.link_seconds * each.times for found, each in pairs)
-    return max(float(np.max(busy)), *times)
-
-
 def _best(
     scored: Scored,
     layouts: Iterable[LaidMesh],
@@ -294,19 +288,14 @@ def _best(
     for number, layout in enumerate(layouts, start=1):
         if scored.hosts is not None and not is_together(layout.nodes(scored.torus), scored.hosts):
             continue
-        pairs = zip(layout.scores, scored.traffic, strict=True)
-        times = [score.time * each.times for score, each in pairs]
-        seconds = total(layout, scored.traffic, scored.overlap)
-        alike = tuple(round(float(np.log(t)) / ALIKE) if t else 0 for t in (*times, seconds))
+        seconds = scored.step_time(layout)
+        times = (*scored.times(layout), seconds)
+        alike = tuple(round(float(np.log(t)) / ALIKE) if t else 0 for t in times)
         found.kept.setdefault(alike, (seconds, layout))
         found = Best(number, found.kept)
         if len(found.kept) > 50 * n:
             found = found.first(n)
     return found.first(n)
-
-
-def _walked(scored: Scored, name: str, mesh: NDArray[np.int64]) -> LaidMesh:
-    return LaidMesh(scored.of_mesh(mesh), mesh=mesh, name=name)
 
 
 def _in_boxes(scored: Scored, devices: Devices, n: int) -> Iterator[LaidMesh]:
@@ -320,7 +309,7 @@ def _in_boxes(scored: Scored, devices: Devices, n: int) -> Iterator[LaidMesh]:
             corner = ",".join(map(str, scored.torus.coords[nodes[0]].tolist()))
             size = "x".join(map(str, box.shape))
             name = f"{layout.in_words(box, scored.axes)}, in {size} from ({corner})"
-            yield _walked(scored, name, nodes[layout.nodes(box)])
+            yield scored.of_mesh(nodes[layout.nodes(box)], name)
 
 
 def is_together(mesh: NDArray[np.int64], hosts: NDArray[np.int64]) -> bool:

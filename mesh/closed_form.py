@@ -1,26 +1,18 @@
 """Times of collectives in closed form, from what their rounds put on the links.
 
-**The exact case.** On a ring of ``n`` chips whose links carry ``w`` bytes per second each way, an
-allreduce of ``B`` bytes is a reduce-scatter and an allgather, ``n - 1`` rounds each. In a round
-every chip sends one block to the next chip:
-
-- one way: ``B / n`` bytes, a hop away, each link carries one block: ``B / (n w)`` a round, so
-  ``2 (n - 1) / n * B / w`` in all;
-- two ways: half a block each way, on the two directions of each link: half of that, which is
-  ``2 (n - 1) / n * B / (2 w)``.
-
-Each round adds what a message costs in software (of two, both) and the latency of its hops, for a
-chip sends in a round what it got in the last: ``2 (n - 1) (o + h)`` with one hop a round.
+On a ring of ``n`` chips whose links carry ``w`` bytes per second each way, an allreduce of ``B``
+bytes is a reduce-scatter and an allgather of ``n - 1`` rounds each. In a round every chip sends
+``B / n`` bytes to the next one, so the links take ``2 (n - 1) / n * B / w`` in all, or half of that
+if half a block goes each way. A chip sends in a round what it got in the last, so each round adds
+what a message costs in software (of two, both) and the latency of its hops.
 
 On a line the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long way back. Either way each
-direction of each link carries one block of a one-way ring: on the folded line the ring goes there
-over the even chips and back over the odd ones. So one way takes the same time as on a closed ring,
-but for the hops: two a round at most, or ``2 (n - 1) / n`` on average with the long way back. A
-two-way ring puts two half blocks on each direction: it gains nothing on a line.
+direction of each link carries one block of a one-way ring, so that takes as long as on a closed
+ring, but for the hops: two a round at most, or ``2 (n - 1) / n`` on average with the long way back.
+A two-way ring puts two half blocks on each direction, and gains nothing.
 
-Elsewhere the busiest link of a round sets the pace: the most blocks that go over one link, over its
-bandwidth. A chain of rounds round a ring waits once for each of its edges in turn, so the latency
-of a round is that of an edge on average.
+Elsewhere the most blocks that go over one link, over its bandwidth, set the pace of a round. A
+chain of rounds waits once for each edge of the ring, so a round's latency is an edge's on average.
 """
 
 from __future__ import annotations
@@ -28,22 +20,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
-from toruscast.mesh.traffic import MeshTraffic
+from toruscast.mesh.traffic import PARTS, MeshTraffic
 from toruscast.routing.loads import pair_loads
 
 
 def product_grid(torus: Torus, lines: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return groups as boxes: ``(n_groups, sizes...)`` along the dimensions that they span.
+    """Return groups as boxes, ``(n_groups, sizes...)``; None if some group is no such box.
 
-    A box has every combination of its coordinates, which need not lie side by side. None if some
-    group is no box, or not all span as many places of the same dimensions.
+    A box has every combination of its coordinates, which need not lie side by side. All boxes span
+    as many places of the same dimensions.
 
     Examples
     --------
@@ -76,14 +67,8 @@ Sent = tuple[int, int, float]
 def turns(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
     """Return the rounds of a bucket reduce-scatter: how many in a row, and what is sent in each.
 
-    A lane for each dimension and way carries its share of the buffer, first along its dimension,
-    then along the next; each dimension leaves its share of the rest. A round lists its messages as
-    dimension, way (0 plus, 1 minus) and bytes.
-
-    Examples
-    --------
-    >>> turns((2, 2), 16)[0]
-    (1, [(0, 0, 2.0), (1, 0, 2.0), (0, 1, 2.0), (1, 1, 2.0)])
+    A lane for each dimension and way carries its share of the buffer along one dimension after the
+    other; each leaves its share of the rest. A round lists (dimension, way, bytes), way 0 is plus.
     """
     ndim = len(sizes)
     lanes: list[list[Sent]] = []
@@ -141,32 +126,22 @@ def ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What a collective takes, all its groups at once.
+    """What a collective takes, all its groups at once."""
 
-    Attributes
-    ----------
-    time : float
-        Seconds.
-    algorithm : str
-        The one that is fastest, of those that were asked for.
-    link_seconds : ndarray, shape (n_links,)
-        How long each link works for it; empty where nobody asks for it.
-    busiest, busy : int, float
-        The link that works longest, and the seconds that it does.
-    hops, farthest : float, int
-        Hops of its messages on average and at most.
-    sharing : float
-        The most messages of a step that go over the same link.
-    """
+    time: float  # seconds in closed form
+    algorithm: str  # the fastest of those that were asked for
+    link_seconds: NDArray[np.float64]  # (n_links,); empty where nobody asks for it
+    busiest: int  # the link that works longest,
+    busy: float  # and its seconds
+    hops: float  # of its messages on average,
+    farthest: int  # and at most
+    sharing: float  # most messages of a step over the same link
+    simulated: float | None = None  # seconds by packets
 
-    time: float
-    algorithm: str
-    link_seconds: NDArray[np.float64]
-    busiest: int
-    busy: float
-    hops: float
-    farthest: int
-    sharing: float
+    @property
+    def seconds(self) -> float:
+        """Seconds, by packets where they were simulated."""
+        return self.time if self.simulated is None else self.simulated
 
     def without_links(self) -> Score:
         """The same without the array, of which there would be many."""
@@ -194,10 +169,6 @@ def on_the_wire(nbytes: float, torus: Torus) -> float:
     return nbytes + network.header * max(math.ceil(nbytes / network.payload), 1)
 
 
-# Halves of an allreduce.
-PARTS = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
-
-
 class _Pace(NamedTuple):
     """The busiest link of a round, its seconds for a byte of every message, and most messages."""
 
@@ -206,54 +177,31 @@ class _Pace(NamedTuple):
     messages: float
 
 
-class RingSteps:
-    """What a step round all groups asks of the links. Arrays are not kept: there are many of these.
+def ring_loads(lines: NDArray[np.int64], torus: Torus, ways: int) -> NDArray[np.float64]:
+    """Return the messages over each link in a step round all groups, ``(n_links,)``."""
+    src, dst = lines.ravel(), np.roll(lines, -1, axis=1).ravel()
+    onward = pair_loads(torus, src, dst)
+    return onward if ways == 1 else onward + pair_loads(torus, dst, src)
 
-    Parameters
-    ----------
-    lines : ndarray of int, shape (n_groups, n)
-        Nodes of each group in its order.
-    torus : Torus
-    """
+
+class RingSteps:
+    """Load of the links in a step round all groups ``(n_groups, n)``. Arrays are not kept."""
 
     def __init__(self, lines: NDArray[np.int64], torus: Torus) -> None:
-        self.torus = torus
-        self.lines = lines
-        onward, back = self._loads
-        self.paces = {1: self._pace(onward), 2: self._pace(onward + back)}
-        hops = torus.distance(*self._ends)
+        self.torus, self.lines = torus, lines
+        self.paces = {ways: self._pace(ring_loads(lines, torus, ways)) for ways in (1, 2)}
+        hops = torus.distance(lines.ravel(), np.roll(lines, -1, axis=1).ravel())
         self.hops = float(hops.mean())
         self.farthest = int(hops.max())
-        del self._loads
-
-    @property
-    def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self.lines.ravel(), np.roll(self.lines, -1, axis=1).ravel()
-
-    @cached_property
-    def _loads(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        src, dst = self._ends
-        return pair_loads(self.torus, src, dst), pair_loads(self.torus, dst, src)
 
     def _pace(self, load: NDArray[np.float64]) -> _Pace:
         seconds = load / self.torus.link_bandwidth
         link = int(seconds.argmax())
         return _Pace(link, float(seconds[link]), float(load.max()))
 
-    def link_seconds(self, ways: int) -> NDArray[np.float64]:
-        """Seconds of every link for a byte of every message of a round, ``(n_links,)``."""
-        src, dst = self._ends
-        load = pair_loads(self.torus, src, dst)
-        if ways == 2:
-            load = load + pair_loads(self.torus, dst, src)
-        return np.asarray(load / self.torus.link_bandwidth)
-
 
 def ring_score(steps: RingSteps, traffic: MeshTraffic, ways: int) -> Score:
-    """Return what rounds round the ring take, each way its share of each block.
-
-    The score has no seconds of links; `ring_seconds` returns them.
-    """
+    """Return what rounds round the ring take; the score has no seconds of links."""
     torus, n = steps.torus, steps.lines.shape[1]
     pace = steps.paces[ways]
     wire = on_the_wire(traffic.nbytes / n / ways, torus)
@@ -278,40 +226,31 @@ def ring_seconds(
     n = lines.shape[1]
     wire = on_the_wire(traffic.nbytes / n / ways, torus)
     rounds = PARTS[traffic.collective] * (n - 1)
-    return np.asarray(RingSteps(lines, torus).link_seconds(ways) * (rounds * wire))
+    return np.asarray(ring_loads(lines, torus, ways) / torus.link_bandwidth * (rounds * wire))
 
 
-class Box:
-    """What steps along each dimension of the groups' boxes put on the links.
+def box_score(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score | None:
+    """Return what the bucket algorithm takes, a lane for each dimension and way.
 
-    Parameters
-    ----------
-    grid : ndarray of int, shape (n_groups, sizes...)
-        Nodes of each group, as of `product_grid`.
-    torus : Torus
+    None where groups are no boxes of the torus.
     """
-
-    def __init__(self, grid: NDArray[np.int64], torus: Torus) -> None:
-        self.torus = torus
-        self.sizes = grid.shape[1:]
-        self.loads, self.hops = [], []
-        for d in range(1, grid.ndim):
-            here, there = grid.ravel(), np.roll(grid, -1, axis=d).ravel()
-            self.loads.append((pair_loads(torus, here, there), pair_loads(torus, there, here)))
-            self.hops.append(torus.distance(here, there))
-
-
-def bucket_score(box: Box, traffic: MeshTraffic) -> Score:
-    """Return what the rounds of all lanes take, a lane for each dimension and way."""
-    torus, network = box.torus, box.torus.network
+    grid = product_grid(torus, lines)
+    if grid is None or grid.ndim < 3:
+        return None
+    loads, every = [], []
+    for d in range(1, grid.ndim):
+        here, there = grid.ravel(), np.roll(grid, -1, axis=d).ravel()
+        loads.append((pair_loads(torus, here, there), pair_loads(torus, there, here)))
+        every.append(torus.distance(here, there))
+    network = torus.network
     time, sharing = 0.0, 0.0
     seconds = np.zeros(torus.n_links)
-    means = [float(hops.mean()) for hops in box.hops]
-    for rounds, sent in turns(box.sizes, traffic.nbytes):
+    means = [float(hops.mean()) for hops in every]
+    for rounds, sent in turns(grid.shape[1:], traffic.nbytes):
         busy, messages = np.zeros(torus.n_links), np.zeros(torus.n_links)
         for d, way, block in sent:
-            busy += box.loads[d][way] * on_the_wire(block, torus)
-            messages += box.loads[d][way]
+            busy += loads[d][way] * on_the_wire(block, torus)
+            messages += loads[d][way]
         busy /= torus.link_bandwidth
         latency = max(means[d] for d, _, _ in sent) * network.hop_latency
         time += rounds * (float(busy.max()) + len(sent) * network.overhead + latency)
@@ -319,7 +258,7 @@ def bucket_score(box: Box, traffic: MeshTraffic) -> Score:
         sharing = max(sharing, float(messages.max()))
     parts = PARTS[traffic.collective]
     time = network.start + parts * time
-    return made(time, "bucket", parts * seconds, np.concatenate(box.hops), sharing)
+    return made(time, "bucket", parts * seconds, np.concatenate(every), sharing)
 
 
 def score(
@@ -330,15 +269,7 @@ def score(
     steps: RingSteps | None = None,
     bucket: Score | None = None,
 ) -> Score:
-    """Return what a collective takes in closed form; of several algorithms the fastest.
-
-    Examples
-    --------
-    >>> torus = Torus((8,), bandwidth=1e9)
-    >>> found = score(MeshTraffic("allreduce", 512e6, ("x",)), np.arange(8)[None], torus)
-    >>> found.algorithm, round(found.time, 3), 2 * 7 / 8 * 512e6 * 544 / 512 / 2e9
-    ('two-way-ring', 0.476, 0.476)
-    """
+    """Return what a collective takes in closed form; of several algorithms the fastest."""
     if lines.shape[1] == 1:
         return made(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
     if traffic.collective not in PARTS:
@@ -356,20 +287,11 @@ def score(
     return min(found, key=lambda each: each.time)
 
 
-def box_score(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score | None:
-    """Return what the bucket algorithm takes; None where groups are no boxes of the torus."""
-    grid = product_grid(torus, lines)
-    if grid is None or grid.ndim < 3:
-        return None
-    return bucket_score(Box(grid, torus), traffic)
-
-
 def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
     """Return seconds below which no layout takes the collective.
 
-    A chip sends over all its links at once at most. In an allreduce each of n must send
-    2 (n - 1) / n of the buffer, in an allgather or reduce-scatter half of that, in an all-to-all
-    (n - 1) / n; one message goes over one link.
+    A chip sends over all its links at once at most: 2 (n - 1) / n of the buffer in an allreduce, (n
+    - 1) / n in its halves and an all-to-all. One message goes over one link.
     """
     if n == 1:
         return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,25 +150,22 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
     advice = {}
     for form, path in targets:
         if form == "json":
-            write_text(answer.ids_as_json(), path)
+            write_text(json.dumps(answer.ids.tolist()) + "\n", path)
         elif form == "python":
             write_text(answer.jax_program(), path)
         elif form == "torch":
             write_text(layouts.torch_program(answer.ids, answer.axes), path)
         elif form == "neuron":
-            write_text(answer.rank_list(), path)
+            # As AWS Neuron's tools list cores.
+            write_text(",".join(map(str, answer.ids.ravel().tolist())) + "\n", path)
         elif form == "npy":
-            _write_array(answer, path)
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
+                np.save(file, answer.ids, allow_pickle=False)
         else:
             advice[path] = tc.write_mapping(
                 answer.mapping, path, form or None, torus=answer.torus, shape=answer.axes.sizes
             )
     return advice
-
-
-def _write_array(answer: tc.MeshForecast, path: str) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, answer.ids, allow_pickle=False)
 
 
 @sub_command("mesh")
@@ -205,7 +203,8 @@ def _rank_layouts(
     """Rank the layouts on one slice, and write the best."""
     targets = check_files(asked.files, output)
     sends = step.sends or _program(step.hlo or "", output)
-    torus = _devices_of(load_torus(machine), step, sends)
+    n = axes_of.parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
     with output.progress("Laying out") as move:
         found = tc.rank_layouts(
             torus,
@@ -330,16 +329,6 @@ def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.
     title = f"{len(places)} places in {found.torus}, times of the busiest link"
     table = answers.blocks.TableBlock(rows, keep=5, top=_MOST_PLACES)
     return answers.blocks.Section(title, [table])
-
-
-def _devices_of(torus: tc.Torus, step: Step, sends: str | HloStep) -> tc.Torus:
-    """Make a node of each device of a chip, where the mesh counts them."""
-    n = (
-        mesh_traffic.parse_axes(step.axes or "").n_tasks
-        if isinstance(sends, str)
-        else sends.n_devices
-    )
-    return mesh_devices.chips_as_devices(torus, n, step.devices_per_chip)
 
 
 def _program(path: str, output: PageOutput) -> HloStep:

@@ -133,15 +133,6 @@ def read_devices(path: str | os.PathLike[str], torus: Torus) -> Devices:
     """Read the devices of a slice as a framework prints them, with their ids and coordinates.
 
     Chips may be missing, and coordinates need not begin at 0.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "devices.txt")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("[Device(id=2, coords=(0,1,0)), Device(id=1, coords=(1,0,0))]")
-    >>> read_devices(path, Torus((2, 2))).nodes
-    array([2, 1])
     """
     source = Source(path, torus=torus)
     if not is_device_list(source):
@@ -213,13 +204,7 @@ def _is_one_list(start: bytes) -> bool:
 
 
 def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return node and slot of each device number: the cores of a chip first, then the chips.
-
-    Examples
-    --------
-    >>> [column.tolist() for column in device_nodes(Torus((2, 2)), 1)]
-    [[0, 2, 1, 3], [0, 0, 0, 0]]
-    """
+    """Return node and slot of each device number: the cores of a chip first, then the chips."""
     nodes = usual_devices(torus).nodes
     return np.repeat(nodes, cores), np.tile(np.arange(cores), nodes.size)
 

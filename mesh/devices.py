@@ -21,20 +21,7 @@ _DEVICES = "CUVWXYZIJ"
 
 @dataclass(frozen=True, eq=False)
 class Devices:
-    """Devices that are there, by number.
-
-    Attributes
-    ----------
-    ids : ndarray of int, shape (n,)
-        Their numbers, rising.
-    nodes : ndarray of int, shape (n,)
-        The node of each.
-
-    Examples
-    --------
-    >>> usual_devices(Torus((2, 2), name="tpu_v5e")).nodes
-    array([0, 2, 1, 3])
-    """
+    """Devices that are there: their numbers, rising, and the node of each, ``(n,)``."""
 
     ids: NDArray[np.int64]
     nodes: NDArray[np.int64]
@@ -49,14 +36,8 @@ class Devices:
 def usual_devices(torus: Torus) -> Devices:
     """Return the devices of a whole slice, numbered as their machine does.
 
-    Those of Trainium and Galaxy are numbered in C order, the last dimension fastest. Others are
-    numbered as JAX does those of a TPU slice: X fastest, then Y and Z, the devices of a chip (a
-    last dimension C) side by side.
-
-    Examples
-    --------
-    >>> usual_devices(Torus((2, 2))).nodes, usual_devices(Torus((2, 2), name="galaxy")).nodes
-    (array([0, 2, 1, 3]), array([0, 1, 2, 3]))
+    Those of Trainium and Galaxy are numbered in C order, the last dimension fastest; others as JAX
+    does those of a TPU slice: X fastest, then Y and Z, the devices of a chip (C) side by side.
     """
     order = np.arange(torus.n_nodes).reshape(torus.shape)
     if not torus.name.startswith(_IN_C_ORDER):
@@ -67,33 +48,17 @@ def usual_devices(torus: Torus) -> Devices:
 
 
 def counts_devices(torus: Torus) -> bool:
-    """Return whether the last dimension counts the devices of a chip, and no places of chips.
-
-    Examples
-    --------
-    >>> chips = Torus((4, 4))
-    >>> counts_devices(chips), counts_devices(chips_as_devices(chips, 32, 2))
-    (False, True)
-    >>> counts_devices(Torus((4, 4, 2), axes="ABC"))
-    False
-    """
+    """Return whether the last dimension counts the devices of a chip, and no places of chips."""
     return torus.ndim > 1 and torus.axes.endswith("C") and not torus.axes.startswith("AB")
 
 
 def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) -> Torus:
     """Return a torus of devices: each chip's are a last dimension, C.
 
-    Unless ``per_chip`` says so, the torus stays as it is, but for machines whose chips work as
-    several devices and that has too few chips for ``n_devices``: Trainium2, with four logical cores
-    a chip, or eight (AWS Neuron documentation, logical NeuronCore configuration), Trainium1 with
-    two. Each device has its share of the chip's links; devices of a chip exchange through its
-    memory, each at its share of the memory's bandwidth. How they share links is not public.
-
-    Examples
-    --------
-    >>> chips = Torus((4, 4), bandwidth=(128e9,), name="trainium2")
-    >>> str(chips_as_devices(chips, 64)), str(chips_as_devices(chips, 16))
-    ('trainium2 4x4x4', 'trainium2 4x4')
+    Without ``per_chip`` only machines change whose chips work as several devices and are too few
+    for ``n_devices``: Trainium2, with four or eight logical cores a chip (AWS Neuron
+    documentation), and Trainium1 with two. Devices share a chip's links and the bandwidth of its
+    memory, through which they exchange, equally: how they really do is not public.
     """
     if per_chip is None:
         is_known = torus.n_nodes < n_devices and torus.name in names()
@@ -125,14 +90,8 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
 def nodes_at(torus: Torus, coords: ArrayLike) -> NDArray[np.int64]:
     """Return the nodes at coordinates of devices, ``(n, dimensions)``; -1 outside of the torus.
 
-    A part of a larger machine may have coordinates that do not begin at 0: they are counted from
-    the lowest. Coordinates with more entries than the torus has dimensions end in zeros (TPU v5e
-    lists Z, a chip with one core its core).
-
-    Examples
-    --------
-    >>> nodes_at(Torus((2, 2)), [[4, 0, 0], [5, 1, 0], [9, 0, 0]])
-    array([ 0,  3, -1])
+    Coordinates of a part of a larger machine are counted from the lowest. Entries beyond the
+    torus's dimensions are the same everywhere (TPU v5e lists Z, a chip with one core its core).
     """
     rows = np.asarray(coords)
     expected = f"a row of {torus.ndim} coordinates for each device"
@@ -154,13 +113,7 @@ def nodes_at(torus: Torus, coords: ArrayLike) -> NDArray[np.int64]:
 
 
 def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
-    """Return devices from their coordinates, as of `nodes_at`, and numbers.
-
-    Examples
-    --------
-    >>> devices_at(Torus((2, 2)), [[4, 0, 0], [5, 1, 0]]).nodes
-    array([0, 3])
-    """
+    """Return devices from their coordinates, as of `nodes_at`, and numbers."""
     nodes = nodes_at(torus, coords)
     numbers = np.arange(nodes.size) if ids is None else whole_array(ids, "number of a device")
     if numbers.size != nodes.size:

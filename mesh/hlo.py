@@ -54,27 +54,13 @@ _MOST_TIMES = 10**15
 
 @dataclass(frozen=True, eq=False)
 class HloCollective:
-    """A collective of a program.
+    """A collective of a program."""
 
-    Attributes
-    ----------
-    name : str
-        Of its instruction.
-    kind : str
-        ``allreduce``, ``allgather``, ``reduce_scatter``, ``alltoall`` or ``permute``.
-    nbytes : float
-        Size of the whole buffer, as of `MeshTraffic`.
-    groups : ndarray of int, shape (n_groups, n)
-        Devices of each group; of a permute sender and receiver.
-    times : int
-        How often a step runs it: loops with a known number of trips count as many.
-    """
-
-    name: str
-    kind: str
-    nbytes: float
-    groups: NDArray[np.int64]
-    times: int = 1
+    name: str  # of its instruction
+    kind: str  # a value of `KINDS`
+    nbytes: float  # of the whole buffer, as of `MeshTraffic`
+    groups: NDArray[np.int64]  # (n_groups, n) devices; of a permute sender and receiver
+    times: int = 1  # runs in a step: loops with a known number of trips count as many
 
     def alike(self, other: HloCollective) -> bool:
         """Whether both send the same."""
@@ -85,19 +71,11 @@ class HloCollective:
 
 @dataclass(frozen=True, eq=False)
 class HloStep:
-    """The collectives of a program in the order of its text, those alike put together.
-
-    Attributes
-    ----------
-    n_devices : int
-    collectives : tuple of HloCollective
-    left_out : tuple of str
-        Instructions that communicate and are not known here.
-    """
+    """The collectives of a program in the order of its text, those alike put together."""
 
     n_devices: int
     collectives: tuple[HloCollective, ...]
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # instructions that communicate and are not known here
 
 
 def step_of(text: Text) -> HloStep:
@@ -219,13 +197,11 @@ def _devices(
         return each.reshape(groups.shape[0], -1)
     if replicas == 1:
         return groups
+    if groups.max(initial=0) >= (partitions if channel else replicas):
+        return groups
     if channel:
-        if groups.max(initial=0) >= partitions:
-            return groups
         each = groups[None] + (partitions * np.arange(replicas))[:, None, None]
     else:
-        if groups.max(initial=0) >= replicas:
-            return groups
         each = groups[None] * partitions + np.arange(partitions)[:, None, None]
     return each.reshape(-1, groups.shape[1])
 
@@ -270,13 +246,7 @@ _NO_DIGITS = {"pred": 1.0, "token": 0.0, "opaque": 0.0}
 
 
 def tuple_items(text: str) -> list[str]:
-    """Return what stands between the commas of a tuple's type; the type alone if it is none.
-
-    Examples
-    --------
-    >>> tuple_items("(f32[8,2]{1,0}, (bf16[4], u32[]))")
-    ['f32[8,2]{1,0}', '(bf16[4], u32[])']
-    """
+    """Return what stands between the commas of a tuple's type; the type alone if it is none."""
     text = text.strip()
     if not text.startswith("("):
         return [text]
@@ -295,13 +265,7 @@ def tuple_items(text: str) -> list[str]:
 
 
 def bytes_of_type(text: str) -> float:
-    """Return the bytes of a type, of all arrays in it together, up to about 1e30.
-
-    Examples
-    --------
-    >>> bytes_of_type("(bf16[4,2]{1,0:T(8,128)}, s4[8], f32[])")
-    24.0
-    """
+    """Return the bytes of a type, of all arrays in it together, up to about 1e30."""
     total = 0.0
     for kind, dims in _ARRAY.findall(text):
         count = 1
@@ -338,13 +302,7 @@ _MOST_DEVICES = 2**20
 
 
 def attribute_of(line: str, key: str) -> str | None:
-    """Return what a line says behind ``key=``, up to the end of its brackets; None if nothing.
-
-    Examples
-    --------
-    >>> attribute_of("a, replica_groups={{0,1},{2,3}}, b=1", "replica_groups")
-    '{{0,1},{2,3}}'
-    """
+    """Return what a line says behind ``key=``, up to the end of its brackets; None if nothing."""
     match = re.search(rf"\b{key}\s*=\s*", line)
     if match is None:
         return None
@@ -364,15 +322,6 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
     """Return the devices of each group, ``(groups, n)``; None if it is of no known form.
 
     An empty list is one group of all devices.
-
-    Examples
-    --------
-    >>> read_groups("[2,2]<=[2,2]T(1,0)", 4).tolist()
-    [[0, 2], [1, 3]]
-    >>> read_groups("{{0,1},{2,3}}", 4).tolist(), read_groups("{}", 3).tolist()
-    ([[0, 1], [2, 3]], [[0, 1, 2]])
-    >>> read_groups("mesh['a'=2,'b'=2] {'a'}", 4).tolist()
-    [[0, 2], [1, 3]]
     """
     if mesh := (_PERMUTED.fullmatch(text.strip()) or _MESH.fullmatch(text.strip())):
         return _along(mesh[1], mesh[2] or mesh[3] or "", mesh[4])
@@ -395,13 +344,7 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
 
 
 def counted_along(sizes: str, turned: str | None) -> NDArray[np.int64] | None:
-    """Return devices counted along axes, read in another order of the axes; None if it is none.
-
-    Examples
-    --------
-    >>> counted_along("2,3", "1,0").tolist()
-    [0, 3, 1, 4, 2, 5]
-    """
+    """Return devices counted along axes, read in another order; None if it is no order."""
     dims = _numbers(sizes)
     order = _numbers(turned) if turned else list(range(len(dims)))
     if sorted(order) != list(range(len(dims))) or not 0 < math.prod(dims) <= _MOST_DEVICES:
@@ -538,18 +481,7 @@ def read_hlo(path: str | os.PathLike[str]) -> HloStep:
 
 
 def parse_hlo(text: str) -> HloStep:
-    """Return the collectives of HLO text.
-
-    Examples
-    --------
-    >>> step = parse_hlo('''HloModule jit_f, num_partitions=4
-    ... ENTRY %main (p: f32[8]) -> f32[32] {
-    ...   %p = f32[8]{0} parameter(0)
-    ...   ROOT %ag = f32[32]{0} all-gather(%p), replica_groups=[1,4]<=[4], dimensions={0}
-    ... }''')
-    >>> [(each.name, each.kind, each.nbytes) for each in step.collectives], step.n_devices
-    ([('ag', 'allgather', 128.0)], 4)
-    """
+    """Return the collectives of HLO text."""
     return step_of(as_text("HLO text", text.encode()))
 
 

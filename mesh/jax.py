@@ -36,9 +36,7 @@ def make_mesh(
 
     Parameters
     ----------
-    axis_shapes : sequence of int
-    axis_names : sequence of str
-    axis_types : tuple, optional
+    axis_shapes, axis_names, axis_types
         As of `jax.make_mesh`.
     devices : sequence of jax.Device, optional
         ``jax.devices()`` if not given; chips may be missing.
@@ -51,10 +49,6 @@ def make_mesh(
         The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not tell.
     contiguous_submeshes : bool
         Whether the devices of each process form a box of the mesh, where the launcher wants that.
-
-    Returns
-    -------
-    jax.sharding.Mesh
 
     Warns
     -----

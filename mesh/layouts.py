@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,14 +34,7 @@ Pieces = tuple[DimensionPart, ...]
 def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
     """Give every way to cut the dimensions into pieces for axes of these sizes.
 
-    An axis takes at most one piece of a dimension. The plainest come first: those that cut least.
-
-    Examples
-    --------
-    >>> for pieces in splits((4,), (2, 2)):
-    ...     print(*pieces)
-    (DimensionPart(dimension=0, stride=1, size=2),) (DimensionPart(dimension=0, stride=2, size=2),)
-    (DimensionPart(dimension=0, stride=2, size=2),) (DimensionPart(dimension=0, stride=1, size=2),)
+    An axis takes at most one piece of a dimension. The ways with the fewest cuts come first.
     """
     taken: list[list[DimensionPart]] = [[] for _ in sizes]
 
@@ -81,64 +75,32 @@ def cell_of(torus: Torus, pieces: Pieces) -> Torus:
 
     No route between nodes of a line leaves it. It is the whole torus where links differ, rings are
     twisted, or other dimensions decide on ties.
-
-    Examples
-    --------
-    >>> str(cell_of(Torus((16, 4, 4)), (DimensionPart(0, 2, 4), DimensionPart(1, 1, 4))))
-    '8mx4x1m'
     """
-    if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
+    if not is_uniform(torus):
         return torus
     shape = [1] * torus.ndim
     for dimension, stride, size in pieces:
         shape[dimension] = max(shape[dimension], stride * size)
     # Nodes of a line lie apart by less than the cell is long: half a ring at most, or all of it.
+    return box_of(torus, shape)
+
+
+def is_uniform(torus: Torus) -> bool:
+    """Return whether routes along some dimensions depend on these alone."""
+    return not (torus.twist or torus.holes or TIE_RULES[torus.tie].with_others)
+
+
+def box_of(torus: Torus, shape: Sequence[int]) -> Torus:
+    """Return a box of a torus, whose rings close where it spans a whole dimension."""
     triples = zip(torus.wrap, shape, torus.shape, strict=True)
     wrap = tuple(w and part == size for w, part, size in triples)
-    return replace(torus, shape=tuple(shape), wrap=wrap, zones=())
+    return replace(torus, shape=tuple(shape), wrap=wrap, zones=(), twist=(), holes=Holes())
 
 
 def link_in(torus: Torus, cell: Torus, link: int) -> int:
     """Return the link of a torus that is one of its first cell."""
     node, port = divmod(link, 2 * torus.ndim)
     return int(torus.node(cell.coords[node])) * 2 * torus.ndim + port
-
-
-def first_nodes(torus: Torus, pieces: Pieces) -> NDArray[np.int64]:
-    """Return the nodes at which the lines along some pieces begin: those at the start of each."""
-    nodes = np.zeros(1, dtype=np.int64)
-    for d, (size, apart) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
-        coords = np.arange(size)
-        for dimension, stride, length in pieces:
-            if dimension == d:
-                coords = coords[(coords // stride) % length == 0]
-        nodes = np.add.outer(nodes, coords * apart).ravel()
-    return nodes
-
-
-def names_of(torus: Torus, pieces: Pieces) -> str:
-    """Return pieces in words.
-
-    Examples
-    --------
-    >>> torus = Torus((16, 4))
-    >>> names_of(torus, (DimensionPart(0, 1, 4), DimensionPart(1, 1, 4)))
-    '4 of X, Y'
-    >>> names_of(torus, (DimensionPart(0, 4, 4),))
-    'every 4th of X'
-    """
-    words = []
-    for dimension, stride, size in pieces:
-        letter = torus.axes[dimension]
-        if size == torus.shape[dimension]:
-            words.append(letter)
-        elif stride == 1:
-            words.append(f"{size} of {letter}")
-        elif stride * size == torus.shape[dimension]:
-            words.append(f"every {_nth(stride)} of {letter}")
-        else:
-            words.append(f"{size} of every {_nth(stride)} of {letter}")
-    return ", ".join(words) or "one device"
 
 
 def _nth(number: int) -> str:
@@ -154,15 +116,7 @@ class Curve(NamedTuple):
 
 
 def curves(sizes: Sequence[int]) -> list[Curve]:
-    """Return the orders of a grid's cells that an axis may take, the plainest first.
-
-    Examples
-    --------
-    >>> [curve.name for curve in curves((4,))]
-    ['in order', 'folded']
-    >>> curves((2, 2))[2].steps.tolist()
-    [[0, 0], [0, 1], [1, 1], [1, 0]]
-    """
+    """Return the orders of a grid's cells that an axis may take, the plainest first."""
     if len(sizes) == 0:
         return [Curve("in order", np.zeros((1, 0), dtype=np.int64))]
     if len(sizes) == 1:
@@ -205,23 +159,33 @@ class AxisLayout:
 
     def in_words(self, torus: Torus) -> str:
         """Return where it lies, in words."""
-        names = names_of(torus, self.pieces)
+        words = []
+        for dimension, stride, size in self.pieces:
+            letter = torus.axes[dimension]
+            if size == torus.shape[dimension]:
+                words.append(letter)
+            elif stride == 1:
+                words.append(f"{size} of {letter}")
+            elif stride * size == torus.shape[dimension]:
+                words.append(f"every {_nth(stride)} of {letter}")
+            else:
+                words.append(f"{size} of every {_nth(stride)} of {letter}")
+        names = ", ".join(words) or "one device"
         return names if self.curve.name == "in order" else f"{names}, {self.curve.name}"
 
 
 def lines_along(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
-    """Return the nodes of every group along some axes, the last one fastest, ``(groups, n)``.
-
-    Examples
-    --------
-    >>> folded = AxisLayout((DimensionPart(1, 1, 4),), curves((4,))[1])
-    >>> lines_along(Torus((2, 4)), [folded]).tolist()
-    [[0, 2, 3, 1], [4, 6, 7, 5]]
-    """
+    """Return the nodes of every group along some axes, the last one fastest, ``(groups, n)``."""
     offsets = np.zeros(1, dtype=np.int64)
     for axis in laid:
         offsets = np.add.outer(offsets, axis.offsets(torus)).ravel()
-    begin = first_nodes(torus, tuple(piece for axis in laid for piece in axis.pieces))
+    begin = np.zeros(1, dtype=np.int64)
+    for d, (size, apart) in enumerate(zip(torus.shape, torus.node_strides, strict=True)):
+        coords = np.arange(size)
+        for dimension, stride, length in (piece for axis in laid for piece in axis.pieces):
+            if dimension == d:
+                coords = coords[(coords // stride) % length == 0]
+        begin = np.add.outer(begin, coords * apart).ravel()
     return begin[:, None] + offsets
 
 
@@ -235,14 +199,14 @@ def mesh_of(torus: Torus, laid: Sequence[AxisLayout]) -> NDArray[np.int64]:
 
 def cut_curves(
     torus: Torus, axes: MeshAxes, ours: NDArray[np.int64]
-) -> Iterator[tuple[str, NDArray[np.int64]]]:
+) -> Iterator[tuple[NDArray[np.int64], str]]:
     """Give meshes cut from one walk over all nodes that are ours, with a name each.
 
-    The walk is a snake or a loop over the torus that leaves out what is not ours; it is cut to the
-    axes, any of them fastest. Where there are more nodes than the mesh takes, the first are taken.
+    The walk is a snake or a loop over the torus; it is cut to the axes, any of them fastest. Of
+    more nodes than the mesh takes, the first are taken.
     """
     if torus.n_nodes == 1:
-        yield "one device", np.zeros(axes.sizes, dtype=np.int64)
+        yield np.zeros(axes.sizes, dtype=np.int64), "one device"
         return
     is_ours = np.zeros(torus.n_nodes, dtype=np.bool_)
     is_ours[ours] = True
@@ -265,7 +229,7 @@ def cut_curves(
                     seen.add(key)
                     inner = axes.names[nest[-1]] if nest else axes.names[-1]
                     letters = "".join(torus.axes[d] for d in reversed(order))
-                    yield f"{name} over {letters}, {inner} fastest", folded
+                    yield folded, f"{name} over {letters}, {inner} fastest"
 
 
 def boxes_in(
@@ -291,32 +255,16 @@ def boxes_in(
         if math.prod(shape) == n
     ]
     for shape in sorted(shapes, key=lambda shape: (max(shape), shape)):
-        whole = [b == s for b, s in zip(shape, torus.shape, strict=True)]
-        wrap = tuple(w and full for w, full in zip(torus.wrap, whole, strict=True))
         inside = np.stack(np.unravel_index(np.arange(n), shape), axis=1)
         free = [
-            range(1 if full else s if w else s - b + 1)
-            for b, s, w, full in zip(shape, torus.shape, torus.wrap, whole, strict=True)
+            range(1 if b == s else s if w else s - b + 1)
+            for b, s, w in zip(shape, torus.shape, torus.wrap, strict=True)
         ]
         for corner in product(*free):
             nodes = torus.node((inside + corner) % torus.shape).astype(np.int64)
             if is_ours[nodes].all():
-                plain = replace(torus, shape=shape, wrap=wrap, zones=(), twist=(), holes=Holes())
-                yield plain, nodes
+                yield box_of(torus, shape), nodes
                 break
-
-
-def python_literal(ids: NDArray[np.int64]) -> str:
-    """Return the numbers as a nested Python list, a line for each row.
-
-    Examples
-    --------
-    >>> print(python_literal(np.array([[0, 1], [3, 2]])))
-    [[0, 1],
-     [3, 2]]
-    """
-    text = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
-    return text if ids.ndim < 3 else text.replace("\n\n", "\n")
 
 
 def jax_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
@@ -324,19 +272,9 @@ def jax_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
 
     The numbers are places among all devices sorted by their ids: ``jax.devices()`` itself lists
     those of a slice host by host.
-
-    Examples
-    --------
-    >>> print(jax_program(np.array([[0, 1], [3, 2]]), MeshAxes(("x", "y"), (2, 2))), end="")
-    import jax
-    import numpy as np
-    <BLANKLINE>
-    ids = np.array([[0, 1],
-                    [3, 2]])
-    devices = np.array(sorted(jax.devices(), key=lambda device: device.id))
-    mesh = jax.sharding.Mesh(devices[ids], ('x', 'y'))
     """
-    literal = python_literal(ids).replace("\n", "\n" + " " * len("ids = np.array("))
+    literal = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
+    literal = re.sub(r"\n+", "\n" + " " * len("ids = np.array("), literal)
     return (
         "import jax\nimport numpy as np\n\n"
         f"ids = np.array({literal})\n"

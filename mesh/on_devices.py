@@ -17,9 +17,16 @@ from toruscast.formats import parse_torus
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import named
 from toruscast.mapping.strategies.placement import divisors
-from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, nodes_at
+from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, devices_at
 from toruscast.mesh.hlo import HloStep
-from toruscast.mesh.traffic import COLLECTIVES, MeshAxes, MeshTraffic, hlo_traffic, parse_traffic
+from toruscast.mesh.traffic import (
+    COLLECTIVES,
+    PARTS,
+    MeshAxes,
+    MeshTraffic,
+    hlo_traffic,
+    parse_traffic,
+)
 from toruscast.validation import read_bytes
 
 from .candidates import ALIKE, is_together
@@ -49,35 +56,17 @@ Usual = Callable[[Sequence[Any], tuple[int, ...]], NDArray[np.int64] | None]
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Devices of one slice.
-
-    Attributes
-    ----------
-    torus : Torus
-        A node is a device.
-    devices : Devices
-        Their positions in the list, and their nodes.
-    hosts : ndarray of int, shape (n_nodes,)
-        The host of each node; -1 for one whose device is not there.
-    """
+    """Devices of one slice; a node of its torus is a device."""
 
     torus: Torus
-    devices: Devices
-    hosts: NDArray[np.int64]
+    devices: Devices  # positions in the list, and nodes
+    hosts: NDArray[np.int64]  # of each node; -1 for one whose device is not there
 
 
 def slices_of(
     devices: Sequence[Any], among: Sequence[Any] | None = None, torus: Torus | str | None = None
 ) -> list[Slice]:
-    """Return the slices of listed devices, by the numbers of the slices.
-
-    Examples
-    --------
-    >>> chips = [{"coords": (x, y, 0), "device_kind": "TPU v5e"} for y in (0, 1) for x in (4, 5)]
-    >>> (found,) = slices_of(chips)
-    >>> str(found.torus), found.devices.nodes.tolist()
-    ('tpu_v5e 2mx2m', [0, 2, 1, 3])
-    """
+    """Return the slices of listed devices, by the numbers of the slices."""
     if not devices:
         raise InputError("no devices", expected="one or more")
     numbers = [_of(device, "slice_index", 0) for device in devices]
@@ -100,12 +89,6 @@ def lay(
 
     Times are in closed form. Over several slices, axes are cut between slices where that sends
     least between them: the first that can be, where nothing is said of the traffic.
-
-    Examples
-    --------
-    >>> chips = [{"coords": (x, y, 0), "device_kind": "TPU v5e"} for y in (0, 1) for x in (0, 1)]
-    >>> lay(slices_of(chips), MeshAxes(("x",), (4,))).tolist()
-    [0, 2, 3, 1]
     """
     sends = step_traffic(traffic, axes)
     for sent in sends:
@@ -214,13 +197,10 @@ def _slice(
     if counts_devices(torus):
         # Two-dimensional slices list a third coordinate that is 0.
         rows = [[*row[: torus.ndim - 1], *row[-1:], *row[torus.ndim - 1 : -1]] for row in rows]
-    nodes = nodes_at(torus, rows)
-    if (nodes < 0).any() or np.unique(nodes).size < nodes.size:
-        what = "device outside the slice" if (nodes < 0).any() else "two devices share a place"
-        raise InputError(what, found=f"{len(own)} devices", expected=f"places of {torus}")
+    found = devices_at(torus, rows, own)
     hosts = np.full(torus.n_nodes, -1, dtype=np.int64)
-    hosts[nodes] = [int(_of(devices[i], "process_index", 0)) for i in own]
-    return Slice(torus, Devices(np.array(own, dtype=np.int64), nodes), hosts)
+    hosts[found.nodes] = [int(_of(devices[i], "process_index", 0)) for i in own]
+    return Slice(torus, found, hosts)
 
 
 def _machine_name(device: Any) -> str:
@@ -274,8 +254,8 @@ def _between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float
     if across == 1:
         return 0.0
     inside = math.prod(axes.sizes[i] // cuts[i] for i in numbers)
-    share = {"allreduce": 2 / inside, "allgather": 1 / inside, "reduce_scatter": 1 / inside}
-    return traffic.times * traffic.nbytes * share.get(traffic.collective, 1.0) * (1 - 1 / across)
+    share = PARTS.get(traffic.collective, inside) / inside
+    return traffic.times * traffic.nbytes * share * (1 - 1 / across)
 
 
 def _within(sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes) -> Iterator[MeshTraffic]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, permutations, product
 from typing import Literal
 
@@ -24,9 +24,9 @@ from toruscast.mesh.traffic import MeshAxes, MeshTraffic, hlo_traffic, parse_axe
 from toruscast.validation import job_count, whole_array, whole_number
 from toruscast.workers import Task
 
-from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together, total
+from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together
 from .closed_form import Score
-from .results import CollectiveTime, MeshForecast, RankedLayout
+from .results import MeshForecast, RankedLayout
 from .rounds import simulated_time
 
 # Layouts among which the fastest is looked for by simulation.
@@ -55,17 +55,17 @@ def rank_layouts(
 ) -> MeshForecast:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
 
-    Every way is looked at to give the axes pieces of the torus's dimensions, each walked line by
-    line, as a snake, round a loop or folded; besides, walks over the whole torus that are cut to
-    the axes. Their times are of link loads in closed form; the fastest few are simulated packet by
-    packet, as are the devices in order, and more until the fastest is a simulated one. Collectives
-    with too many messages are not simulated: `MeshForecast.not_simulated` names them.
+    The axes get pieces of the torus's dimensions in every way, each walked line by line, as a
+    snake, round a loop or folded; or they are cut from walks over the whole torus. Times are of
+    link loads in closed form. The fastest few and the devices in order are simulated packet by
+    packet, and more until the fastest is a simulated one. `MeshForecast.not_simulated` names
+    collectives with too many messages.
 
     Parameters
     ----------
     torus : Torus
-        A node is a device. Where a chip of the machine has several devices and the mesh a place for
-        each, a dimension for the devices of a chip is added, as by `chips_as_devices`.
+        A node is a device. A dimension for the devices of a chip is added where the mesh has a
+        place for each.
     axes : MeshAxes, mapping or str
         Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
         an HLO program's groups tell them.
@@ -77,29 +77,23 @@ def rank_layouts(
     compare : TaskMapping or array-like of int, optional
         A layout of the caller's own: tasks in C order of the mesh, or the node at each place.
     hosts : array-like of int, shape (n_nodes,), optional
-        The host of each node: only layouts count in which the nodes of a host form a box of the
-        mesh.
+        The host of each node, whose nodes must form a box of the mesh.
     overlap : bool
         Whether the collectives of a step run at once and share the links; else one after another.
         Times of such steps are never simulated.
     top : int
-        Layouts to return, at most.
+        Most layouts to return.
     simulate : int
         Layouts to simulate first; with 0 none is.
     n_jobs : int, optional
         Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     progress : callable, optional
-        Called with "layouts" or "simulations", how many are done and how many there are; of
-        layouts, blocks of 500.
-
-    Returns
-    -------
-    MeshForecast
+        Called with "layouts" (blocks of 500) or "simulations", those done and all.
 
     Examples
     --------
     >>> from toruscast.mapping import machine
-    >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> answer = rank_layouts(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
     >>> answer.ids.tolist(), round(answer.gain, 2)
     ([0, 2, 3, 1], 1.96)
     """
@@ -119,10 +113,9 @@ def rank_layouts(
         found = f"{axes} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
-    others = [LaidMesh(scored.of_mesh(plain), mesh=plain, name="devices in order")]
+    others = [scored.of_mesh(plain, "devices in order")]
     if compare is not None:
-        own = _own(compare, torus, axes)
-        others.append(LaidMesh(scored.of_mesh(own), mesh=own, name="yours"))
+        others.append(scored.of_mesh(_own(compare, torus, axes), "yours"))
     simulations = _Simulations(scored, n_jobs, tell)
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
@@ -154,18 +147,9 @@ def step_time(
     *,
     overlap: bool = False,
 ) -> float:
-    """Return the seconds of a step with the node at each place of the mesh, in closed form.
-
-    Examples
-    --------
-    >>> torus = Torus((2, 2), wrap=False, bandwidth=1e9)
-    >>> asked = torus, MeshAxes(("x",), (4,)), [MeshTraffic("exchange", 4e6, ("x",))]
-    >>> round(1e3 * step_time(np.arange(4), *asked)), round(1e3 * step_time([0, 1, 3, 2], *asked))
-    (9, 4)
-    """
-    own = _own(nodes, torus, axes)
+    """Return the seconds of a step with the node at each place of the mesh, in closed form."""
     scored = Scored(torus, axes, tuple(traffic), overlap)
-    return total(LaidMesh(scored.of_mesh(own), mesh=own), traffic, overlap)
+    return scored.step_time(scored.of_mesh(_own(nodes, torus, axes)))
 
 
 class _Simulations:
@@ -202,13 +186,13 @@ class _Simulations:
         scored = self.scored
         known = {key[0]: self.times.get(key) for key, *_ in self._sent(layout)}
         sent = tuple(
-            CollectiveTime(found, known.get(i, 0.0)) for i, found in enumerate(layout.scores)
+            replace(found, simulated=known.get(i, 0.0)) for i, found in enumerate(layout.scores)
         )
         if scored.overlap:
-            time = total(layout, scored.traffic, overlap=True)
+            time = scored.step_time(layout)
         else:
             pairs = zip(sent, scored.traffic, strict=True)
-            time = sum(each.time * traffic.times for each, traffic in pairs)
+            time = sum(each.seconds * traffic.times for each, traffic in pairs)
         simulated = not scored.overlap and all(each.simulated is not None for each in sent)
         return RankedLayout(
             layout.nodes(scored.torus),
@@ -301,20 +285,10 @@ def link_seconds(answer: MeshForecast, layout: RankedLayout) -> NDArray[np.float
     """Return how long each link works in a step for each collective, ``(n_collectives, n_links)``.
 
     Seconds in closed form, repeated runs of a collective together.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import machine
-    >>> from toruscast.mesh import mesh
-    >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
-    >>> link_seconds(answer, answer.best).shape
-    (1, 16)
     """
     scored = Scored(answer.torus, answer.axes, answer.traffic, overlap=True)
-    found = scored.of_mesh(layout.nodes)
-    return np.stack(
-        [score.link_seconds * each.times for score, each in zip(found, answer.traffic, strict=True)]
-    )
+    pairs = zip(scored.of_mesh(layout.nodes).scores, answer.traffic, strict=True)
+    return np.stack([score.link_seconds * each.times for score, each in pairs])
 
 
 ACCELERATORS = ("tpu", "trainium", "galaxy")
@@ -324,20 +298,11 @@ _SIMULATED = 3
 
 @dataclass(frozen=True, eq=False)
 class RankedSlices:
-    """Slices of so many chips, that on which a step communicates fastest first.
-
-    Attributes
-    ----------
-    n_chips : int
-    slices : tuple of str
-        As `machine` takes them.
-    answers : tuple of MeshForecast
-        The layouts on each.
-    """
+    """Slices of so many chips, that on which a step communicates fastest first."""
 
     n_chips: int
-    slices: tuple[str, ...]
-    answers: tuple[MeshForecast, ...]
+    slices: tuple[str, ...]  # as `machine` takes them
+    answers: tuple[MeshForecast, ...]  # the layouts on each
 
     @property
     def table(self) -> pd.DataFrame:
@@ -358,13 +323,8 @@ class RankedSlices:
 def shapes_of(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
     """Give the slices of so many chips that a machine has, twisted or not.
 
-    Sizes rise, as vendors write them. Where rings close at multiples of four, longer sizes are
-    such multiples. Not every one is sold everywhere.
-
-    Examples
-    --------
-    >>> [text for text, _ in shapes_of("tpu_v4", 32)]
-    ['tpu_v4:2x2x8', 'tpu_v4:2x4x4']
+    Sizes rise, as vendors write them. Where rings close at multiples of four, longer sizes are such
+    multiples. Not every one is sold everywhere.
     """
     machine = named(name)
     rules = machine.shapes
@@ -405,17 +365,8 @@ def which_slice(
 ) -> RankedSlices:
     """Return the slices of so many chips, that on which a step communicates fastest first.
 
-    Parameters
-    ----------
-    n_chips : int
-    axes, traffic, overlap, n_jobs
-        As of `mesh`.
-    machines : str or sequence of str
-        Their names; all accelerators if none is given.
-    simulate : bool
-        Whether the three fastest are simulated packet by packet; the others are forecast.
-    progress : callable, optional
-        Called with the slices done and all.
+    Axes, traffic and the other arguments are those of `rank_layouts`. Without machines all
+    accelerators are ranked. With ``simulate`` the three fastest are simulated packet by packet.
 
     Examples
     --------
@@ -467,26 +418,13 @@ _MOST, _MOST_NODES = 4096, 256
 
 @dataclass(frozen=True, eq=False)
 class MeshPlacement:
-    """A place of the mesh.
+    """A place of the mesh."""
 
-    Attributes
-    ----------
-    nodes : ndarray of int, in the shape of the mesh
-    corner : tuple of int
-        The lowest coordinates of its nodes, rings counted from 0.
-    layout : str
-        How the axes lie, before it was moved.
-    time : float
-        Seconds that a step communicates, in closed form.
-    rest : int
-        Nodes of the largest box of devices that stays free; -1 on tori too large to look.
-    """
-
-    nodes: NDArray[np.int64]
-    corner: tuple[int, ...]
-    layout: str
-    time: float
-    rest: int
+    nodes: NDArray[np.int64]  # in the shape of the mesh
+    corner: tuple[int, ...]  # lowest coordinates of its nodes, rings counted from 0
+    layout: str  # how the axes lie, before it was moved
+    time: float  # seconds that a step communicates, in closed form
+    rest: int  # nodes of the largest box that stays free; -1 on tori too large to look
 
 
 def placements(answer: MeshForecast) -> list[MeshPlacement]:
@@ -494,14 +432,6 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
 
     A layout is moved along the dimensions, and turned where dimensions are alike. Of places with
     the same nodes the fastest counts.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import Torus
-    >>> from toruscast.mesh import mesh
-    >>> answer = mesh(Torus((2, 4), wrap=False), {"x": 4}, "x:exchange:4MB", simulate=0)
-    >>> [(each.corner, each.rest) for each in placements(answer)][:3]
-    [((0, 0), 4), ((0, 2), 4), ((0, 1), 2)]
     """
     torus, traffic = answer.torus, answer.traffic
     there = np.zeros(torus.n_nodes, dtype=np.bool_)

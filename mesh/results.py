@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,8 +25,7 @@ def reason(score: Score, torus: Torus) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from toruscast.mapping.mesh import MeshTraffic
-    >>> from .closed_form import score
+    >>> from toruscast.mesh.closed_form import score
     >>> lines = np.array([[0, 1, 2, 3]])
     >>> traffic = MeshTraffic("exchange", 4e6, ("x",))
     >>> torus = Torus((4,), wrap=False)
@@ -51,47 +49,26 @@ How = Literal["simulated", "forecast"]
 
 
 @dataclass(frozen=True, eq=False)
-class CollectiveTime:
-    """One collective in one layout.
-
-    Attributes
-    ----------
-    score : Score
-        Its time in closed form.
-    simulated : float or None
-        Its time by simulated packets.
-    """
-
-    score: Score
-    simulated: float | None = None
-
-    @property
-    def time(self) -> float:
-        """Seconds, by the surer of both."""
-        return self.score.time if self.simulated is None else self.simulated
-
-
-@dataclass(frozen=True, eq=False)
 class RankedLayout:
     """A layout and what a step takes with it.
 
     Attributes
     ----------
     nodes : ndarray of int, in the shape of the mesh
-        The node of the torus at each place of the mesh.
+        The node of the torus at each place.
     words : str
         How the axes lie.
-    sent : tuple of CollectiveTime
-        For each collective of the step.
+    sent : tuple of Score
+        Of each collective.
     time : float
         Seconds that a step communicates.
     how : {"simulated", "forecast"}
-        Whether the time is of simulated packets, or of link loads in closed form.
+        By simulated packets, or by link loads in closed form.
     """
 
     nodes: NDArray[np.int64]
     words: str
-    sent: tuple[CollectiveTime, ...]
+    sent: tuple[Score, ...]
     time: float
     how: How
 
@@ -102,22 +79,20 @@ class MeshForecast:
 
     Attributes
     ----------
-    torus, axes, traffic
-        What was asked.
+    torus, axes, traffic, overlap
+        As given to `rank_layouts`.
     devices : Devices
-        The numbers of the devices.
+        The devices that there are.
     layouts : tuple of RankedLayout
         Those that differ in time, the fastest first.
     in_order : RankedLayout
-        The devices in the order of their numbers, for comparison.
+        The devices in the order of their numbers.
     compared : RankedLayout or None
         The layout that the caller brought.
     considered : int
-        Layouts that were looked at.
+        Layouts that were scored.
     all_considered : bool
         Whether these are all that the enumeration has.
-    overlap : bool
-        Whether the collectives of a step run at once.
     """
 
     torus: Torus
@@ -152,23 +127,11 @@ class MeshForecast:
 
         A device is counted by its place among all devices sorted by their ids.
         """
-        return self.ids_of(self.best)
-
-    def ids_of(self, layout: RankedLayout) -> NDArray[np.int64]:
-        """Return the device at each place of the mesh in a layout, as `ids` does."""
-        return self.devices.places(layout.nodes)
+        return self.devices.places(self.best.nodes)
 
     def jax_program(self) -> str:
         """Return the lines that make the best mesh in a JAX program."""
         return jax_program(self.ids, self.axes)
-
-    def ids_as_json(self) -> str:
-        """Return `ids` as JSON."""
-        return json.dumps(self.ids.tolist()) + "\n"
-
-    def rank_list(self) -> str:
-        """Return the device of each rank with commas between, as AWS Neuron's tools list cores."""
-        return ",".join(map(str, self.ids.ravel().tolist())) + "\n"
 
     @property
     def mapping(self) -> TaskMapping:
@@ -208,12 +171,11 @@ class MeshForecast:
         times of the step), ``algorithm``, ``how`` and ``why``.
         """
         layout = layout or self.best
-        total = sum(s.time * t.times for s, t in zip(layout.sent, self.traffic, strict=True))
+        total = sum(s.seconds * t.times for s, t in zip(layout.sent, self.traffic, strict=True))
         rows = []
         for traffic, sent in zip(self.traffic, layout.sent, strict=True):
-            group = traffic.group_table(self.axes)
-            n = group.shape[1]
-            time = sent.time * traffic.times
+            n = traffic.group_table(self.axes).shape[1]
+            time = sent.seconds * traffic.times
             rows.append(
                 {
                     "what": traffic.label,
@@ -225,9 +187,9 @@ class MeshForecast:
                     "bound": least_time(traffic, n, self.torus) * traffic.times,
                     "GBps": traffic.nbytes * traffic.times / time / 1e9 if time else float("nan"),
                     "share": time / total if total else 0.0,
-                    "algorithm": sent.score.algorithm,
+                    "algorithm": sent.algorithm,
                     "how": "forecast" if sent.simulated is None else "simulated",
-                    "why": reason(sent.score, self.torus),
+                    "why": reason(sent, self.torus),
                 }
             )
         return pd.DataFrame(rows)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, sum_edges
 from toruscast.mapping.collectives import schedule
-from toruscast.mapping.torus import TIE_RULES
 from toruscast.mesh.traffic import MeshTraffic
 from toruscast.simulation import Simulation, simulate
 
 from .closed_form import Score, ends, product_grid
+from .layouts import box_of, is_uniform
 
 # More messages than this are not simulated: a ranking is to be there soon.
 MOST_MESSAGES = 200_000
@@ -24,18 +22,6 @@ PLANS = ("ring", "two-way-ring", "bucket")
 # which keeps thousands of chips fast. A longest message keeps the last of these at least: where all
 # are sent at once, and in rounds.
 _PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, (8, 4)
-
-
-def workload(
-    traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus, algorithm: str
-) -> Workload | None:
-    """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
-    if algorithm not in PLANS:
-        return _at_once(traffic, lines, torus)
-    rounds = _rounds(traffic, lines, torus, algorithm)
-    if sum(times * phase.n_edges for times, phase in rounds) > MOST_MESSAGES:
-        return None
-    return Workload([phase for times, phase in rounds for _ in range(times)], dependent=True)
 
 
 def simulated_time(
@@ -75,7 +61,7 @@ def simulated_time(
 
 def _repeating(lines: NDArray[np.int64], torus: Torus) -> tuple[NDArray[np.int64], Torus]:
     """Return the part of a torus in which groups repeat, and those in it."""
-    if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
+    if not is_uniform(torus):
         return lines, torus
     coords = torus.coords[lines]
     shape = list(torus.shape)
@@ -87,8 +73,7 @@ def _repeating(lines: NDArray[np.int64], torus: Torus) -> tuple[NDArray[np.int64
         moved[..., d] = 0
         if (np.unique(moved, axis=0, return_counts=True)[1] == size).all():
             coords, shape[d] = coords[plane == 0], 1
-    wrap = [w and size > 1 for w, size in zip(torus.wrap, shape, strict=True)]
-    part = replace(torus, shape=tuple(shape), wrap=tuple(wrap), zones=())
+    part = box_of(torus, shape)
     return np.asarray(part.node(coords), dtype=np.int64), part
 
 

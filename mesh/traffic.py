@@ -22,19 +22,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True)
 class MeshAxes:
-    """The axes of a logical mesh, the last one varying fastest.
-
-    Parameters
-    ----------
-    names : sequence of str
-    sizes : sequence of int
-
-    Examples
-    --------
-    >>> axes = MeshAxes(("data", "tensor"), (8, 4))
-    >>> str(axes), axes.n_tasks
-    ('data=8,tensor=4', 32)
-    """
+    """Names and sizes of the axes of a logical mesh, the last one varying fastest."""
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -69,13 +57,7 @@ class MeshAxes:
 
 
 def parse_axes(text: str) -> MeshAxes:
-    """Read axes from ``data=8,fsdp=4,tensor=4``.
-
-    Examples
-    --------
-    >>> parse_axes("data=8,tensor=4").sizes
-    (8, 4)
-    """
+    """Read axes from ``data=8,fsdp=4,tensor=4``."""
     names, sizes = [], []
     for part in text.split(","):
         name, equals, size = (word.strip() for word in part.partition("="))
@@ -86,14 +68,13 @@ def parse_axes(text: str) -> MeshAxes:
     return MeshAxes(tuple(names), tuple(sizes))
 
 
-COLLECTIVES = (
-    *("allreduce", "allgather", "reduce_scatter", "alltoall", "permute", "pipeline", "exchange"),
-)
+# Collectives that run in rounds, and how many halves of an allreduce they are.
+PARTS = {"allreduce": 2, "allgather": 1, "reduce_scatter": 1}
+COLLECTIVES = (*PARTS, "alltoall", "permute", "pipeline", "exchange")
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
 FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
 # More than any memory holds, and little enough for sums of packets.
 _MOST_BYTES = 1e15
-_IN_ROUNDS = ("allreduce", "allgather", "reduce_scatter")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +101,6 @@ class MeshTraffic:
         group spans, at once); whichever is fastest if empty.
     times : int
         How often a step runs it.
-    name : str
-        A label for reports.
-
-    Examples
-    --------
-    >>> MeshTraffic("allreduce", 64e6, ("tensor",)).label
-    'tensor allreduce'
     """
 
     collective: str
@@ -136,7 +110,7 @@ class MeshTraffic:
     pairs: NDArray[np.int64] | None = None
     algorithm: str = ""
     times: int = 1
-    name: str = ""
+    name: str = ""  # for reports
 
     def __post_init__(self) -> None:
         kind = collective_named(str(self.collective))
@@ -144,8 +118,8 @@ class MeshTraffic:
             found, expected = self.collective, " or ".join(COLLECTIVES)
             raise InputError("unknown collective", found=found, expected=expected)
         algorithm = str(self.algorithm).replace("_", "-")
-        if algorithm and (kind not in _IN_ROUNDS or algorithm not in ALGORITHMS):
-            takes = " or ".join(ALGORITHMS) if kind in _IN_ROUNDS else "none"
+        if algorithm and (kind not in PARTS or algorithm not in ALGORITHMS):
+            takes = " or ".join(ALGORITHMS) if kind in PARTS else "none"
             raise InputError(f"bad algorithm of {kind}", found=self.algorithm, expected=takes)
         given = [bool(self.axes), self.groups is not None, self.pairs is not None]
         if sum(given) != 1:
@@ -185,14 +159,7 @@ class MeshTraffic:
             raise InputError(f"task stands twice in {self.label}", expected="each once")
 
     def group_table(self, axes: MeshAxes) -> NDArray[np.int64]:
-        """Return the tasks of each group in their order, ``(n_groups, n)``.
-
-        Examples
-        --------
-        >>> axes = MeshAxes(("data", "tensor"), (2, 3))
-        >>> MeshTraffic("allreduce", 8, ("data",)).group_table(axes).tolist()
-        [[0, 3], [1, 4], [2, 5]]
-        """
+        """Return the tasks of each group in their order, ``(n_groups, n)``."""
         if self.groups is not None:
             return self.groups
         if self.pairs is not None:
@@ -221,11 +188,6 @@ def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
     """Read traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:TIMES]``, by commas.
 
     Several axes joined by ``+`` mean groups of their product.
-
-    Examples
-    --------
-    >>> [(each.label, each.nbytes) for each in parse_traffic("t:allreduce:64MB,d+t:allgather:1e6")]
-    [('t allreduce', 64000000.0), ('d+t allgather', 1000000.0)]
     """
     return tuple(_one(part.strip()) for part in text.split(","))
 
@@ -249,14 +211,6 @@ def hlo_traffic(
 
     Without axes the mesh is the coarsest in which all groups lie along axes, named m0, m1, ...; one
     axis of all devices if there is none.
-
-    Examples
-    --------
-    >>> from toruscast.mesh.hlo import parse_hlo
-    >>> line = "a = f32[8] all-reduce(x), replica_groups={{0,2},{1,3}}"
-    >>> axes, (sent,) = hlo_traffic(parse_hlo(line))
-    >>> str(axes), sent.label, sent.axes
-    ('m0=2,m1=2', 'a (m0)', ('m0',))
     """
     if not step.collectives:
         raise InputError("no collective in the HLO text", expected="such as all-reduce")
@@ -302,8 +256,7 @@ def _permute(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 def _key(groups: NDArray[np.int64]) -> bytes:
     """Groups whatever their order and that of their members."""
-    inside = np.sort(groups, axis=1)
-    return inside[np.argsort(inside[:, 0], kind="stable")].tobytes()
+    return _pairs(np.sort(groups, axis=1))
 
 
 def _pairs(pairs: NDArray[np.int64]) -> bytes:

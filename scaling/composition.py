@@ -65,10 +65,8 @@ class Expression:
     True
     >>> print(program, "=", program.simplified())
     tpool_2(pipe(qsort, inc)) = pipe(tpool_2(inc), tpool_2(qsort))
-    >>> program.formula()
-    '0.019495 n log2(n)'
-    >>> program.predict({"n": [2, 1024]}).round(4).tolist()
-    [0.039, 199.6288]
+    >>> program.formula(), program.predict({"n": [2, 1024]}).round(4).tolist()
+    ('0.019495 n log2(n)', [0.039, 199.6288])
     """
 
     def __init__(self, text: str, stages: tuple[Stage, ...], depth: int) -> None:
@@ -115,7 +113,7 @@ class Expression:
         return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
 
     def predict(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
-        """Time per item in the steady state.
+        """Time per item in the steady state, in the unit of the tasks' models.
 
         Parameters
         ----------
@@ -123,11 +121,6 @@ class Expression:
             A value or an array of values for every parameter. A model without parameters takes any.
         maximum : {"point", "asymptotic"}
             Take the slowest stage at each point, or the one that is slowest for large parameters.
-
-        Returns
-        -------
-        array
-            In the unit of the tasks' models, of the shape of the values.
         """
         check_names(self.parameters, at)
         return self._values(at, maximum)
@@ -137,11 +130,6 @@ class Expression:
 
         It runs through every stage of a pipeline, and through one worker of a pool, so that pools
         do not shorten it. It obeys the same laws as the time per item.
-
-        Parameters
-        ----------
-        at : mapping or DataFrame
-            As for `predict`.
 
         Examples
         --------
@@ -168,13 +156,7 @@ class Expression:
     ) -> list[RangePart]:
         """Return which stage is the slowest in which part of a parameter's range.
 
-        Parameters
-        ----------
-        parameter : str
-        low, high : float
-            Range of the parameter, 0 < low < high.
-        at : mapping, optional
-            Values of the other parameters.
+        The range is 0 < low < high; ``at`` holds the values of the other parameters.
         """
         return pieces(self._normal, parameter, low, high, at or {})
 
@@ -182,13 +164,6 @@ class Expression:
         """Return the distance of the prediction from another model's, as a share of the latter.
 
         `at` names the parameters of both.
-
-        Examples
-        --------
-        >>> measured = sequential("measured", "0.01015 n log2(n)")
-        >>> pool = tpool(sequential("qsort", "0.03899 n log2(n)"), 4)
-        >>> round(float(pool.relative_error(measured, {"n": 1024})), 4)
-        0.0397
         """
         check_names(sorted({*self.parameters, *reference.parameters}), at)
         true = reference._values(at)
@@ -205,22 +180,13 @@ _WORKERS = "number of workers"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern in which T workers share an item.
-
-    Attributes
-    ----------
-    tasks : tuple of str
-        What its tasks do, in the order in which they are given.
-    steps : callable
-        Returns for T the steps that follow each other: how often a step runs, the number of its
-        task, and the part of the item that it works on; 0 stands for a single element.
-    doubles : bool
-        T must be a power of two.
-    """
+    """A pattern in which T workers share an item."""
 
     tasks: tuple[str, ...]
+    # For T the steps that follow each other: how often a step runs, the number of its task, and the
+    # part of the item that it works on; 0 stands for a single element.
     steps: Callable[[int], Sequence[tuple[int, int, float]]]
-    doubles: bool = False
+    doubles: bool = False  # T must be a power of two
 
 
 PATTERNS = {
@@ -244,13 +210,8 @@ PATTERNS = {
 def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expression:
     """Return a sequential task with a scaling model of its time per item.
 
-    Parameters
-    ----------
-    name : str
-    model : str, Formula, PMNFRegressor or Models
-        A formula, or a fitted model, whose formula is taken.
-    path : int
-        Number of the call path in `Models`.
+    The model is a formula or a fitted model, whose formula is taken; ``path`` is the number of the
+    call path in `Models`.
 
     Examples
     --------
@@ -273,7 +234,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     workers : int
         For divide and conquer a power of two.
     *tasks : Expression
-        The tasks of the pattern. A part of an item goes through all stages of a task.
+        A part of an item goes through all stages of a task.
     size : str
         Parameter that is the size of an item, at least the number of workers.
 
@@ -403,20 +364,12 @@ def replicate(
 
     The time per item is that of the slowest stage, so no other order gives a shorter one.
 
-    Parameters
-    ----------
-    program : Expression
-    workers : int
-        More than the program has.
-    at : mapping
-        One value for each parameter.
-    fixed : sequence of str
-        Tasks that cannot be replicated, such as those with a state.
+    There are so many workers more than the program has, and one value of each parameter. Tasks that
+    cannot be replicated, such as those with a state, are fixed.
 
     Returns
     -------
     program : Expression
-        With the workers.
     steps : DataFrame
         A row for each worker: ``stage`` that it goes to, its ``workers`` then, ``time`` per item,
         ``speed_up`` over the program as it is, and ``gain``, the speed-up over the row before. No
@@ -424,7 +377,6 @@ def replicate(
 
     Examples
     --------
-    >>> from toruscast.scaling import sequential
     >>> qsort, inc = sequential("qsort", "9 n"), sequential("inc", "4 n")
     >>> program, steps = replicate(pipe(qsort, inc), 3, {"n": 10})
     >>> print(program, steps["time"].tolist())
@@ -475,7 +427,6 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
 
     Examples
     --------
-    >>> from toruscast.scaling import sequential
     >>> tasks = {"qsort": sequential("qsort", "0.03899 n log2(n)")}
     >>> composed("tpool_2(tpool(qsort, 3))", tasks).formula()
     '0.0064983 n log2(n)'

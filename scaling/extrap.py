@@ -32,15 +32,7 @@ _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 
 
 def parse_document(document: Any, file: PathLike) -> Records:
-    """Return the values of a JSON document, by call path or by numbered tables.
-
-    Examples
-    --------
-    >>> new = {"parameters": ["p"],
-    ...        "measurements": {"main": {"time": [{"point": [2], "values": [1.0, 1.5]}]}}}
-    >>> parse_document(new, "a.json").values
-    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
-    """
+    """Return the values of a JSON document, by call path or by numbered tables."""
     if isinstance(document, dict) and isinstance(document.get("measurements"), list):
         with in_layout(file, '"measurements": [{"callpath_id": .., "value": ..}, ..]'):
             return _by_tables(document, file)
@@ -127,11 +119,7 @@ def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
 
 
 def is_json_lines(content: str) -> bool:
-    """Return whether a text that begins with a brace holds one object on each line.
-
-    >>> is_json_lines('{"params": {"p": 2}, "value": 1.5}'), is_json_lines('{"parameters": ["p"]}')
-    (True, False)
-    """
+    """Return whether a text that begins with a brace holds one object on each line."""
     objects = _OBJECT.finditer(content)
     return _FIRST.match(content) is not None or len([*zip(objects, range(2), strict=False)]) == 2
 
@@ -141,13 +129,6 @@ def parse_json_lines(content: str, file: PathLike) -> Records:
 
     TaLPas writes semicolons between the keys of an object, and ``parameters`` for ``params``. A
     value may be a list of repetitions.
-
-    Examples
-    --------
-    >>> parse_json_lines('{"params": {"p": 2}, "value": 1.5}', "a.jsonl").values
-    {('main', 'time'): {(2.0,): [1.5]}}
-    >>> parse_json_lines('{"parameters":{"p":2};"metric":"bytes";"value":[8, 9]}', "a.txt").values
-    {('main', 'bytes'): {(2.0,): [8.0, 9.0]}}
     """
     records = Records(file)
     for line, text in numbered_lines(content):
@@ -185,17 +166,11 @@ _ONCE = "each once; repetitions stand side by side in a DATA line"
 
 
 def parse_text(content: str, file: PathLike) -> Records:
-    r"""Return the values of a text file.
+    """Return the values of a text file.
 
     Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
     with the first point. A POINTS line holds points such as ``(2 10)`` or ``((2) (10))``, with
     blanks or commas between the coordinates; points of one parameter need no brackets.
-
-    Examples
-    --------
-    >>> text = "PARAMETER p n\nPOINTS (2 10) (4 10)\nMETRIC time\nREGION main\nDATA 1\nDATA 2"
-    >>> parse_text(text, "a.txt").values
-    {('main', 'time'): {(2.0, 10.0): [1.0], (4.0, 10.0): [2.0]}}
     """
     records = Records(file)
     points: list[Point] = []
@@ -274,10 +249,7 @@ _DAMAGED = (
 
 
 def parse_project(content: bytes, file: PathLike) -> Records:
-    """Return the values of a project.
-
-    Projects without repetitions give the median of each point.
-    """
+    """Return the values of a project, or the median of each point if it keeps only these."""
     members = _Members(content, file)
     medians = 0
 

@@ -42,11 +42,6 @@ class FitOptions:
     select : {"evidence", "loo", "kfold"}
         Criterion: the evidence of a model, or its error under leave-one-out or five-fold
         cross-validation.
-
-    Examples
-    --------
-    >>> FitOptions(max_terms=1).space
-    'default'
     """
 
     space: TermSpace | str | Iterable[tuple[float, float]] = "default"
@@ -71,19 +66,9 @@ def fit_many(
     """Fit one model to each call path.
 
     A hypothesis says which parameters act, together or apart, and with which exponents. Each gets
-    its probability, given the measurements, and the most probable one is the model.
-
-    Parameters
-    ----------
-    measurements : Measurements
-    options : FitOptions, optional
-    progress : callable, optional
-        Called with the number of call paths fitted and of all.
-
-    Returns
-    -------
-    Models
-        If no parameter was varied, every model is a constant, and its notes say why.
+    its probability, given the measurements, and the most probable one is the model. If no parameter
+    was varied, every model is a constant, and its notes say why. ``progress`` is called with the
+    number of call paths fitted and of all.
 
     Examples
     --------

@@ -129,13 +129,7 @@ class Formula:
     def of(
         cls, model: str | Formula | Fitted, path: int = 0, file: str | None = None, place: str = ""
     ) -> Formula:
-        """Return the formula of a text or of a fitted model.
-
-        Examples
-        --------
-        >>> Formula.of("2 n").text
-        '2 n'
-        """
+        """Return the formula of a text or of a fitted model."""
         if isinstance(model, Formula):
             return model
         if isinstance(model, Fitted):
@@ -174,12 +168,8 @@ class Formula:
     def terms(self) -> tuple[tuple[str, ...], list[Term]]:
         """Multiply out to a sum of products of powers and logarithms.
 
-        Returns
-        -------
-        parameters : tuple of str
-            In alphabetical order.
-        terms : list of (coefficient, ((i, j) for each parameter))
-            Terms with equal exponents are added up; the constant stands first.
+        Returns the parameters in alphabetical order, and terms (coefficient, ((i, j) for each
+        parameter)); those with equal exponents are added up, the constant stands first.
 
         Examples
         --------
@@ -421,14 +411,7 @@ def _raised(powers: _Powers, exponent: float) -> _Powers:
 def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
     """Read the models that ``toruscast pmnf fit --json`` wrote.
 
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    dict
-        A formula for each (call path, metric), in full precision.
+    Returns a formula for each (call path, metric), in full precision.
 
     Examples
     --------
@@ -470,17 +453,7 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
 
 
 def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:
-    """Formula of a model, with all digits if `digits` is None.
-
-    Examples
-    --------
-    >>> text([(3.0, ((0, 0),)), (2.0, ((0.5, 1),))], ["p"])
-    '3 + 2 p^(1/2) log2(p)'
-    >>> text([(1.0, ((0, 0),)), (-2.5, ((1, 0),))], ["n"])
-    '1 - 2.5 n'
-    >>> text([(2.0, ((2, 0),))], ["number of ranks"])
-    '2 `number of ranks`^2'
-    """
+    """Formula of a model, with all digits if `digits` is None."""
     result = ""
     for coefficient, exponents in terms:
         factors = [
@@ -500,13 +473,7 @@ def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 
 
 
 def quoted(name: str) -> str:
-    """Return the name of a parameter for a formula, in backquotes if it would be misread.
-
-    Examples
-    --------
-    >>> quoted("p"), quoted("p^2"), quoted("log2")
-    ('p', '`p^2`', '`log2`')
-    """
+    """Return the name of a parameter for a formula, in backquotes if it would be misread."""
     name = str(name)  # a table's columns may be numbers
     if NAME.fullmatch(name) and name.lower() not in RESERVED:
         return name
@@ -514,13 +481,7 @@ def quoted(name: str) -> str:
 
 
 def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
-    """Add up terms with equal exponents; the constant comes first, and there is at least one term.
-
-    Examples
-    --------
-    >>> joined([(2.0, ((1, 0),)), (1.0, ((0, 0),)), (3.0, ((1, 0),))], 1)
-    [(1.0, ((0, 0),)), (5.0, ((1, 0),))]
-    """
+    """Add up terms with equal exponents; the constant comes first. There is always a term."""
     total: dict[Exponents, float] = {}
     for coefficient, exponents in terms:
         total[exponents] = total.get(exponents, 0.0) + coefficient
@@ -530,13 +491,7 @@ def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
 
 
 def named(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
-    """Return terms as plain numbers: a coefficient, and [i, j] for each parameter.
-
-    Examples
-    --------
-    >>> named([(2.0, ((0.5, 1.0),))], ["p"])
-    [{'coefficient': 2.0, 'exponents': {'p': [0.5, 1.0]}}]
-    """
+    """Return terms as plain numbers: a coefficient, and [i, j] for each parameter."""
     return [
         {"coefficient": c, "exponents": dict(zip(parameters, map(list, e), strict=True))}
         for c, e in terms
@@ -544,13 +499,7 @@ def named(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, An
 
 
 def evaluate(terms: Sequence[Term], X: ArrayLike) -> Array:
-    """Value of a model at each row of X.
-
-    Examples
-    --------
-    >>> evaluate([(3.0, ((0, 0),)), (2.0, ((1, 1),))], [[4.0], [8.0]]).tolist()
-    [19.0, 51.0]
-    """
+    """Value of a model at each row of X."""
     x = np.asarray(X, dtype=float)
     result = np.zeros(len(x))
     for coefficient, exponents in terms:
@@ -562,13 +511,7 @@ def evaluate(terms: Sequence[Term], X: ArrayLike) -> Array:
 
 
 def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
-    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0.
-
-    Examples
-    --------
-    >>> float(term_values(0.5, 1, 16.0))
-    16.0
-    """
+    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0."""
     x = np.asarray(x, dtype=float)
     j = np.asarray(logarithm, dtype=float)
     logs = np.log2(np.maximum(x, 1.0))

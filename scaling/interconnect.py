@@ -80,10 +80,6 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         Gbit/s), such as ``{"bandwidth": "GB/s"}``. A value in a stated unit is not checked for
         plausibility.
 
-    Returns
-    -------
-    DataFrame
-
     Examples
     --------
     >>> from pathlib import Path
@@ -187,12 +183,11 @@ class Interconnect:
     """How many latencies and transmission times a message of an application costs.
 
     A job that sends M messages of mean size s over latency t and bandwidth b communicates for
-    M (alpha t + beta s / b) seconds.
+    M (alpha t + beta s / b) seconds. A `ScalingWarning` tells that a constant is negative.
 
     Parameters
     ----------
     alpha, beta : float
-        The constants.
     alpha_interval, beta_interval : (float, float)
         Intervals that hold the true values with probability `level`, if the rest of the elapsed
         times is normal noise; NaN if nothing was fitted.
@@ -201,11 +196,6 @@ class Interconnect:
         Standard deviation of the rest of a job's difference between two interconnects (s).
     n_jobs : int
         Jobs that were fitted.
-
-    Warns
-    -----
-    ScalingWarning
-        If a constant is negative.
 
     Examples
     --------
@@ -248,21 +238,10 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     Parameters
     ----------
     jobs : DataFrame
-        A row for each run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
-        ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s). Repeated
-        runs and more than two interconnects may be given. A job on one interconnect that sends
-        nothing is left out.
+        A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
+        may be given. A job on one interconnect that sends nothing is left out.
     level : float
-        Probability of the intervals.
-
-    Returns
-    -------
-    Interconnect
-
-    Warns
-    -----
-    ScalingWarning
-        If a constant is negative, or there are too few jobs for intervals.
+        Probability of the intervals. A `ScalingWarning` tells that there are too few jobs for them.
 
     Examples
     --------
@@ -361,17 +340,7 @@ def check_pairs(jobs: pd.DataFrame) -> None:
 class Scenario:
     """Another interconnect, by absolute values or by factors of the job's own.
 
-    Parameters
-    ----------
-    name : str
-    latency : float, optional
-        Seconds; else `latency_factor` of the job's.
-    bandwidth : float, optional
-        Bytes/s, possibly infinite; else `bandwidth_factor` of the job's.
-    latency_factor : float
-        0 or more.
-    bandwidth_factor : float
-        Above 0, possibly infinite.
+    Latencies are in seconds, bandwidths in bytes/s; these may be infinite.
     """
 
     name: str
@@ -404,23 +373,10 @@ SCENARIOS = (
 def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     """Split the elapsed time of every run into communication and computation.
 
-    Parameters
-    ----------
-    jobs : DataFrame
-        As `read_jobs` returns.
-    model : Interconnect
-
-    Returns
-    -------
-    DataFrame
-        A row for each run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``,
-        ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest), all in
-        seconds, and ``share`` of communication.
-
-    Warns
-    -----
-    ScalingWarning
-        If runs would communicate for longer than they took.
+    A row for each run, as `read_jobs` returns them: ``job``, ``interconnect``, ``elapsed``,
+    ``latency_time``, ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest),
+    all in seconds, and ``share`` of communication. A `ScalingWarning` tells that runs would
+    communicate for longer than they took.
 
     Examples
     --------
@@ -456,23 +412,9 @@ def what_if(
 ) -> pd.DataFrame:
     """Forecast the elapsed times of the same jobs on other interconnects.
 
-    Parameters
-    ----------
-    jobs : DataFrame
-        As `read_jobs` returns; each run is forecast from its own time.
-    model : Interconnect
-    scenarios : sequence of Scenario
-
-    Returns
-    -------
-    DataFrame
-        ``job``, ``interconnect``, ``measured``, then a column of seconds for every scenario; NaN
-        for runs that would communicate for longer than they took.
-
-    Warns
-    -----
-    ScalingWarning
-        If runs would communicate for longer than they took.
+    Each run is forecast from its own time: ``job``, ``interconnect``, ``measured``, then a column
+    of seconds for every scenario; NaN, with a `ScalingWarning`, for runs that would communicate for
+    longer than they took.
 
     Examples
     --------
@@ -502,20 +444,11 @@ def what_if(
 def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     """Speed-up of every run, and the limits that faster interconnects would reach.
 
-    Parameters
-    ----------
-    jobs : DataFrame
-        As `read_jobs` returns, with a column ``tasks``. Further columns, such as a precision, tell
-        which runs belong together.
-    model : Interconnect
-
-    Returns
-    -------
-    DataFrame
-        A row for each run, by the number of its tasks: ``job``, ``interconnect``, ``tasks``,
-        ``communication``, ``computation`` (s), ``base`` (tasks of the run that speed-ups are
-        relative to: the one with the fewest), ``speed_up``, and two limits: ``zero_latency``, which
-        is [LSDYNA03]'s limit, and ``infinite_speed``, where bandwidth is infinite too.
+    The jobs, as `read_jobs` returns them, have a column ``tasks``. Further columns, such as a
+    precision, tell which runs belong together. The result has a row for each run, by the number of
+    its tasks: ``job``, ``interconnect``, ``tasks``, ``communication``, ``computation`` (s),
+    ``base`` (the fewest tasks; speed-ups are relative to that run), ``speed_up``, and two limits:
+    ``zero_latency``, as in [LSDYNA03], and ``infinite_speed``, where bandwidth is infinite too.
 
     Examples
     --------

@@ -46,15 +46,7 @@ def interval(
     seed: int = 0,
     paths: Sequence[int] | None = None,
 ) -> tuple[Array, Array]:
-    """Prediction intervals of every call path.
-
-    Examples
-    --------
-    >>> m = Measurements(["p"], [[2], [4], [8], [16]], [[[3.0, 3.0]] * 4])
-    >>> low, high = interval(fit_many(m), [[32]], FitOptions(), n_bootstrap=5)
-    >>> low.round(6).tolist(), high.round(6).tolist()
-    ([[3.0]], [[3.0]])
-    """
+    """Prediction intervals of every call path: low and high, each (n_paths, m)."""
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("level must lie between 0 and 1", found=level)
     n_bootstrap = whole_number(n_bootstrap, "n_bootstrap", 1)
@@ -120,11 +112,6 @@ def points_needed(models: Models) -> int:
     """Return the least number of points that an interval needs.
 
     There are one exponent for each varied parameter, one coefficient, and one point to spare.
-
-    Examples
-    --------
-    >>> points_needed(fit_many(Measurements(["p"], [[2], [4], [8], [16]], [[[3.0]] * 4])))
-    3
     """
     return max(3, models.n_varied + 2)
 
@@ -212,8 +199,6 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The fit with all its hypotheses.
     options_ : FitOptions
         Options of the fit, which its intervals use too, even if parameters are set later.
-    n_features_in_ : int
-        Number of parameters.
 
     Examples
     --------
@@ -246,15 +231,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.warn = warn
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to measurements.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_parameters)
-            One column a parameter; repetitions are repeated rows.
-        y : array-like, shape (n_samples,)
-            Measured values.
-        """
+        """Fit to measured values y; a column of X is a parameter, repeated rows are repetitions."""
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         names = self._names()
         check_points(x, names)
@@ -294,16 +271,12 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_bootstrap: int = 100,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[Array, Array]:
-        """Interval that should hold the true value with probability `level`.
+        """Interval that should hold the true value with probability `level`: low and high.
 
         The repetitions of each point are drawn anew, and the search is repeated on each draw. The
         predictions of all probable hypotheses are pooled. Without repetitions, or where no
         hypothesis is trusted, the means are drawn instead, with the error of the formula. The
         prediction itself is always inside.
-
-        Returns
-        -------
-        low, high : array, shape (n_samples,)
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

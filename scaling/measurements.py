@@ -27,7 +27,6 @@ class Measurements:
     Parameters
     ----------
     parameters : sequence of str
-        Names of the parameters.
     points : array-like, shape (n_points, n_parameters)
         Not negative, each point once.
     values : array-like, shape (n_paths, n_points, n_repetitions)
@@ -111,15 +110,7 @@ class Measurements:
 
 
 def check_points(points: Array, parameters: Sequence[str]) -> None:
-    """Raise InputError for values of parameters at which no term is defined.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> check_points(np.array([[-1.0]]), ["p"])
-    Traceback (most recent call last):
-    toruscast.errors.InputError: Negative values in data for parameter p: found -1.0
-    """
+    """Raise InputError for values of parameters at which no term is defined."""
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
             raise InputError(f"parameter {name} must be finite", found="NaN or infinity")
@@ -135,13 +126,7 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
 
 
 def logarithms(points: Array) -> Array:
-    """Return logarithms of points; a 0 counts as half of the least positive value of its parameter.
-
-    Examples
-    --------
-    >>> logarithms(np.array([[0.0], [2.0], [np.e]])).round(3).ravel().tolist()
-    [0.0, 0.693, 1.0]
-    """
+    """Return logarithms of points, with a 0 replaced as by `off_zero`."""
     logs: Array = np.log(off_zero(points, points))
     return logs
 
@@ -150,12 +135,6 @@ def off_zero(points: Array, places: Array) -> Array:
     """Prepare places for logarithms: a 0 becomes half of the least positive value of its parameter.
 
     Where 0 was measured, smaller places are raised to that value too.
-
-    Examples
-    --------
-    >>> points = np.array([[0.0, 4.0], [2.0, 8.0]])
-    >>> off_zero(points, np.array([[0.0, 0.0], [0.1, 0.1], [3.0, 3.0]])).tolist()
-    [[1.0, 2.0], [1.0, 0.1], [3.0, 3.0]]
     """
     half = np.where(points > 0, points, np.inf).min(axis=0) / 2
     least = np.where((points > 0).all(axis=0), 0.0, half)
@@ -163,14 +142,7 @@ def off_zero(points: Array, places: Array) -> Array:
 
 
 def real_numbers(numbers: ArrayLike, what: str) -> Array:
-    """Return an array of floats; refuse text, complex numbers and lists of several lengths.
-
-    Examples
-    --------
-    >>> real_numbers([["a"]], "points")
-    Traceback (most recent call last):
-    toruscast.errors.InputError: points must be real numbers: found [['a']]
-    """
+    """Return an array of floats; refuse text, complex numbers and lists of several lengths."""
     try:
         # NumPy drops imaginary parts.
         result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)
@@ -194,10 +166,8 @@ def from_rows(
     ----------
     rows : DataFrame
         Named levels of its index count as columns.
-    parameters : sequence of str
-        Columns that hold the parameters.
-    value : str
-        Column that holds the measured value.
+    parameters, value : sequence of str, str
+        Columns that hold the parameters and the measured value.
     callpath, metric : str, optional
         Columns that name what was measured. Without `metric`, all rows have one metric. A column
         "metric" or "callpath" with several values must be named here.
@@ -209,7 +179,6 @@ def from_rows(
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"p": [2, 2, 4, 8], "value": [1.0, 1.2, 2.0, 4.0]})
     >>> from_rows(rows, ["p"])[0].values.tolist()
     [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]
@@ -265,15 +234,7 @@ def from_rows(
 
 
 def gather(x: Array, y: Array) -> tuple[Array, Array]:
-    """Gather the repetitions of each point from one row each; NaN fills missing ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> points, values = gather(np.array([[4.0], [2.0], [4.0]]), np.array([1.0, 2.0, 3.0]))
-    >>> points.tolist(), values.tolist()
-    ([[2.0], [4.0]], [[2.0, nan], [1.0, 3.0]])
-    """
+    """Gather the repetitions of each point from one row each; NaN fills missing ones."""
     points, where = np.unique(x, axis=0, return_inverse=True)
     where = where.ravel()
     order = np.argsort(where, kind="stable")

@@ -38,21 +38,7 @@ _MOST_DECIMALS = 6
 
 
 class Note(str):
-    """A sentence on one call path.
-
-    Attributes
-    ----------
-    kind : str
-        The part that is the same for every call path with such a note.
-
-    Examples
-    --------
-    >>> note = Note("the repetitions vary by more than 10 %", "23 %")
-    >>> print(note)
-    the repetitions vary by more than 10 %: 23 %
-    >>> note.kind
-    'the repetitions vary by more than 10 %'
-    """
+    """A sentence on one call path; its kind is the part that all such notes share."""
 
     kind: str
 
@@ -76,13 +62,7 @@ BELOW_ZERO = Note("the formula turns negative here", "a time or a count does not
 
 
 def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[Note]:
-    """Return notes on the points of a fit that searched the parameters `active`.
-
-    Examples
-    --------
-    >>> of_points(["p"], np.array([[2.0], [4.0]]), [0])
-    ['parameter p has 2 values; five are needed for a reliable model']
-    """
+    """Return notes on the points of a fit that searched the parameters `active`."""
     counts = [np.unique(column).size for column in points.T]
     result = [
         Note(f"parameter {name} has {counted(n, 'value')}; five are needed for a reliable model")
@@ -118,8 +98,6 @@ def of_places(
 ) -> list[Note]:
     """Return notes on places where a parameter that is in no model has other values.
 
-    Examples
-    --------
     >>> of_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
     ['parameter p was not varied: predictions take it to change nothing']
     """
@@ -161,13 +139,7 @@ def of_path(
 
 
 def _relative(relative: float) -> str:
-    """Return a relative size in percent or, if that would be hard to read, as a factor.
-
-    Examples
-    --------
-    >>> _relative(0.234), _relative(8.639e15)
-    ('23 %', '8.6e+15 times the value')
-    """
+    """Return a relative size in percent or, if that would be hard to read, as a factor."""
     if relative < _MANY:
         return percent(relative)
     return f"{relative:.2g} times the value"
@@ -184,14 +156,7 @@ def _more_than(relative: float, limit: float) -> str:
 def of_left_out(
     names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
 ) -> Note:
-    """Return a note on the repetitions of a call path, (points, repetitions), left out of the fit.
-
-    Examples
-    --------
-    >>> values = np.array([[9.0, 10.0, 11.0, 30.0]])
-    >>> of_left_out(["p"], np.array([[64.0]]), values, values == 30)
-    'a repetition far from the others is left out: at p=64 it is 3 times their median'
-    """
+    """Return a note on repetitions, (points, repetitions), that were left out of the fit."""
     said = []
     for point, row, out in zip(points, values, left_out, strict=True):
         if out.any():
@@ -207,11 +172,6 @@ def confounded(points: Array) -> list[list[int]]:
     """Return groups of columns whose powers multiply to a constant at all points.
 
     Such columns were only varied together, as in (4, 4), (8, 8), ...
-
-    Examples
-    --------
-    >>> confounded(np.array([[4.0, 16.0, 1.0], [8.0, 64.0, 2.0], [16.0, 256.0, 1.0]]))
-    [[0, 1]]
     """
     if points.shape[1] < 2:
         return []
@@ -242,7 +202,6 @@ class Models:
     Attributes
     ----------
     measurements : Measurements
-        What was fitted.
     trusted : array of bool, shape (n_paths,)
         Some hypothesis meets the points within the noise of the repetitions.
     by_points : array of bool, shape (n_paths,)
@@ -304,12 +263,7 @@ class Models:
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
         """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
 
-        Parameters
-        ----------
-        path : int
-            Number of the call path.
-        rank : int
-            0 for the hypothesis that predictions use, 1 for the most probable other one.
+        Rank 0 is the hypothesis that predictions use, 1 the most probable other one.
         """
         found, n_parameters = self._found, len(self.measurements.parameters)
         path = whole_number(path, "number of the call path", 0, self.n_paths - 1)
@@ -336,22 +290,14 @@ class Models:
         return [formula.text(self.terms(p), names, digits) for p in range(self.n_paths)]
 
     def formula(self, path: int = 0) -> formula.Formula:
-        """The model of a call path with all digits, to compose and compare.
-
-        Examples
-        --------
-        >>> from toruscast.scaling import fit_many
-        >>> m = Measurements(["n"], [[2], [4], [8]], [[[1.0], [2.0], [4.0]]])
-        >>> fit_many(m).formula().parameters
-        ('n',)
-        """
+        """The model of a call path with all digits, to compose and compare."""
         return formula.Formula(
             formula.text(self.terms(path), self.measurements.parameters, None),
             place=self.measurements.callpaths[path],
         )
 
     def predict(self, X: ArrayLike) -> Array:
-        """Predict every call path at new points.
+        """Predict every call path at new points; shape (n_paths, m).
 
         A prediction is the value of the formula. Where `by_points` is true, it follows the nearest
         points too: beyond the largest values it is the smaller of the power law through them, and
@@ -362,10 +308,6 @@ class Models:
         X : array-like, shape (m, n_parameters)
             Not negative; positive where falling terms were searched. The columns of a DataFrame
             are taken by name.
-
-        Returns
-        -------
-        array, shape (n_paths, m)
         """
         places = self._places(X)
         result = self._values(places, 1)[:, 0]
@@ -394,22 +336,14 @@ class Models:
         return self._spread(self._places(X), parts)
 
     def hypotheses(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Values of all probable hypotheses, and their probabilities.
-
-        Returns
-        -------
-        values : array, shape (n_paths, n_kept, m)
-        probabilities : array, shape (n_paths, n_kept)
-        """
+        """Values of all probable hypotheses, (n_paths, n_kept, m), and their probabilities."""
         return self.sign[:, None, None] * self._values(self._places(X)), self.probabilities
 
     def errors(self, left_out: bool = False) -> Array:
         """Relative errors of the formulas at the measured points; shape (n_paths, n_points).
 
-        Parameters
-        ----------
-        left_out : bool
-            Errors at each point of the same terms fitted to all other points.
+        With ``left_out``, the same terms are fitted to all other points for the error at each
+        point.
         """
         centre = self.sign[:, None] * self._centred.centre
         scale = scale_of(centre)
@@ -504,12 +438,7 @@ class Models:
         return result
 
     def notes_at(self, X: ArrayLike) -> list[Note]:
-        """Plain sentences on places that the measurements say nothing about.
-
-        Parameters
-        ----------
-        X : array-like, shape (m, n_parameters)
-        """
+        """Plain sentences on places that the measurements say nothing about."""
         data = self.measurements
         result = of_places(data.parameters, data.points, self._active, self.places(X))
         below = (self.evaluate(X) < 0).any(axis=1) & (self._centred.centre >= 0).all(axis=1)
@@ -518,16 +447,10 @@ class Models:
         return result
 
     def places(self, X: ArrayLike) -> Array:
-        """Check places to predict at; their columns in the order of the parameters measured.
+        """Check places to predict at, (m, n_parameters).
 
-        Parameters
-        ----------
-        X : array-like, shape (m, n_parameters)
-            The columns of a DataFrame are taken by name.
-
-        Returns
-        -------
-        array, shape (m, n_parameters)
+        Returns their columns in the order of the parameters measured; those of a DataFrame are
+        taken by name.
         """
         names = list(self.measurements.parameters)
         if isinstance(X, pd.DataFrame):

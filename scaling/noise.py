@@ -38,26 +38,13 @@ _NORMAL = 1.4826
 
 @dataclass(frozen=True)
 class Centres:
-    """Centre and standard error of every point of every call path.
+    """Centre and standard error of every point of every call path."""
 
-    Attributes
-    ----------
-    centre, error : array, shape (n_paths, n_points)
-        In the metric's unit. `error` is 0 where repetitions agree, and NaN for a path without
-        repetitions.
-    bounded : array, shape (n_paths,)
-        Probability of the bounded law.
-    variation : array, shape (n_paths,)
-        Coefficient of variation of the repetitions, pooled over the points; NaN without any.
-    repetitions : array, shape (3, n_paths, n_points)
-        Smallest, largest and number of the repetitions.
-    """
-
-    centre: Array
-    error: Array
-    bounded: Array
-    variation: Array
-    repetitions: Array
+    centre: Array  # (n_paths, n_points), in the metric's unit
+    error: Array  # alike; 0 where repetitions agree, NaN for a path without any
+    bounded: Array  # (n_paths,): probability of the bounded law
+    variation: Array  # (n_paths,): of the repetitions, pooled over the points; NaN without any
+    repetitions: Array  # (3, n_paths, n_points): smallest, largest and number
 
     def take(self, rows: NDArray[np.intp] | slice) -> Centres:
         """Return those of some of the call paths."""
@@ -67,15 +54,7 @@ class Centres:
 
 
 def centres(values: Array, law: str = "auto") -> Centres:
-    """Estimate centres and standard errors from repetitions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> c = centres(np.array([[[9.0, 10.0, 11.0], [18.0, 20.0, 22.0]]]), law="normal")
-    >>> c.centre.tolist(), float(c.bounded[0]), round(float(c.variation[0]), 3)
-    ([[10.0, 20.0]], 0.0, 0.1)
-    """
+    """Estimate centres and standard errors from repetitions."""
     # Repetitions come first, because sums along a short last axis are slow.
     values = np.ascontiguousarray(np.moveaxis(values, 2, 0))
     there = np.isfinite(values)
@@ -114,11 +93,6 @@ def scale_of(centre: Array) -> Array:
     """Return the size of a value, which errors are proportional to; positive.
 
     A value next to nothing has the size of the smallest other one.
-
-    Examples
-    --------
-    >>> scale_of(np.array([[-2.0, 0.0, 4.0]])).tolist()
-    [[2.0, 2.0, 4.0]]
     """
     size = np.abs(centre)
     scale: Array = size.copy()
@@ -191,12 +165,6 @@ def outlying(values: Array) -> NDArray[np.bool_]:
 
     Deviations from the median of a point, relative to it, are pooled over the points of a call
     path. A point needs three repetitions, and at most one of them is outlying.
-
-    Examples
-    --------
-    >>> times = np.array([[[10.0, 10.1, 9.9], [20.0, 20.2, 60.0], [30.1, 29.7, 30.0]]])
-    >>> np.argwhere(outlying(times)).tolist()
-    [[0, 1, 2]]
     """
     # The median with NaN is far slower.
     median = np.nanmedian if np.isnan(values).any() else np.median
@@ -250,14 +218,7 @@ def followed(
 
 
 def local_growth(points: Array, centre: Array, places: Array) -> Array:
-    """Predict positive values by a power law through the points near each place; (p, m).
-
-    Examples
-    --------
-    >>> x = np.array([[1.0], [2.0], [4.0]])
-    >>> local_growth(x, 3 * x.T**2, np.array([[8.0]])).round(0).tolist()
-    [[192.0]]
-    """
+    """Predict positive values by a power law through the points near each place; (p, m)."""
     weight = _weights(points, places, _NEAR)
     result = np.empty((len(centre), len(places)))
     logs = np.log(centre)
@@ -277,13 +238,7 @@ def local_growth(points: Array, centre: Array, places: Array) -> Array:
 
 
 def lifted(centre: Array) -> Array:
-    """Replace values next to nothing by half of the smallest other value, for logarithms.
-
-    Examples
-    --------
-    >>> lifted(np.array([[0.0, 4.0, 16.0]])).tolist()
-    [[2.0, 4.0, 16.0]]
-    """
+    """Replace values next to nothing by half of the smallest other value, for logarithms."""
     scale = scale_of(np.maximum(centre, 0.0))
     return np.where(centre < scale, scale / 2, centre)
 

@@ -97,18 +97,7 @@ def parse_thicket(
     reduce: str,
     file: PathLike,
 ) -> Records:
-    """Return the values of what ``Thicket.to_json`` writes.
-
-    Examples
-    --------
-    >>> thicket = {"graph": [{"0": {"data": {"name": "main"}, "parents": []}}],
-    ...            "dataframe": [{"node": 0, "profile": k, "time": 2.0 * k} for k in (1, 2)],
-    ...            "metadata": [{"profile": k, "ranks": 8 * k} for k in (1, 2)],
-    ...            "inclusive_metrics": [], "exclusive_metrics": ["time"],
-    ...            "profile_idx_name": "profile"}
-    >>> parse_thicket(thicket, [], [], "mean", "a.json").values
-    {('main', 'time'): {(8.0,): [2.0], (16.0,): [4.0]}}
-    """
+    """Return the values of what ``Thicket.to_json`` writes."""
     try:
         nodes = {str(key): node for part in document["graph"] for key, node in part.items()}
         profile = document["profile_idx_name"]
@@ -193,10 +182,9 @@ _EXAMPLE = "app.p64.n100.r1"
 def parse_cube(folder: Path, reduce: str = "mean") -> Records:
     """Return the values of the profiles in a folder.
 
-    The name of each inner folder holds the parameters, such as ``app.p64.n100.r1``: a prefix, the
-    parameters with their values, and the number of the repetition. Parameters that never change are
-    left out. Every metric of every call path gives one value a profile: the mean, maximum or sum
-    over processes and threads, without the functions that the call path calls.
+    The names of inner folders, such as ``app.p64.n100.r1``, hold a prefix, the parameters and the
+    repetition; parameters that never change are left out. Every metric of every call path gives one
+    value a profile, without the functions that the call path calls.
     """
     profiles = sorted(path for path in folder.glob("*/*.cubex") if path.name[0] != ".")
     runs = [_read_name(path.parent) for path in profiles]
@@ -274,10 +262,7 @@ def _call_paths(roots: list[Any]) -> dict[int, str]:
 
 
 def check_unpacked_size(path: Path) -> None:
-    """Raise unless all members of a profile unpack to no more than may be.
-
-    What is damaged is left to the reader, which says so.
-    """
+    """Raise if a profile unpacks to too much; damage is left to the reader, which says so."""
     check_regular(path)
     if path.stat().st_size > LARGEST_PROFILE:
         raise InputError("is too large", file=path, expected=f"at most {LARGEST_PROFILE} bytes")

@@ -32,30 +32,12 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "su
 
 
 class Records:
-    """Values by (call path, metric) and point, as a reader finds them in a file.
-
-    Parameters
-    ----------
-    file : path-like
-        Named in every fault.
-    parameters : sequence of str
-
-    Attributes
-    ----------
-    values : dict
-        The repetitions of each point, by (call path, metric) and by point.
-
-    Examples
-    --------
-    >>> records = Records("a.txt", ["p"])
-    >>> records.add(("main", "time"), records.point(["2"]), ["1.0", "1.5"])
-    >>> records.values
-    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
-    """
+    """Values by (call path, metric) and point, as a reader finds them in a file."""
 
     def __init__(self, file: PathLike, parameters: Sequence[str] = ()) -> None:
         self.file = file
         self.parameters = list(parameters)
+        # The repetitions of each point.
         self.values: dict[Key, dict[Point, list[float]]] = {}
 
     def fault(
@@ -105,17 +87,7 @@ class Records:
         self.values.setdefault(key, {}).setdefault(point, []).extend(numbers)
 
     def add_zeros(self) -> None:
-        """Merge call trees: a call path that a run does not hold took nothing there.
-
-        Examples
-        --------
-        >>> records = Records("a.txt", ["p"])
-        >>> records.add(("a", "time"), (2.0,), [5, 6])
-        >>> records.add(("b", "time"), (2.0,), [1])
-        >>> records.add_zeros()
-        >>> records.values["b", "time"]
-        {(2.0,): [1.0, 0.0]}
-        """
+        """Merge call trees: a call path that a run does not hold took nothing there."""
         runs: dict[tuple[str, Point], int] = {}
         for (_, metric), by_point in self.values.items():
             for point, values in by_point.items():
@@ -147,13 +119,7 @@ class Records:
 
 
 def as_number(value: object) -> float:
-    """Return a number, or NaN for what is none.
-
-    Examples
-    --------
-    >>> as_number("1.5"), as_number("1_000"), as_number(True)
-    (1.5, nan, nan)
-    """
+    """Return a number, or NaN for what is none."""
     # Python would read 1_000 as a thousand, and True as one.
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         return math.nan
@@ -195,11 +161,7 @@ _ROW = "a row needs a value in each column"
 
 
 def separator_of(header: str) -> str:
-    """Return the separator of the columns that a line names; empty if it names only one.
-
-    >>> separator_of("p;value")
-    ';'
-    """
+    """Return the separator of the columns that a line names; empty if it names only one."""
     return next((separator for separator in ",;\t" if separator in header), "")
 
 
@@ -210,14 +172,9 @@ def table_rows(
     rename: Callable[[str], str] = str,
     comments: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
-    r"""Yield the header of a table, then its rows, each with its line.
+    """Yield the header of a table, then its rows, each with its line.
 
     Empty rows, and lines above the header that start with ``#``, are skipped.
-
-    Examples
-    --------
-    >>> [*table_rows("# by hand\np,value\n2, 1.5\n", "a.csv")]
-    [(2, ['p', 'value']), (3, ['2', '1.5'])]
     """
     names: list[str] = []
     # Names may hold characters that end a line in other programs, such as U+2028.
@@ -246,20 +203,13 @@ def parse_csv(
     values: Sequence[str] = (),
     reduce: str | None = None,
 ) -> Records:
-    r"""Return the values of a table of measurements.
+    """Return the values of a table of measurements.
 
     `values` names the columns with measured values, ``value`` if it is empty; a name may be a
     pattern such as ``rep*``. Several columns are repetitions, and their cells may be empty. Every
     other column is a parameter, except value, callpath, metric and repetition, in capitals or not;
     the last is not read. Rows of the same point are repetitions. With `reduce`, a column
     ``process`` tells the rows of the processes of a run, which become one value.
-
-    Examples
-    --------
-    >>> parse_csv("p,value\n2,1\n2,1.5\n", "a.csv").values
-    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
-    >>> parse_csv("p,rep1,rep2\n2,1,1.5\n", "a.csv", values=["rep*"]).values
-    {('main', 'time'): {(2.0,): [1.0, 1.5]}}
     """
     known = _NAMED if reduce is None else (*_NAMED, "process")
 

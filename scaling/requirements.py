@@ -41,13 +41,7 @@ class DoesNotFitError(InputError):
 def fill(
     used: Callable[[Any], Any], memory: float, smallest: float, name: str, file: str | None = None
 ) -> float:
-    """Return n with used(n) = memory.
-
-    Examples
-    --------
-    >>> round(fill(lambda n: 8 * n**2, 800.0, 1.0, "matrix"), 9)
-    10.0
-    """
+    """Return n with used(n) = memory."""
 
     def shrinks(n: float, found: str) -> InputError:
         message = f"{name}: bytes_used shrinks beyond n = {n:.4g}"
@@ -102,11 +96,9 @@ class Application:
     requirements : mapping of str to str, Formula, PMNFRegressor or Models
         Formulas in p and n, or fitted models. Any of `REQUIREMENTS`; ``bytes_used`` must be there.
     notes : sequence of str
-        What a reader should know about the models.
     smallest : float
         The least problem size a process.
     file : path-like, optional
-        Where it was read, for messages.
 
     Examples
     --------
@@ -167,16 +159,9 @@ class Application:
     def need(
         self, requirement: str, p: float, n: float, held: tuple[float, float] | None = None
     ) -> float:
-        """Return what one process needs.
+        """Return what one process needs with p processes and n as its problem size.
 
-        Parameters
-        ----------
-        requirement : str
-            One of `REQUIREMENTS`.
-        p, n : float
-            Processes, and problem size a process.
-        held : (float, float), optional
-            Other p and n, for the logarithms alone.
+        ``held`` are other p and n, for the logarithms alone.
         """
         if requirement not in self.requirements:
             raise InputError(
@@ -197,28 +182,10 @@ class Application:
         return value
 
     def largest(self, p: float, memory: float, held: tuple[float, float] | None = None) -> float:
-        """Return the problem size of a process that fills its memory.
+        """Return the problem size with which one of p processes fills its memory (bytes).
 
-        Parameters
-        ----------
-        p : float
-            Processes.
-        memory : float
-            Bytes of one process.
-        held : (float, float), optional
-            Other p and n, for the logarithms alone.
-
-        Returns
-        -------
-        float
-            n with bytes_used(p, n) = memory.
-
-        Raises
-        ------
-        DoesNotFitError
-            If the smallest problem is too large already.
-        InputError
-            If memory does not grow with n, shrinks somewhere, or p or the memory is not positive.
+        ``held`` are other p and n, for the logarithms alone. Raises `DoesNotFitError` if the
+        smallest problem is too large already.
         """
         check_positive(p=p, memory=memory)
         if p < 1:
@@ -241,14 +208,7 @@ class Application:
 
 
 def check_positive(**values: Any) -> None:
-    """Raise InputError for a value that is not a finite number above 0.
-
-    Examples
-    --------
-    >>> check_positive(memory=-1.0)
-    Traceback (most recent call last):
-    toruscast.errors.InputError: bad memory: found -1.0, expected a finite number above 0
-    """
+    """Raise InputError for a value that is not a finite number above 0."""
     for name, value in values.items():
         try:
             number = math.nan if isinstance(value, bool | str) else float(value)
@@ -276,28 +236,14 @@ def _models() -> dict[str, dict[str, Any]]:
 
 
 def application_names() -> list[str]:
-    """Return the names of the applications with published models.
-
-    Examples
-    --------
-    >>> application_names()
-    ['kripke', 'lulesh', 'milc', 'relearn', 'icofoam']
-    """
+    """Return the names of the applications with published models."""
     return list(_models())
 
 
 def application(name: str) -> Application:
     """Return the requirement models of a published application.
 
-    Parameters
-    ----------
-    name : str
-        One of `application_names`.
-
-    Returns
-    -------
-    Application
-        The largest terms of its models, as in [Calotoiu18]; ``notes`` names doubtful readings.
+    They hold the largest terms, as in [Calotoiu18]; ``notes`` names doubtful readings.
 
     Examples
     --------
@@ -330,10 +276,6 @@ def read_application(
         ``{"bytes_used": "VmPeak"}``.
     callpath : str, optional
         For the last two: the call path to take.
-
-    Returns
-    -------
-    Application
 
     Examples
     --------

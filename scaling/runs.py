@@ -34,11 +34,8 @@ _AGREED = 1e-3
 def variations(measurements: Measurements) -> pd.DataFrame:
     """Return how much the repetitions of each point differ, as in table 1 of [Shudler18].
 
-    Returns
-    -------
-    DataFrame
-        A row for each call path, metric and point: the parameters, ``repetitions``, ``mean``, and
-        ``variation``, the standard deviation over the mean; NaN for a single run.
+    A row for each call path, metric and point: the parameters, ``repetitions``, ``mean``, and
+    ``variation``, the standard deviation over the mean; NaN for a single run.
 
     Examples
     --------
@@ -82,7 +79,7 @@ def run_plans(
     values : mapping of str to sequence of float
         Values of each parameter that can be run; five of each are needed for a reliable model.
     cost : str, Formula or fitted model
-        Of one run, from the parameters.
+        Of one run.
     together : sequence of sequence of str
         Groups of parameters whose effects may multiply, for one more plan: a grid of each group.
 
@@ -189,7 +186,6 @@ def next_runs(
 
     Parameters
     ----------
-    models : Models
     goal : array-like, shape (n_goals, n_parameters)
         Where predictions are wanted.
     candidates : array-like, shape (n_candidates, n_parameters), optional

@@ -47,28 +47,15 @@ _ROUNDS = 10
 
 @dataclass(frozen=True)
 class Problem:
-    """Call paths measured at the same points, and the terms to search.
+    """Call paths measured at the same points, and the terms to search."""
 
-    Attributes
-    ----------
-    points : array, shape (n, q)
-    terms : sequence of array, each shape (t_q, n)
-        Scaled to a largest value of 1.
-    log_prior : sequence of array, each shape (t_q,)
-    target, error : array, shape (p, n)
-        Where `known` is false, `error` is only proportional to the error of the points.
-    known : array of bool, shape (p,)
-    price : array, shape (p,)
-        Loss of log evidence of a hypothesis with a negative coefficient.
-    """
-
-    points: Array
-    terms: Sequence[Array]
-    log_prior: Sequence[Array]
-    target: Array
-    error: Array
-    known: NDArray[np.bool_]
-    price: Array
+    points: Array  # (n, q)
+    terms: Sequence[Array]  # of each parameter (t_q, n), scaled to a largest value of 1
+    log_prior: Sequence[Array]  # of each parameter (t_q,)
+    target: Array  # (p, n)
+    error: Array  # (p, n); only proportional to the error of the points where it is not known
+    known: NDArray[np.bool_]  # (p,)
+    price: Array  # (p,): loss of log evidence of a hypothesis with a negative coefficient
 
     def take(self, rows: Index | slice) -> Problem:
         """Return the problem of some of the call paths."""
@@ -151,10 +138,7 @@ def swept_again(before: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
 
 
 def best(found: Sweep, keep: int) -> Index:
-    """Return the places of the largest scores of each row, in any order; shape (p, keep).
-
-    They lie in the groups with the largest maxima, so only few scores are sorted.
-    """
+    """Return the places, (p, keep), of the largest scores of each row, in any order."""
     n_paths, n = found.score.shape
     size = max(1, isqrt(n // keep))
     grouped = n - n % size
@@ -237,13 +221,7 @@ def combinations_of(points: Array, counts: Sequence[int]) -> int:
 
 
 def lines(points: Array, parameter: int) -> list[Index]:
-    """Return groups of points that differ in one parameter only, in three values or more.
-
-    >>> import numpy as np
-    >>> grid = np.array([[x, y] for x in (1, 2, 3) for y in (5, 6)], dtype=float)
-    >>> [line.tolist() for line in lines(grid, 0)]
-    [[0, 2, 4], [1, 3, 5]]
-    """
+    """Return groups of points that differ in one parameter only, in three values or more."""
     others = np.delete(points, parameter, axis=1)
     order = np.lexsort(others.T[::-1])
     parts = np.split(order, np.flatnonzero(np.diff(others[order], axis=0).any(axis=1)) + 1)
@@ -300,16 +278,8 @@ def _all_scores(
 class _Moments:
     """Sums over points of weight, target and powers of the parameters' terms.
 
-    On a complete grid each term has one value a level, and one parameter is summed over after the
-    other. Elsewhere each sum is computed from the points when it is needed.
-
-    Parameters
-    ----------
-    terms : sequence of array, each shape (p or 1, t_q, n)
-        Values of the terms kept for each parameter.
-    error, target : array, shape (p, n)
-    levels : sequence of array of int, each shape (n,), optional
-        For a complete grid: the number of each point's value of each parameter.
+    On a complete grid (where the number of each point's value is given in ``levels``) one parameter
+    is summed over after the other. Elsewhere each sum is computed from the points when needed.
     """
 
     def __init__(

@@ -65,28 +65,15 @@ _AT_ONCE = 16_000
 
 @dataclass(frozen=True)
 class RankedHypotheses:
-    """The hypotheses kept, the one that predictions use first, then the most probable.
+    """The hypotheses kept, the one that predictions use first, then the most probable."""
 
-    Attributes
-    ----------
-    terms : array of int, shape (p, h, k, q)
-        Number of the term of each parameter in each column, counted from 1; 0 if it has no part.
-    used : array of bool, shape (p, h, k)
-        The column exists.
-    coefficient : array, shape (p, h, k)
-    log_weight : array, shape (p, h)
-        Log evidence, or what stands for it in the criterion asked for.
-    trusted : array of bool, shape (p,)
-        The errors of the points are known, and some hypothesis meets the points within them.
-    decided : array of bool, shape (p,)
-        Without the prior against negative coefficients, another hypothesis would come first.
-    """
-
-    terms: Index
-    used: NDArray[np.bool_]
-    coefficient: Array
-    log_weight: Array
+    terms: Index  # (p, h, k, q): number of each term in a column, counted from 1; 0 if none
+    used: NDArray[np.bool_]  # (p, h, k): the column exists
+    coefficient: Array  # (p, h, k)
+    log_weight: Array  # (p, h): log evidence, or what stands for it in the criterion asked for
+    # (p,): the errors of the points are known, and some hypothesis meets the points within them.
     trusted: NDArray[np.bool_]
+    # (p,): without the prior against negative coefficients, another hypothesis would come first.
     decided: NDArray[np.bool_]
 
     @property

@@ -24,22 +24,11 @@ _Product = tuple[tuple[str, float, float], ...]
 
 @dataclass(frozen=True)
 class Stage:
-    """A sequential task and the workers that share its items.
-
-    Attributes
-    ----------
-    name : str
-        Name of the task.
-    parameters : tuple of str
-        Names of the parameters that its model depends on.
-    terms : tuple of (coefficient, ((i, j) for each parameter))
-        Model of one worker: time per item.
-    workers : int
-    """
+    """A sequential task and the workers that share its items."""
 
     name: str
     parameters: tuple[str, ...]
-    terms: tuple[formula.Term, ...]
+    terms: tuple[formula.Term, ...]  # time per item of one worker
     workers: int = 1
 
     def __str__(self) -> str:
@@ -85,14 +74,7 @@ class Stage:
 
 
 def added(name: str, stages: Sequence[tuple[float, Stage]]) -> Stage:
-    """Return a stage that takes as long as others together, each a number of times.
-
-    Examples
-    --------
-    >>> inc = Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))
-    >>> added("both", [(1.0, inc), (3.0, inc)]).formula()
-    '8 n'
-    """
+    """Return a stage that takes as long as others together, each a number of times."""
     names = acting([stage for _, stage in stages])
     terms = [
         (
@@ -125,14 +107,7 @@ def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
 
 
 def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Array]:
-    """Values of the parameters, broadcast to one shape.
-
-    Examples
-    --------
-    >>> columns_of([Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))], {"m": 3})
-    Traceback (most recent call last):
-    toruscast.errors.InputError: values missing for parameters: found m, expected n
-    """
+    """Values of the parameters, broadcast to one shape."""
     names = acting(stages)
     missing = [name for name in names if name not in at]
     if missing:
@@ -162,14 +137,7 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
 
 
 def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
-    """Raise InputError for places that are not a mapping, or that name an unknown parameter.
-
-    Examples
-    --------
-    >>> check_names(["n"], {"n": 3, "m": 4})
-    Traceback (most recent call last):
-    toruscast.errors.InputError: no stage depends on this: found m, expected n
-    """
+    """Raise InputError for places that are no mapping, or that name an unknown parameter."""
     if not hasattr(at, "keys"):
         raise InputError(
             "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
@@ -193,16 +161,8 @@ def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
 def outgrows(a: Stage, b: Stage) -> bool:
     """Return whether `a` takes longer than `b` once all parameters exceed some size.
 
-    The order of growth decides, then the lead coefficients, then the next terms. With one
-    parameter, one of two different models always outgrows the other. With several, neither may, as
-    with n^2 and p^2.
-
-    Examples
-    --------
-    >>> quick = Stage("quick", ("n",), ((1.0, ((1.0, 1.0),)),))
-    >>> slow = Stage("slow", ("n",), ((900.0, ((1.0, 0.0),)),))
-    >>> outgrows(quick, slow), outgrows(slow, quick)
-    (True, False)
+    The order of growth decides, then the lead coefficients, then the next terms. With several
+    parameters neither may outgrow the other, as with n^2 and p^2.
     """
     difference = a.exact_terms()
     for product, coefficient in b.exact_terms().items():
@@ -261,21 +221,12 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class RangePart:
-    """A part of a parameter's range, with its slowest stage.
-
-    Attributes
-    ----------
-    parameter : str
-    low, high : float
-        Ends of the part; the next one begins at the crossover `high`.
-    stage : Stage
-        The slowest stage.
-    """
+    """A part of a parameter's range, with its slowest stage."""
 
     parameter: str
     low: float
-    high: float
-    stage: Stage
+    high: float  # where the next part begins
+    stage: Stage  # the slowest one
 
     def __str__(self) -> str:
         where = f"{self.low:.6g} <= {self.parameter} <= {self.high:.6g}"
@@ -289,15 +240,6 @@ def pieces(
 
     If two stages are equally slow in the whole range, the one that is slower for large parameters
     is named, or the first by name.
-
-    Examples
-    --------
-    >>> from toruscast.scaling import pipe, sequential
-    >>> program = pipe(sequential("send", "100 + 2 n"), sequential("sort", "n log2(n)"))
-    >>> for piece in program.pieces("n", 2, 1024):
-    ...     print(piece)
-    2 <= n <= 32.8963: send, 100 + 2 n
-    32.8963 <= n <= 1024: sort, n log2(n)
     """
     names = acting(stages)
     check_names(names, at)
@@ -373,13 +315,7 @@ def _merged(parts: Sequence[RangePart]) -> list[RangePart]:
 
 
 def difference(a: Sum, b: Sum) -> Sum:
-    """Return a - b, or 0 where the difference is only rounding.
-
-    Examples
-    --------
-    >>> difference({(1.0, 0.0): 3.0}, {(1.0, 0.0): 3.0, (0.0, 0.0): 1.0})
-    {(0.0, 0.0): -1.0}
-    """
+    """Return a - b, or 0 where the difference is only rounding."""
     result: Sum = {}
     for key in {**a, **b}:
         x, y = a.get(key, 0.0), b.get(key, 0.0)
@@ -389,13 +325,7 @@ def difference(a: Sum, b: Sum) -> Sum:
 
 
 def value(terms: Sum, x: float) -> float:
-    """Return the value at x; a logarithm below x = 1 counts as 0.
-
-    Examples
-    --------
-    >>> value({(1.0, 1.0): 2.0}, 4.0)
-    16.0
-    """
+    """Return the value at x; a logarithm below x = 1 counts as 0."""
     t = max(math.log2(x), 0.0)
     return math.fsum(c * x**i * (t**j if j else 1.0) for (i, j), c in terms.items())
 
@@ -405,15 +335,6 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
 
     A zero that the sum only touches does not count. The place where it begins to differ from 0
     does.
-
-    Examples
-    --------
-    >>> crossings({(1.0, 0.0): 1.0, (0.0, 0.0): -5.0}, 1.0, 100.0)
-    [5.0]
-    >>> crossings({(2.0, 0.0): 1.0, (1.0, 0.0): -4.0, (0.0, 0.0): 4.0}, 1.0, 100.0)
-    []
-    >>> crossings({(1.0, 0.0): 0.0, (0.0, 0.0): 1.0}, 1.0, 100.0)
-    []
     """
     if low < 1 < high:
         # Logarithms begin at 1.

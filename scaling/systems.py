@@ -36,11 +36,6 @@ class System:
         is within it do not reach the memory.
 
     Without any rate there are no wall times.
-
-    Examples
-    --------
-    >>> System("small", 64, 2e9, 1e10).memory
-    2000000000.0
     """
 
     name: str
@@ -63,14 +58,7 @@ class System:
             raise error.replace(f"system {self.name}: {error.message}") from None
 
     def times(self, application: Application, n: float) -> dict[str, float]:
-        """Return the seconds that each requirement takes at the rate that the system has for it.
-
-        Examples
-        --------
-        >>> solver = Application("a", {"bytes_used": "n", "flop": "100 n", "bytes_sent": "n + p"})
-        >>> System("small", 64, 2e9, flops=1e10, network=1e8).times(solver, 1e8)
-        {'flop': 1.0, 'bytes_sent': 1.00000064}
-        """
+        """Return the seconds of each requirement for which the system has a rate."""
         rates = {"flop": self.flops, "bytes_sent": self.network, "loads_stores": self.accesses}
         known = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
         distant = "stack_distance" in application.requirements and self.cache is not None
@@ -93,21 +81,13 @@ def compare_systems(
     """Compare the largest problem of systems, and the wall time of the largest that all hold.
 
     The wall time is that of the requirement that takes longest at the full rate of the system, so
-    that it is a lower bound.
+    that it is a lower bound. A system that cannot hold the common problem's share of at least the
+    smallest n has none.
 
-    Parameters
-    ----------
-    application : Application
-    systems : sequence of System
-
-    Returns
-    -------
-    DataFrame
-        A row for each system: ``application``, ``system``, ``n`` (problem size of a process that
-        fills the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of
-        these), ``wall_time`` (s) for it, ``bound_by`` (the requirement that takes so long), and
-        ``reason`` if there is none. A system that cannot hold
-        the common problem's share of at least the smallest n has no wall time.
+    A row for each system: ``application``, ``system``, ``n`` (problem size of a process that fills
+    the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of these),
+    ``wall_time`` (s) for it, ``bound_by`` (the requirement that takes so long), and ``reason`` if
+    there is none.
 
     Examples
     --------
@@ -168,23 +148,11 @@ def share_system(
 ) -> pd.DataFrame:
     """Say what two applications can do side by side on one system.
 
-    Parameters
-    ----------
-    applications : two Application
-    system : System
-    shares : sequence of float
-        Parts that the first application gets; the second gets the rest.
-    of : {"processes", "memory"}
-        Each application has processes of its own, or both run on all processes and share the memory
-        of each.
-
-    Returns
-    -------
-    DataFrame
-        Two rows for each share: ``share`` (of the first), ``application``, ``processes``,
-        ``memory`` (bytes a process), ``n``, ``largest_problem``, ``of_alone`` (that problem over
-        the one that it could do alone), ``wall_time`` (s) of it and ``bound_by``, as in
-        `compare_systems`; ``reason`` if it does not fit.
+    The first application gets each share, the second the rest: of the processes, or of the memory
+    of each process, where both run on all. The result has two rows for each share: ``share`` (of
+    the first), ``application``, ``processes``, ``memory`` (bytes a process), ``n``,
+    ``largest_problem``, ``of_alone`` (that problem over the one that it could do alone),
+    ``wall_time`` (s) of it and ``bound_by``, as in `compare_systems`; ``reason`` if it does not fit.
 
     Examples
     --------
@@ -230,21 +198,7 @@ _HELD = "with logarithms held"
 
 @dataclass(frozen=True)
 class Upgrade:
-    """Factors that an upgrade brings.
-
-    Parameters
-    ----------
-    name : str
-    processes : float
-        Factor of the number of processes.
-    memory : float
-        Factor of the memory a process.
-
-    Examples
-    --------
-    >>> Upgrade("B", 2, 0.5).applied(System("base", 1000, 4e9)).memory
-    2000000000.0
-    """
+    """Factors of the number of processes, and of the memory a process."""
 
     name: str
     processes: float
@@ -261,13 +215,7 @@ class Upgrade:
 
 
 def upgrades_by(factor: float) -> tuple[Upgrade, ...]:
-    """Return the three upgrades with another factor than 2.
-
-    Examples
-    --------
-    >>> [(upgrade.name, upgrade.processes, upgrade.memory) for upgrade in upgrades_by(4)]
-    [('A', 4, 1.0), ('B', 4, 0.25), ('C', 1.0, 4)]
-    """
+    """Return the three upgrades with another factor than 2."""
     check_positive(factor=factor)
     return Upgrade("A", factor, 1.0), Upgrade("B", factor, 1 / factor), Upgrade("C", 1.0, factor)
 
@@ -286,20 +234,9 @@ def upgrade_ratios(
 ) -> pd.DataFrame:
     """Divide the requirements of a process after an upgrade by those before.
 
-    Parameters
-    ----------
-    application : Application
-    base : System
-        The system before.
-    upgrades : sequence of Upgrade
-
-    Returns
-    -------
-    DataFrame
-        A row for each requirement and upgrade: ``application``, ``requirement`` ("problem_size"
-        first), ``upgrade``, ``ratio``, ``growth_ratio`` and ``reason`` if there is none.
-        ``growth_ratio`` holds every logarithm at its value before the upgrade, so that only powers
-        count.
+    A row for each requirement and upgrade: ``application``, ``requirement`` ("problem_size" first),
+    ``upgrade``, ``ratio``, ``growth_ratio`` and ``reason`` if there is none. ``growth_ratio`` holds
+    every logarithm at its value before the upgrade, so that only powers count.
 
     Examples
     --------

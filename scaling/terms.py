@@ -139,13 +139,7 @@ class TermSpace:
 
     @classmethod
     def of(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
-        """Return a space from its name ("default", "published", "fine") or from exponent pairs.
-
-        Examples
-        --------
-        >>> TermSpace.of([(1, 0), (2, 0)]).polynomial.tolist()
-        [1.0, 2.0]
-        """
+        """Return a space from its name or from pairs of exponents."""
         if isinstance(space, TermSpace):
             return space
         if isinstance(space, str):
@@ -172,11 +166,6 @@ class TermSpace:
         """Return the terms that are defined for every x >= `least`.
 
         Below 1 a logarithm turns negative; at 0 a falling power has no value.
-
-        Examples
-        --------
-        >>> TermSpace.of([(1, 0), (-1, 0), (1, 1)]).above(0.5).pairs()
-        [(1.0, 0.0), (-1.0, 0.0)]
         """
         keep = np.ones(self.n_terms, dtype=bool)
         if least < 1:
@@ -207,18 +196,10 @@ def _pairs(table: dict[tuple[int, ...], str]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Structure:
-    """Columns of a model, each a tuple of parameters; the empty tuple is the constant.
-
-    Attributes
-    ----------
-    columns : tuple of tuple of int
-        At most four.
-    prior : float
-        Prior probability, without that of the exponents.
-    """
+    """Columns of a model, at most four tuples of parameters; the empty tuple is the constant."""
 
     columns: tuple[Column, ...]
-    prior: float
+    prior: float  # without that of the exponents
 
     @property
     def active(self) -> Column:
@@ -231,19 +212,6 @@ def structures(n_parameters: int) -> list[Structure]:
 
     The active parameters are split into groups in every way; terms multiply within a group, and
     groups add. There is also the product of all, with some of its factors added once more.
-
-    Examples
-    --------
-    >>> for s in structures(2):
-    ...     if () in s.columns:
-    ...         print(s.columns)
-    ((),)
-    ((), (0,))
-    ((), (1,))
-    ((), (0, 1))
-    ((), (0,), (1,))
-    ((), (0, 1), (0,))
-    ((), (0, 1), (1,))
     """
     found = [Structure(((),), _CONSTANT)]
     for size in range(1, n_parameters + 1):

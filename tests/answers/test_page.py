@@ -77,7 +77,7 @@ def test_what_a_step_sends_is_the_busy_share_of_its_links(every):
     found = every["mesh"]
     seconds = link_seconds(found, found.best)
     for row, sent in zip(seconds, found.best.sent, strict=True):
-        assert row.max() == pytest.approx(sent.score.busy)
+        assert row.max() == pytest.approx(sent.busy)
 
 
 def test_more_samples_order_better_and_all_are_forecast_unseen(every):

@@ -107,7 +107,7 @@ def test_walks_are_cut_to_the_devices_that_are_there(data):
     n = data.draw(st.integers(1, ours.size))
     first = data.draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))
     meshes = [
-        mesh for _, mesh in cut_curves(torus, MeshAxes(("a", "b"), (first, n // first)), ours)
+        mesh for mesh, _ in cut_curves(torus, MeshAxes(("a", "b"), (first, n // first)), ours)
     ]
     assert meshes
     for mesh in meshes:

@@ -12,7 +12,7 @@ from toruscast.mesh.candidates import Scored
 from toruscast.mesh.closed_form import least_time, score
 from toruscast.mesh.devices import devices_at
 from toruscast.mesh.layouts import AxisLayout, curves, mesh_of, splits
-from toruscast.mesh.rounds import simulated_time, workload
+from toruscast.mesh.rounds import simulated_time
 from toruscast.mesh.traffic import MeshTraffic, parse_axes, parse_traffic
 
 # Large, so that what software and hops cost is little.
@@ -39,7 +39,7 @@ def one_line(wrap, n=8):
 def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     """2 (n - 1) / n * B / (links * w), and overhead and hops in each of 2 (n - 1) rounds.
 
-    `training.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
+    `toruscast.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
     carries two half blocks: it is one link's worth.
     """
     torus = one_line(wrap, n)
@@ -169,7 +169,7 @@ def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, 
     for cut in list(splits(torus.shape, axes.sizes))[::every]:
         candidate = scored.of_pieces(cut)
         again = scored.of_mesh(mesh_of(torus, candidate.laid))
-        for ours, other in zip(candidate.scores, again, strict=True):
+        for ours, other in zip(candidate.scores, again.scores, strict=True):
             assert ours.time == pytest.approx(other.time)
             assert (ours.farthest, ours.sharing) == (other.farthest, other.sharing)
             assert ours.busy == pytest.approx(other.busy)
@@ -203,7 +203,7 @@ def test_the_best_of_all_orders_is_found():
         )
         scored = Scored(torus, answer.axes, answer.traffic, overlap=False)
         least = min(
-            sum(found.time for found in scored.of_mesh(np.reshape(order, (2, 3))))
+            scored.step_time(scored.of_mesh(np.reshape(order, (2, 3))))
             for order in permutations(range(6))
         )
         assert answer.best.time == pytest.approx(least)
@@ -300,10 +300,10 @@ def test_a_mesh_of_one_device_sends_nothing():
 def test_rounds_are_those_of_the_collective():
     torus = tc.Torus((4, 2))
     lines = np.arange(8).reshape(2, 4)
-    rounds = workload(MeshTraffic("allreduce", 4e6, ("x",)), lines, torus, "ring")
-    assert len(rounds) == 6
-    assert rounds.dependent
-    assert rounds.total.nbytes.sum() == pytest.approx(2 * 2 * 3 * 4e6)
+    found = rounds._rounds(MeshTraffic("allreduce", 4e6, ("x",)), lines, torus, "ring")
+    assert sum(times for times, _ in found) == 6
+    sent = sum(times * phase.nbytes.sum() for times, phase in found)
+    assert sent == pytest.approx(2 * 2 * 3 * 4e6)
 
 
 @pytest.mark.parametrize(
