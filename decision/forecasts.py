@@ -126,10 +126,6 @@ def forecast(
     progress : callable, optional
         Called with "features" or "simulations", how many are done and the most there will be.
 
-    Returns
-    -------
-    Forecast
-
     Warns
     -----
     UserWarning

@@ -139,25 +139,17 @@ def forecast_machine(
 
 
 class Joined(NamedTuple):
-    """What runs and a model that learned from them say of every candidate.
+    """What runs and a model that learned from them say of every candidate."""
 
-    Attributes
-    ----------
-    time, low, high, p_best : ndarray, shape (n,)
-        Seconds, and the probability of being the fastest; in the order of the candidates.
-    is_measured : ndarray of bool, shape (n,)
-    best : int
-        The candidate of the least time; of several the likeliest to be fastest.
-    certainty : float
-        Probability that no other takes less by more than 1 %.
-    """
-
+    # Seconds, and the probability of being the fastest, in the order of the candidates.
     time: Floats
     low: Floats
     high: Floats
     p_best: Floats
     is_measured: NDArray[np.bool_]
+    # Of several with the least time the likeliest to be fastest.
     best: int
+    # Probability that no other takes less by more than 1 %.
     certainty: float
 
 

@@ -114,15 +114,6 @@ def learn(
     A measured time is a constant, which all mappings share, and a multiple of a time that a model
     of the network gives: the reference, chosen from `REFERENCES` by times kept from it. Trees on
     features correct this line where they forecast times that they have not seen clearly better.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"release_bound": np.arange(1.0, 13), "lower_bound": 1.0})
-    >>> table.index = [f"map-{i}" for i in range(12)]
-    >>> runs = Runs.of(dict(zip(table.index, 5 + 2 * table["release_bound"])))
-    >>> found = learn(table, runs)
-    >>> round(found.line.constant, 3), round(found.line.slope, 3), found.model.reference
-    (5.0, 2.0, 'release_bound')
     """
     known = table.loc[_rows(table, runs)]
     check_enough(runs)

@@ -53,28 +53,9 @@ _RIVAL = 0.05
 
 
 class Plan:
-    """Runs of mappings, one after the other: ask which is next, observe its time; made by `plan`.
+    """Runs of mappings, one after the other: ask which is next, observe its time.
 
-    Parameters
-    ----------
-    mappings : sequence of TaskMapping
-        The candidates.
-    prior : PriorPrediction
-        What a model forecasts of them.
-    noise : float, optional
-        Standard deviation of a run's time as a share of it; learned from the runs if not given.
-    goal : float, optional
-        Share of the time that is not worth further runs: `plan` says what follows.
-    run_cost : float, optional
-        Seconds of the mapping's time that a run must be expected to gain.
-    seed : int
-        Of the draws behind the probabilities.
-    workload : Workload, optional
-        What is sent, for reports.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Of the forecast.
-    is_simulated : bool
-        Whether the forecast is of simulations.
+    `plan` makes it, and tells what its parameters mean.
     """
 
     def __repr__(self) -> str:
@@ -360,16 +341,7 @@ class Plan:
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
     """Return by how much one run of each mapping is expected to lower the least expected time.
 
-    References
-    ----------
-    .. [1] Frazier, Powell and Dayanik, "The knowledge-gradient policy for correlated normal
-       beliefs", INFORMS Journal on Computing 21, 2009.
-
-    Examples
-    --------
-    >>> gain = knowledge_gradient(np.array([1.0, 1.0, 2.0]), np.diag([0.0, 0.1, 0.1]), 0.01)
-    >>> int(gain.argmax()), bool(gain[0] == 0)
-    (1, True)
+    After Frazier, Powell and Dayanik, INFORMS Journal on Computing 21, 2009.
     """
     moved = covariance / np.sqrt(np.diag(covariance) + variance + 1e-300)
     # Equally likely outcomes of a run represent all.
@@ -475,12 +447,6 @@ def plan(
         Of the draws behind the probabilities.
     progress : callable, optional
         Called with the mappings whose features are computed, and all of them.
-
-    Returns
-    -------
-    Plan
-        `Plan.ask` names the next mappings, `Plan.observe` takes in a time, `Plan.verdict` says
-        how far the runs decide.
 
     References
     ----------

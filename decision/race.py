@@ -77,17 +77,10 @@ class Budget:
 
 @dataclass
 class Race:
-    """Simulated times so far, and the posterior of the others.
-
-    Parameters
-    ----------
-    prior : Posterior
-        What the model forecasts of the candidates.
-    bounds : ndarray, shape (n,)
-        Seconds below which no time of the candidate can fall; 0 where none is known.
-    """
+    """Simulated times so far, and the posterior of the others."""
 
     prior: Posterior
+    # Seconds below which no time can fall; 0 where none is known.
     bounds: Floats
     seed: int = 0
     rcc: float | None = None

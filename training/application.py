@@ -96,10 +96,6 @@ def train_for(
         Threads of the simulations, and processes of the splits.
     progress : callable, optional
         Called with the number of samples done and the number of all.
-
-    Returns
-    -------
-    Training
     """
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)

@@ -43,11 +43,6 @@ def p_best(draws: Iterable[Floats]) -> Floats:
     """Return the probability that each candidate is the fastest; those that tie share the win.
 
     The draws of possible times, or of their logarithms, come in blocks ``(n_draws, n)``.
-
-    Examples
-    --------
-    >>> p_best([np.array([[1.0, 2.0, 1.0], [3.0, 2.0, 4.0]])]).tolist()
-    [0.25, 0.5, 0.25]
     """
     wins: Floats | float = 0.0
     n_draws = 0
@@ -62,13 +57,7 @@ def p_best(draws: Iterable[Floats]) -> Floats:
 class PriorPrediction:
     """Forecast of some mappings before any is observed, on the scale of the residuals.
 
-    Attributes
-    ----------
-    features : ndarray, shape (n, n_features)
-        Normalised features.
-    centre, width : ndarray, shape (n,)
-        Forecast and width of its uncertainty, in scores: logarithms of seconds, seconds, or what
-        `Relative` makes logarithms of.
+    Centre and width are logarithms of seconds, seconds, or what `Relative` makes logarithms of.
     """
 
     features: Floats
@@ -377,22 +366,14 @@ APART = "rounds_apart"
 
 @dataclass(frozen=True)
 class Residuals:
-    """Logarithms of times over forecasts, of applications that a model never saw.
+    """Logarithms of times over forecasts, of applications that a model never saw."""
 
-    Attributes
-    ----------
-    centre : float
-        The middle of those of all applications.
-    slope : float
-        How they grow with `RoutedTraffic.rounds_apart`: the forecast knows only that rounds may
-        overlap, and some do not.
-    calibration : ResidualCalibration
-        How the applications differ from it, and their mappings from the application, in `reach_of`
-        the forecast.
-    """
-
+    # The middle of those of all applications.
     centre: float
+    # How they grow with `RoutedTraffic.rounds_apart`: the forecast knows only that rounds may
+    # overlap, and some do not.
     slope: float
+    # How applications differ from that, and their mappings from the application, in `reach_of`.
     calibration: ResidualCalibration
 
     def middle(self, apart: Floats) -> Floats:

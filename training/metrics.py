@@ -44,16 +44,6 @@ def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
     ``x_i < x_j and y_i < y_j``. A pair tied in one of the two only is therefore right or wrong by
     the order in which its mappings stand; a pair tied in both is right.
 
-    Parameters
-    ----------
-    observed, predicted : array-like of float, shape (n,)
-        Observed and predicted times of the same mappings.
-
-    Returns
-    -------
-    int
-        Wrong pairs of the ``n (n - 1) / 2``; found in O(n log n).
-
     Examples
     --------
     >>> wrong_pairs([1, 2, 3, 4], [1, 3, 2, 4])
@@ -70,20 +60,9 @@ def wrong_pairs(observed: ArrayLike, predicted: ArrayLike) -> int:
 def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
     """Return the rank correlation coefficient: the share of pairs in the same order.
 
-    Parameters
-    ----------
-    observed, predicted : array-like of float, shape (n,)
-        Observed and predicted times of the same mappings.
-
-    Returns
-    -------
-    float
-        1 for a perfect ranking, about 0.5 for a random and 0 for a reversed one. Ties count as in
-        `wrong_pairs`; NaN where all observed times are equal, for they have no order.
-
-    References
-    ----------
-    Jain, Bhatele, Robson, Gamblin and Kale, SC'13, section 4.4.
+    1 for a perfect ranking, about 0.5 for a random and 0 for a reversed one (Jain, Bhatele, Robson,
+    Gamblin and Kale, SC'13, section 4.4). Ties count as in `wrong_pairs`; NaN where all observed
+    times are equal, for they have no order.
 
     Examples
     --------
@@ -115,20 +94,9 @@ def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
 def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0) -> float:
     """Return the share of pairs in the same order among those whose observed times differ.
 
-    Pairs that take the same time have no order to be right about: they are left out. A pair that
-    is forecast to take the same time, but does not, counts half.
-
-    Parameters
-    ----------
-    observed, predicted : array-like of float, shape (n,)
-        Observed (positive) and predicted times of the same mappings.
-    apart : float
-        Share by which the longer time must exceed the shorter; 0 for any difference.
-
-    Returns
-    -------
-    float
-        NaN where no pair differs so much.
+    Other pairs have no order to be right about: the longer time must exceed the shorter by more
+    than the share ``apart``. A pair that is forecast to take the same time, but does not, counts
+    half. NaN where no pair differs so much.
 
     Examples
     --------
@@ -185,17 +153,7 @@ def r2(observed: ArrayLike, predicted: ArrayLike) -> float:
 def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
     """Return what a user pays who tries the ``k`` mappings predicted best and keeps the fastest.
 
-    Parameters
-    ----------
-    observed, predicted : array-like of float, shape (n,)
-        Observed (positive) and predicted times of the same mappings.
-    k : int
-        Mappings tried; among equal predictions the first ones are.
-
-    Returns
-    -------
-    float
-        Fastest observed time among the ``k`` over the fastest of all, minus 1; 0 at best.
+    The fastest observed time among the ``k`` over the fastest of all, minus 1; 0 at best.
 
     Examples
     --------

@@ -172,11 +172,6 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     else is refused, and every number and tree node is checked. Files of
     other scikit-learn versions load, as they hold no object of scikit-learn; those of another
     layout of this file do not.
-
-    Returns
-    -------
-    TimePredictor
-        Ready to forecast; ``provenance_`` tells what it learned from, and with which versions.
     """
     from .predictor import TimePredictor
 

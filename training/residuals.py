@@ -46,22 +46,14 @@ def reach_of_corrections(times: Floats, bounds: Floats) -> Floats:
 
 
 class Scale(NamedTuple):
-    """What the times of a table's mappings are relative to, read once.
-
-    Attributes
-    ----------
-    target : {"slowdown", "correction", "measured"}
-    unit : ndarray, shape (n,)
-        Seconds that times are divided by, or follow in a line.
-    bound : ndarray, shape (n,)
-        Lower bound, seconds.
-    reach : ndarray, shape (n,)
-        How far logarithms of corrections can be from what is common, at most 1.
-    """
+    """What the times of a table's mappings are relative to, read once."""
 
     target: Target
+    # Seconds that times are divided by, or follow in a line.
     unit: Floats
+    # Seconds.
     bound: Floats
+    # How far logarithms of corrections can be from what is common, at most 1.
     reach: Floats
 
     @classmethod
@@ -93,19 +85,12 @@ class Relative(NamedTuple):
     waits there for anybody, which is all that its longer packets get wrong. That holds for
     simulated times; for others the samples tell how far (`power`), and by what they all differ
     (`common`).
-
-    Attributes
-    ----------
-    target : {"slowdown", "correction"}
-    common : float
-        Logarithm of a factor of all times.
-    power : float
-        Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not.
     """
 
     target: Target
     common: float
     power: float
+    """Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not."""
 
     @classmethod
     def of(cls, scale: Scale, y: Floats) -> Self:
@@ -210,15 +195,8 @@ FOREST_ARRAYS = {
 class Forest(NamedTuple):
     """Binary regression trees, the nodes of one after those of the other.
 
-    Attributes
-    ----------
-    size : ndarray of int64, shape (n_trees,)
-        Nodes of each tree.
-    left, right : ndarray of int32, shape (n_nodes,)
-        Children, counted from the tree's first node; -1 in a leaf.
-    feature : ndarray of int32, shape (n_nodes,)
-        Column that decides; those of at most ``threshold`` go left.
-    threshold, value : ndarray of float64, shape (n_nodes,)
+    ``size`` counts the nodes of each tree. Children are counted from the tree's first node, -1 in a
+    leaf; values of ``feature`` of at most ``threshold`` go left.
     """
 
     size: NDArray[np.int64]

@@ -162,15 +162,7 @@ def build_samples(
 def kinds_of(
     workload: Workload, torus: Torus, routing: Routing, mappings: Sequence[TaskMapping]
 ) -> tuple[str, ...]:
-    """Return of which kinds traffic is, besides one exchange, in dimension order, of a task a node.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import patterns
-    >>> twice = Workload([patterns.ring(4, 8)] * 2, dependent=True)
-    >>> kinds_of(twice, Torus((4,)), "adaptive", [TaskMapping(range(4), 4)])
-    ('dependent rounds', 'packets that choose their way', 'messages of a packet or less')
-    """
+    """Return the kinds of traffic, besides one exchange in dimension order with a task a node."""
     kinds = []
     if len(workload) > 1:
         kinds.append(ROUNDS if workload.dependent else PHASES)
@@ -274,13 +266,7 @@ _IN_WORDS = {
 
 
 def in_words(reference: str) -> str:
-    """Return what a reference is.
-
-    Examples
-    --------
-    >>> in_words("flow_time")
-    'the time of simulated flows'
-    """
+    """Return what a reference is."""
     return _IN_WORDS.get(reference, reference)
 
 

@@ -73,13 +73,7 @@ class InputError(ValueError):
         found: object = None,
         expected: object = None,
     ) -> Self:
-        """Return the same fault with another message, or with what its finder did not know.
-
-        Examples
-        --------
-        >>> print(InputError("bad size", found=0).replace(file="a.txt", line=3))
-        a.txt:3: bad size: found 0
-        """
+        """Return the same fault with another message, or with what its finder did not know."""
         return type(self)(
             self.message if message is None else message,
             file=self.file if file is None else file,

@@ -164,30 +164,14 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
 
 
 def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
-    r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind.
-
-    Examples
-    --------
-    >>> as_string(b"\xef\xbb\xbfa;b\r\n", "a.csv")
-    'a;b\n'
-    >>> as_string("a;b".encode("utf-16"), "a.csv")
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: a.csv: UTF-16 text: expected UTF-8 text: save the file as UTF-8
-    """
+    r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what TOML text holds; keys of very many parts, which cost much memory, are refused.
-
-    Examples
-    --------
-    >>> parse_toml(b"shape = [4, 4]", "torus.toml")
-    {'shape': [4, 4]}
-    """
+    """Return what TOML text holds; keys of very many parts, which cost much memory, are refused."""
     text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
         if _DOTTED.match(line):
@@ -202,13 +186,7 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
-    """Return what JSON text holds, the whole of a file or the text of one line.
-
-    Examples
-    --------
-    >>> parse_json('{"a": [1, 2.5]}', "a.json")
-    {'a': [1, 2.5]}
-    """
+    """Return what JSON text holds, the whole of a file or the text of one line."""
 
     def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if twice := repeated(name for name, _ in pairs):
@@ -358,15 +336,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
     block raises, it is removed and what stood at ``path`` before stays as it was. Where ``path``
     ends in ``.gz`` and the block wrote no gzip, it is packed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "result.txt"
-    >>> with atomic_path(target) as temporary:
-    ...     _ = temporary.write_text("whole")
-    >>> target.read_text()
-    'whole'
     """
     target = check_target(path)
     try:
@@ -379,11 +348,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         if error.errno in _FULL:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
         raise
-    note_written(path, size)
-
-
-def note_written(path: str | os.PathLike[str], size: int) -> None:
-    """Record that a file of so many bytes was written."""
     written = {"event": "wrote", "file": os.fspath(path), "size": size}
     logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
 
@@ -443,16 +407,7 @@ def _hidden(target: Path) -> Path:
 
 @contextmanager
 def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder if it is missing; where the block raises, leave no empty new one behind.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with folder_to_fill(Path(tempfile.mkdtemp()) / "maps") as folder:
-    ...     _ = (folder / "a.map").write_text("0 0 0")
-    >>> folder.is_dir()
-    True
-    """
+    """Make a folder if it is missing; where the block raises, leave no empty new one behind."""
     try:
         place = Path(path)
         new = [folder for folder in (place, *place.parents) if not folder.exists()]
