@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from toruscast.errors import InputError
-from toruscast.files import check_regular
+from toruscast.files import read_limited
 from toruscast.formats import write_torus
 from toruscast.formats.source import Text
 from toruscast.formats.tables import read_words
@@ -68,16 +68,11 @@ def read_microbenchmark(
 
     Of OSU's tests latency (also multi-pair), bandwidth and message rate (``osu_mbw_mr``) are read,
     of IMB's PingPong, PingPing, Sendrecv and Exchange of two processes, and all that nccom-test
-    prints. These files do not say where
-    their processes ran. A CSV has a header with ``source,destination,bytes,time``, the ends as
-    nodes of the torus; ``time`` is in seconds, or ``time_us``, ``time_ms``, ``time_ns``.
+    prints. These files do not say where their processes ran. A CSV has a header with
+    ``source,destination,bytes,time``, the ends as nodes of the torus; ``time`` is in seconds, or
+    ``time_us``, ``time_ms``, ``time_ns``.
     """
-    check_regular(path)
-    with open(path, "rb") as file:  # noqa: PTH123
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise InputError("file too large", file=path, expected=f"at most {_LARGEST:,} bytes")
-    lines = data.decode("utf-8-sig", errors="replace").splitlines()
+    lines = read_limited(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
     recognised: tuple[tuple[re.Pattern[str], Callable[..., Iterator[MeasuredTransfer]]], ...] = (
         (_OSU, _osu),
         (_IMB, _imb),

@@ -49,20 +49,13 @@ def learn_runs(
 
     Parameters
     ----------
-    traffic, torus, mappings
-        What was sent, over which network, and the mappings that ran, among others.
     times : path, dict of names to seconds, DataFrame or Runs
-    routing : {"deterministic", "adaptive", "by_size"}
     simulate : bool
         Whether simulated times may be what the measured ones follow, or bounds only.
     features : sequence of str, optional
         What may add to that; all that need no simulation of their own if not given.
     more : sequence of str
         Further features that the table shall hold.
-    seed : int
-    n_jobs : int, optional
-    progress : callable, optional
-        Called with the mappings whose features and times are computed, and all of them.
     """
     workload, runs = as_workload(traffic), Runs.of(times)
     chosen = mappings_of(mappings, runs)

@@ -19,7 +19,7 @@ from toruscast.decision.networks import simulated_prior
 from toruscast.decision.posterior import DRAWS, Outcomes
 from toruscast.decision.race import REGRET, SURE, Simulate
 from toruscast.decision.results import Kind, Verdict, names_of
-from toruscast.decision.runs import Runs, Times
+from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
 from toruscast.features import extract
 from toruscast.formats.times import holds_runs
@@ -135,16 +135,7 @@ class Plan:
         if isinstance(times, list):
             times = pd.DataFrame(times, columns=["mapping", "time"])
         new = Runs.of(times)
-        for name in new.names:
-            if name not in self._place:
-                first = int(np.flatnonzero(new.which == new.names.index(name))[0])
-                raise InputError(
-                    "time of a mapping that is not there",
-                    file=times if isinstance(times, str | os.PathLike) else None,
-                    line=new.lines[first] if new.lines else None,
-                    found=name,
-                    expected=f"such as {self.names[0]}",
-                )
+        mappings_of(self.mappings, new)
         old = [] if self.runs is None else _pairs(self.runs)
         self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
@@ -416,12 +407,11 @@ def plan(
     A measured time holds computation and software too, and noise. Simulations, or the model, say
     the time of the network; how much is added to it, by what factor it is off, how far single
     mappings miss it and how noisy a run is, is learned from the runs. The next run is the one that
-    is expected to improve the choice most (knowledge gradient [1]_).
+    is expected to improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, INFORMS
+    Journal on Computing 21, 2009). `Plan.ask` names it, `Plan.observe` takes in a time.
 
     Parameters
     ----------
-    traffic, torus, mappings
-        What is sent, over which network, and the candidates.
     times : path, dict or DataFrame, optional
         Runs made so far: a file of `read_runs`, names and seconds, or columns ``mapping`` and
         ``time``. None is fine, and so is a file that is not there yet or holds no run.
@@ -440,18 +430,8 @@ def plan(
     simulate : bool
         Whether simulations take the place of the default model's forecast, where those of all
         candidates take a few seconds.
-    routing : {"deterministic", "adaptive", "by_size"}
-    n_jobs : int, optional
-        Threads that compute features and simulate.
-    seed : int
-        Of the draws behind the probabilities.
     progress : callable, optional
         Called with the mappings whose features are computed, and all of them.
-
-    References
-    ----------
-    .. [1] Frazier, Powell and Dayanik, "The knowledge-gradient policy for correlated normal
-       beliefs", INFORMS Journal on Computing 21, 2009.
 
     Examples
     --------

@@ -383,13 +383,7 @@ def affordable(
 
 
 def error_of(merged: int, packets: float) -> float:
-    """Return how far times of messages of so many packets are off, where they wait.
-
-    Examples
-    --------
-    >>> error_of(4, 8.0), error_of(64, 1600.0)
-    (0.046, 0.05)
-    """
+    """Return how far times of messages of so many packets are off, where they wait."""
     by_length = _BY_LENGTH * math.sqrt(merged / packets)
     return min(_OFF.get(merged, by_length), by_length)
 

@@ -17,12 +17,12 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut, cross_val_predict
 
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
-from toruscast.training.feature_sets import columns_of, feature_set, features_only
-from toruscast.training.predictor import TimePredictor
 from toruscast.validation import job_count, one_of, whole_number
 from toruscast.workers import Task
 
+from .feature_sets import columns_of, feature_set, features_only
 from .metrics import METRICS, rcc_ties_halved, rcc_told_apart, regret, tau_b
+from .predictor import TimePredictor
 
 logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -55,13 +55,7 @@ def repeated_splits(
         Features and the column ``time`` of mappings, a row each: of several runs of one take the
         median first, for with one run in training and another held out any forecast looks good.
     predictors : TimePredictor, or dict of str to predictor
-        Each is scored on the same splits.
-    n_splits : int
-        Number of splits; the first is the published single split.
-    train_share : float
-        Share of the mappings to train on.
-    seed : int
-        Seed of the splits.
+        Each is scored on the same splits, the first of which is the published single split.
     n_jobs : int, optional
         Processes.
     metrics : dict of str to callable, optional
@@ -247,16 +241,8 @@ def compare_feature_sets(
 ) -> pd.DataFrame:
     """Return how well each feature set forecasts, and its gain in RCC over the first one.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Features and observed times of mappings.
-    sets : sequence of str, or dict of names to feature lists
-        Named sets, or the user's own.
-    predictor : TimePredictor, optional
-        The learner, its features aside; that of the published protocol if not given.
-    **options
-        Those of `repeated_splits`.
+    The ``sets`` are named ones, or the user's own; ``options`` those of `repeated_splits`. The
+    learner, its features aside, is that of the published protocol if no ``predictor`` is given.
 
     Returns
     -------

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import columns_of, finite
-from toruscast.validation import whole_number
-
-from .feature_sets import REFERENCE, TARGET_COLUMNS, Target
-from .residuals import Forest, Line, Relative, ResidualCalibration, Scale
-
-if TYPE_CHECKING:
-    pass
-import warnings
-from dataclasses import replace
-from typing import Self, get_args
-
 from toruscast.features import FEATURES
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
 from toruscast.text import factor
-from toruscast.training.samples import SIMULATED, kinds_of
-from toruscast.validation import job_count, one_of
+from toruscast.validation import job_count, one_of, whole_number
 
-from .feature_sets import KNOWS_PLACE
+from .feature_sets import KNOWS_PLACE, REFERENCE, TARGET_COLUMNS, Target, columns_of, finite
+from .residuals import Forest, Line, Relative, ResidualCalibration, Scale
+from .samples import SIMULATED, kinds_of
 
 Floats = NDArray[np.float64]
 # Values drawn at a time.

@@ -10,10 +10,10 @@ import pandas as pd
 import scipy
 
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import FEATURE_SETS, usual_target
-from toruscast.training.predictor import TimePredictor
 
 from .evaluation import gains, repeated_splits, single_features
+from .feature_sets import FEATURE_SETS, usual_target
+from .predictor import TimePredictor
 
 PRIOR = "prior"
 _TREES = 32

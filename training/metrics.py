@@ -81,11 +81,6 @@ def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
 
     It is the mean over the order of the mappings and its reverse, and does not depend on it: what
     ties often, such as a feature alone, would else be scored by the place of its rows.
-
-    Examples
-    --------
-    >>> rcc_ties_halved([1, 2, 3], [7, 7, 7])
-    0.5
     """
     x, y = _pair(observed, predicted)
     return (rcc(x, y) + rcc(x[::-1], y[::-1])) / 2

@@ -17,24 +17,23 @@ import numpy as np
 import toruscast
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.files import arrays_of_npz, atomic_path, note_read, read_limited
+from toruscast.files import arrays_of_npz, atomic_path, most_unpacked, note_read, read_limited
 from toruscast.routing import Routing
-from toruscast.training.store import changed_since, marks_of
 from toruscast.validation import one_of, whole_number
 
 from .feature_sets import feature_set
 from .fitted import FittedModel, Residuals, check_parameters
 from .residuals import Forest, Line, Relative, ResidualCalibration
+from .store import changed_since, marks_of
 
 if TYPE_CHECKING:
     from .predictor import TimePredictor
+
 
 FORMAT = "toruscast predictor"
 VERSION = 4
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
-# Trees are packed to a half; a small file must not fill the memory.
-_LEAST_LIMIT, _MAX_RATIO = 2**25, 20
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
 
@@ -169,9 +168,8 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     """Read a predictor; ``"default"`` is the one that comes with toruscast.
 
     Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
-    else is refused, and every number and tree node is checked. Files of
-    other scikit-learn versions load, as they hold no object of scikit-learn; those of another
-    layout of this file do not.
+    else is refused, and every number and tree node is checked. Files of other scikit-learn versions
+    load, as they hold no object of scikit-learn; those of another layout of this file do not.
     """
     from .predictor import TimePredictor
 
@@ -209,8 +207,7 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     data = read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
-    most = min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * len(data)))
-    arrays = arrays_of_npz(data, file, most)
+    arrays = arrays_of_npz(data, file, most_unpacked(file, MAX_BYTES))
     text = arrays.pop("metadata", np.array(0))
     if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from toruscast._jit import kernel
+from toruscast._slow import model_selection
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import seconds_of
 
-from .feature_sets import LOWER_BOUND, Target
+from .feature_sets import LOWER_BOUND, Target, seconds_of
 
 if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from numpy.typing import ArrayLike
-
-from toruscast._slow import model_selection
 
 Floats = NDArray[np.float64]
 # Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.

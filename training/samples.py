@@ -60,7 +60,6 @@ def build_samples(
     Parameters
     ----------
     cases : iterable of (workload, torus, mapping or mappings)
-        What to compute.
     store_path : path-like, optional
         The table; nothing is written if not given. What it holds already is not computed again, and
         what it holds besides stays. A mapping that it holds with other features gets the new ones
@@ -70,10 +69,8 @@ def build_samples(
         Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     level : {1, 2}
         Analytic features only, or those of the simulator too.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Of features and simulation.
     features : sequence of str, optional
-        Names of the features; all of the level if not given.
+        All of the level if not given.
     coarsening : int, optional
         Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
     iterations : int

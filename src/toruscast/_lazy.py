@@ -69,15 +69,6 @@ class PickledByFields:
     """A dataclass that is pickled without its `lazy` values: workers compute their own.
 
     A torus of 65,536 nodes would else go with each of its mappings, coordinates and all.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import TaskMapping
-    >>> mapping = TaskMapping([0, 1], 2)
-    >>> mapping.occupancy
-    array([1, 1])
-    >>> "occupancy" in vars(mapping), "occupancy" in mapping.__getstate__()
-    (True, False)
     """
 
     def __getstate__(self) -> dict[str, Any]:
