@@ -186,7 +186,6 @@ def join(
 
 
 def _miss_runs(prior: PriorPrediction) -> Floats:
-    """Relative miss to expect of each forecast."""
     known = prior.calibrated
     return np.asarray(prior.logs()[1] * float(np.sqrt(np.mean(known.residuals**2))))
 

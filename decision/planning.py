@@ -304,19 +304,16 @@ class Plan:
 
     @property
     def _which(self) -> Indices:
-        """The candidate of each run."""
         if self.runs is None:
             return np.empty(0, dtype=np.int64)
         return np.array([self._place[name] for name in self.runs.names])[self.runs.which]
 
     @lazy
     def _drawn(self) -> Outcomes:
-        """Possible times of the likely candidates."""
         return Outcomes.of(self._posterior, self.seed, _TOGETHER)
 
     @property
     def _likely(self) -> Indices:
-        """Candidates that may be the fastest."""
         return self._drawn.which
 
     def _chance_of_rest(self) -> float:
@@ -381,7 +378,6 @@ def _settled(mean: Floats, covariance: Floats, variance: float, goal: float) -> 
 
 
 def _pairs(runs: Runs) -> list[tuple[str, float]]:
-    """Name and seconds of each run."""
     names = [runs.names[i] for i in runs.which]
     return list(zip(names, runs.seconds.tolist(), strict=True))
 

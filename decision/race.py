@@ -255,21 +255,9 @@ def _note(race: Race, event: str, more: str) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
     n_done, n_rivals, least = len(race.order), race.rivals().size, race.best_time
-    logger.info(
-        "%s: %d simulated, the fastest takes %.6g s, %d others may be faster; %s",
-        event,
-        n_done,
-        least,
-        n_rivals,
-        more,
-        extra={
-            "event": event,
-            "simulated": n_done,
-            "best_time": least,
-            "rivals": n_rivals,
-            "why": more,
-        },
-    )
+    words = "%s: %d simulated, the fastest takes %.6g s, %d others may be faster; %s"
+    told = {"event": event, "simulated": n_done, "best_time": least, "rivals": n_rivals}
+    logger.info(words, event, n_done, least, n_rivals, more, extra={**told, "why": more})
 
 
 # How far times are off with so many packets in one, where messages wait for each other, in

@@ -231,7 +231,6 @@ def drive(
 
 
 def _size(runs_file: str | os.PathLike[str]) -> int:
-    """Return the bytes of the file, none if there is none."""
     try:
         return Path(runs_file).stat().st_size
     except FileNotFoundError:

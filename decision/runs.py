@@ -210,7 +210,6 @@ class Runs:
 
 
 def _runs(times: object) -> list[Run]:
-    """Runs of a table or a dict."""
     if isinstance(times, pd.DataFrame):
         missing = [name for name in (MAPPING, "time") if name not in times.columns]
         if missing:

@@ -410,7 +410,6 @@ def _blocks_of(blocks: pd.DataFrame) -> list[tuple[tuple[str, str], NDArray[np.i
 
 
 def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
-    """Return the group of each row."""
     if by == "size":
         return blocks.agg(" on ".join, axis=1)
     if by != "kind":

@@ -207,13 +207,11 @@ class FittedModel:
         )
 
     def _matrix(self, X: Any) -> Floats:
-        """Features of the mappings to forecast."""
         names = getattr(self, "feature_names_in_", None)
         values = X if names is None else finite(columns_of(X, names))
         return np.asarray(values, dtype=np.float64)
 
     def _scale(self, X: Any) -> Scale:
-        """What the times of these mappings are relative to."""
         return Scale.of(X, self.target, REFERENCE.get(self.target, self.reference))
 
     def _centre(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,29 +11,7 @@ import pandas as pd
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast._jit import kernel
 from toruscast.errors import InputError
-
-
-# n = values, m = distinct ranks
-@kernel
-def count_inversions(ranks: NDArray[np.int64], n_ranks: int) -> int:
-    """Pairs ``j < i`` with ``ranks[j] > ranks[i]``, by a Fenwick tree: (n), m -> ()."""
-    tree = np.zeros(n_ranks + 1, dtype=np.int64)
-    inversions = 0
-    for i in range(ranks.size):
-        not_greater = 0
-        place = ranks[i] + 1
-        while place > 0:
-            not_greater += tree[place]
-            place -= place & -place
-        inversions += i - not_greater
-        place = ranks[i] + 1
-        while place <= n_ranks:
-            tree[place] += 1
-            place += place & -place
-    return inversions
-
 
 Floats = NDArray[np.float64]
 
@@ -190,8 +169,14 @@ def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, f
 
 
 def _inversions(values: Floats) -> int:
-    distinct, ranks = np.unique(values, return_inverse=True)
-    return int(count_inversions(ranks.astype(np.int64), distinct.size))
+    """Pairs ``j < i`` with ``values[j] > values[i]``: the discordant ones of Kendall's tau."""
+    pairs = values.size * (values.size - 1) / 2
+    counts = np.unique(values, return_counts=True)[1]
+    apart = pairs - (counts * (counts - 1)).sum() / 2
+    if not apart:
+        return 0
+    tau = scipy.stats.kendalltau(np.arange(values.size), values).statistic
+    return round((apart - tau * math.sqrt(pairs * apart)) / 2)
 
 
 def _pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:

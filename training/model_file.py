@@ -179,31 +179,21 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
 def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
     """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
     began = time.perf_counter()
-    file = _default_file() if path == "default" else Path(path)
+    file = Path(path)
+    if path == "default":
+        file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
     try:
         model = _restore(*_content(file))
         note_read("model", file, began, samples=model.n_samples_)
         return model
     except InputError as error:
         raise error.replace(file=file) from None
-    except OSError as error:
-        raise InputError("cannot be read", file=file, found=error.strerror or error) from None
     # Damage can show as nearly any error in the libraries underneath.
     except (Exception, MemoryError, RecursionError) as error:
         raise InputError("damaged model file", file=file, found=type(error).__name__) from None
 
 
-def _default_file() -> Path:
-    file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
-    if not file.is_file():
-        raise InputError(
-            "this installation has no default model", expected="a path to a model file"
-        )
-    return file
-
-
 def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and the other arrays of a file."""
     data = read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
@@ -236,7 +226,6 @@ def _check_marks(metadata: dict[str, Any]) -> None:
 
 
 def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
-    """Return the model of a file."""
     parameters = metadata["parameters"]
     if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
         expected = ", ".join(FittedModel.PARAMETERS)
@@ -286,7 +275,6 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
 
 
 def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
-    """Raise unless arrays are those of a schema."""
     for name in sorted(set(arrays) ^ set(schema)):
         found = "is missing from" if name in schema else "is not known in"
         raise InputError(f"array {name[:60]} {found} a model file")

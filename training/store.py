@@ -196,7 +196,6 @@ def write_samples(
 
 
 def _encoded(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
-    """Return a table of samples and its provenance for Parquet."""
     _check_labels(table, None)
     bare = table.copy(deep=False)
     bare.attrs = {}
@@ -413,7 +412,6 @@ def noted(
 
 
 def _made() -> dict[str, str]:
-    """Return by what and when samples are added."""
     return {
         "toruscast": toruscast.__version__,
         "numpy": np.__version__,

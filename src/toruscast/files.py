@@ -90,28 +90,13 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
 
     ``counts`` say how much is in it, such as ``tasks=64``.
     """
-    if not logger.isEnabledFor(logging.INFO):
-        return
     seconds, place = time.perf_counter() - began, Path(path)
     size = place.stat().st_size if place.is_file() else None
-    amounts = [counted(number, noun[:-1]) for noun, number in counts.items()]
-    if size is not None:
-        amounts.append(counted(size, "byte"))
-    logger.info(
-        "read %s %s: %s, in %.3g s",
-        what,
-        path,
-        ", ".join(amounts),
-        seconds,
-        extra={
-            "event": "read",
-            "what": what,
-            "file": os.fspath(path),
-            "size": size,
-            "seconds": seconds,
-            **counts,
-        },
-    )
+    known = counts if size is None else {**counts, "bytes": size}
+    amounts = ", ".join(counted(number, noun[:-1]) for noun, number in known.items())
+    found = {"event": "read", "what": what, "file": os.fspath(path), "size": size}
+    found |= {"seconds": seconds, **counts}
+    logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
 
 
 def most_unpacked(path: str | os.PathLike[str], most: int) -> int:
@@ -289,35 +274,32 @@ _GZIP = b"\x1f\x8b"
 def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     """Return the file that ``path`` names behind its symbolic links, if it can be written."""
     try:
-        if not os.fspath(path):
-            raise InputError("cannot be written", found="an empty path", expected="a file name")
         # A symbolic link stays one; the file it names is replaced.
         target = Path(os.path.realpath(path))
-        if target.is_symlink():
-            raise InputError("cannot be written", file=path, found="a loop of symbolic links")
-        # Those of an open file would be replaced under the one who holds it.
-        special = _DEVICES.match(os.fspath(path)) or (
-            target.exists() and not stat.S_ISREG(target.stat().st_mode)
-        )
-        if special:
-            kind = "a folder" if target.is_dir() else "a device or a pipe"
-            stdout = "" if target.is_dir() else "; - is stdout where an option takes it"
-            raise InputError(
-                "cannot be written", file=path, found=kind, expected=f"a file name{stdout}"
-            )
-        if not target.parent.is_dir():
-            raise InputError("cannot be written", file=path, found="no such folder")
-        if not os.access(target.parent, os.W_OK):
-            raise InputError("cannot be written", file=path, found="a folder without permission")
-    except OSError as error:
-        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("bad file name", file=path, found=error) from None
+        found: object = _hindrance(path, target)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or error
+    if found:
+        raise InputError("cannot be written", file=path, found=found, expected="a file name")
     if text and target.suffix.lower() in PROMISED:
         raise _other_content(path, target)
     return target
+
+
+def _hindrance(path: str | os.PathLike[str], target: Path) -> str | None:
+    """Return why a file cannot be written."""
+    if not os.fspath(path):
+        return "an empty path"
+    if target.is_symlink():
+        return "a loop of symbolic links"
+    if target.is_dir():
+        return "a folder"
+    # Those of an open file would be replaced under the one who holds it.
+    if _DEVICES.match(os.fspath(path)) or (target.exists() and not target.is_file()):
+        return "a device or a pipe; - is stdout where an option takes it"
+    if not target.parent.is_dir():
+        return "no such folder"
+    return None if os.access(target.parent, os.W_OK) else "a folder without permission"
 
 
 def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:

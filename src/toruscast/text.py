@@ -13,7 +13,13 @@ _LONGEST = 200
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
-    """Return the seconds and the name of the unit in which these times read best."""
+    """Return the seconds and the name of the unit in which these times read best.
+
+    Examples
+    --------
+    >>> time_unit([2e-6, 8e-4])
+    (1e-06, 'us')
+    """
     return _unit(values, _TIMES)
 
 
@@ -43,7 +49,13 @@ def seconds(value: float) -> str:
 
 
 def nbytes(value: float) -> str:
-    """Return an amount of bytes with its unit."""
+    """Return an amount of bytes with its unit.
+
+    Examples
+    --------
+    >>> nbytes(36_710_538)
+    '36.7 MB'
+    """
     scale, name = byte_unit([value])
     return f"{number(value / scale)} {name}"
 
@@ -52,6 +64,11 @@ def number(value: float, digits: int = 3) -> str:
     """Return a number to ``digits`` significant digits, all those before the point shown.
 
     Those too long to read that way are given with an exponent.
+
+    Examples
+    --------
+    >>> number(1234.5), number(1.0), number(0.01234), number(99.96), number(1.06e-292)
+    ('1234', '1.00', '0.0123', '100', '1.06e-292')
     """
     if not value or not math.isfinite(value):
         return f"{value:.{digits - 1}f}"
@@ -63,7 +80,13 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def large(count: float) -> str:
-    """Return a count to three digits, in millions, billions or trillions where it is large."""
+    """Return a count to three digits, in millions, billions or trillions where it is large.
+
+    Examples
+    --------
+    >>> large(0), large(12_500), large(1_953_125_000), large(999_999_999)
+    ('0', '12,500', '1.95 billion', '1 billion')
+    """
     for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         # What rounds up to the next unit is given in that.
         if count >= 0.9995 * scale:
@@ -72,12 +95,26 @@ def large(count: float) -> str:
 
 
 def part_of(what: str) -> Callable[[int, int], str]:
-    """Return what says, of (done, all), which part of so many is done."""
+    """Return what says, of (done, all), which part of so many is done.
+
+    Examples
+    --------
+    >>> part_of("messages")(487_500, 1_950_000)
+    '25 % of 1.95 million messages'
+    """
     return lambda done, total: f"{percent(done / max(total, 1))} of {large(total)} {what}"
 
 
 def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
-    """Return a share in per cent, to ``decimals``, or to so many significant ``digits``."""
+    """Return a share in per cent, to ``decimals`` or, if given, to so many significant ``digits``.
+
+    Examples
+    --------
+    >>> percent(0.634), percent(0.004), percent(0.0), percent(0.0213, 1), percent(0.0003, 1)
+    ('63 %', '< 1 %', '0 %', '2.1 %', '< 0.1 %')
+    >>> percent(0.00634, digits=2), percent(0.05, digits=2), percent(1.234, digits=2)
+    ('0.63 %', '5 %', '120 %')
+    """
     least = 0.01 if digits else 10.0**-decimals
     if 0 < 100 * share <= least / 2:
         return f"< {least:g} %"
@@ -87,17 +124,35 @@ def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
 
 
 def probability(share: float) -> str:
-    """Return a probability in per cent; none of a forecast is given as certainty."""
+    """Return a probability in per cent; none of a forecast is given as certainty.
+
+    Examples
+    --------
+    >>> probability(0.91), probability(0.99), probability(0.9901), probability(1.0)
+    ('91 %', '99 %', 'over 99 %', 'over 99 %')
+    """
     return "over 99 %" if share > 0.99 else percent(share)
 
 
 def factor(ratio: float) -> str:
-    """Return a large or small ratio in words."""
+    """Return a large or small ratio in words.
+
+    Examples
+    --------
+    >>> factor(1234.0), factor(0.001)
+    ('1,234 times', '1/1,000 of')
+    """
     return f"{ratio:,.0f} times" if ratio > 1 else f"1/{1 / ratio:,.0f} of"
 
 
 def rounded(value: float, digits: int = 4) -> str:
-    """Return a number to ``digits`` significant digits, without noughts behind; a dash for NaN."""
+    """Return a number to ``digits`` significant digits, without noughts behind; a dash for NaN.
+
+    Examples
+    --------
+    >>> rounded(0.25), rounded(12345.6), rounded(float("nan"))
+    ('0.25', '1.235e+04', '-')
+    """
     return "-" if math.isnan(value) else f"{value:.{digits}g}"
 
 
@@ -113,18 +168,36 @@ def counted(number: float, noun: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a name as a terminal can show it: no control characters."""
+    r"""Return a name as a terminal can show it: no control characters.
+
+    Examples
+    --------
+    >>> printable("red\x1b[31m")
+    'red?[31m'
+    """
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def shown_name(value: object) -> str:
-    """Return a name as it stands in a sentence or a table: printable, and cut if very long."""
+    """Return a name as it stands in a sentence or a table: printable, and cut if very long.
+
+    Examples
+    --------
+    >>> shown_name("identity"), len(shown_name("x" * 10_000))
+    ('identity', 200)
+    """
     shown = printable(str(value))
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text of at most ``limit`` characters; dots show that something is left out."""
+    """Return a text of at most ``limit`` characters; dots show that something is left out.
+
+    Examples
+    --------
+    >>> shortened("abcdefgh", 6)
+    'abc...'
+    """
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

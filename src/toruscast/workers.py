@@ -307,7 +307,6 @@ def _recorded(least: int, function: Callable[..., R], *arguments: Any) -> Record
 
 
 def _repeat(records: Iterable[logging.LogRecord]) -> None:
-    """Record here what was recorded elsewhere."""
     for record in records:
         logging.getLogger(record.name).handle(record)
 
