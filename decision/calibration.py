@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from toruscast.errors import InputError
-from toruscast.files import check_regular
+from toruscast.files import read_limited
 from toruscast.formats import write_torus
 from toruscast.formats.source import Text
 from toruscast.formats.tables import read_words
@@ -46,31 +46,18 @@ _TIMES = {"time": 1.0, "seconds": 1.0} | {f"time_{unit}": x for unit, x in SECON
 
 @dataclass(frozen=True)
 class MeasuredTransfer:
-    """A row of a microbenchmark.
-
-    Attributes
-    ----------
-    source, destination : int
-        The nodes of the torus between which it was measured.
-    nbytes : float
-        Bytes of a message, or of a rank's part of a collective.
-    time : float
-        Seconds of a message: one way, or a message's share of a stream.
-    kind : {"message", "stream", "collective"}
-        Alone from its start to its arrival, one of many that follow each other, or all of a
-        collective.
-    pairs : int
-        Streams between the two nodes at once.
-    place : str
-        File and line.
-    """
+    """A row of a microbenchmark, between two nodes of the torus."""
 
     source: int
     destination: int
+    # Of a message, or of a rank's part of a collective.
     nbytes: float
+    # Seconds of a message one way, its share of a stream, or of a whole collective.
     time: float
     kind: Kind
+    # Streams between the two nodes at once.
     pairs: int
+    # File and line.
     place: str
 
 
@@ -81,24 +68,11 @@ def read_microbenchmark(
 
     Of OSU's tests latency (also multi-pair), bandwidth and message rate (``osu_mbw_mr``) are read,
     of IMB's PingPong, PingPing, Sendrecv and Exchange of two processes, and all that nccom-test
-    prints. These files do not say where
-    their processes ran. A CSV has a header with ``source,destination,bytes,time``, the ends as
-    nodes of the torus; ``time`` is in seconds, or ``time_us``, ``time_ms``, ``time_ns``.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "osu.txt"
-    >>> _ = path.write_text("# OSU MPI Latency Test v7.4\n# Size  Latency (us)\n8  1.50\n")
-    >>> read_microbenchmark(path)[0].time
-    1.5e-06
+    prints. These files do not say where their processes ran. A CSV has a header with
+    ``source,destination,bytes,time``, the ends as nodes of the torus; ``time`` is in seconds, or
+    ``time_us``, ``time_ms``, ``time_ns``.
     """
-    check_regular(path)
-    with open(path, "rb") as file:  # noqa: PTH123
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise InputError("file too large", file=path, expected=f"at most {_LARGEST:,} bytes")
-    lines = data.decode("utf-8-sig", errors="replace").splitlines()
+    lines = read_limited(path, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
     recognised: tuple[tuple[re.Pattern[str], Callable[..., Iterator[MeasuredTransfer]]], ...] = (
         (_OSU, _osu),
         (_IMB, _imb),
@@ -240,25 +214,15 @@ _EVERY = 5
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What microbenchmarks say of a network.
+    """What microbenchmarks say of a network."""
 
-    Attributes
-    ----------
-    torus : Torus
-        The machine with the constants that were found; others are those it came with.
-    table : DataFrame
-        A row for each constant: ``constant``, ``value``, ``low``, ``high`` (the interval of 90 %),
-        ``unit``, ``how`` ("measured", or "kept" where the times do not tell it).
-    rows : DataFrame
-        A row for each time: ``place``, ``kind``, ``hops``, ``nbytes``, ``time``, ``predicted``
-        (seconds), ``error`` (relative), ``outlier``, ``held_out``.
-    notes : tuple of str
-        What could not be told apart, and what was left out.
-    """
-
+    # The machine with the constants that were found; others are those it came with.
     torus: Torus
+    # Of each constant: value, low, high (90 %), unit, and how: "measured", or "kept" if not told.
     table: pd.DataFrame
+    # Of each time: place, kind, hops, nbytes, time and predicted (s), error, outlier, held_out.
     rows: pd.DataFrame
+    # What could not be told apart, and what was left out.
     notes: tuple[str, ...]
 
     @property
@@ -304,10 +268,6 @@ def calibrate(
         Nodes of the two processes, where a file does not say.
     check : bool
         Whether to hold out every fifth row and predict it.
-
-    Returns
-    -------
-    Calibration
 
     Examples
     --------

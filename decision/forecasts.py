@@ -114,28 +114,14 @@ def forecast(
     budget : Budget or int, optional
         Most simulations with real packets; 0 for the forecast alone. With ``times``, 0 leaves out
         the simulated times that measured ones may follow.
-    routing : {"deterministic", "adaptive", "by_size"}
     check : bool
         Simulate all candidates once the race is over and score what was said before.
     coverage : float
         Share of the cases in which the interval ``low`` to ``high`` holds the time.
     n_jobs : int, optional
         Threads; as many candidates are simulated at a time.
-    seed : int
-        Of the draws behind the probabilities.
     progress : callable, optional
         Called with "features" or "simulations", how many are done and the most there will be.
-
-    Returns
-    -------
-    Forecast
-
-    Warns
-    -----
-    UserWarning
-        If the model learned from times under another routing or of another kind of traffic, or
-        plain times of mappings far from these, or its intervals rest on too few samples. The
-        default model knows how far off it is on such kinds: `Forecast.unlearned` names them.
 
     Examples
     --------

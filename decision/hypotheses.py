@@ -59,13 +59,7 @@ class Repeated(NamedTuple):
 
     @classmethod
     def of(cls, which: Indices, seconds: Floats) -> Self:
-        """Put single runs together.
-
-        Examples
-        --------
-        >>> Repeated.of(np.array([3, 1, 3]), np.array([1.0, 5.0, 1.0])).counts
-        array([1, 2])
-        """
+        """Put single runs together."""
         logs = np.log(seconds)
         seen, place = np.unique(which, return_inverse=True)
         counts = np.bincount(place, minlength=seen.size)
@@ -79,24 +73,7 @@ class Hypotheses(Mixture):
     A measured time is ``b (a + t)``, the forecast ``t`` of the network being uncertain, times the
     noise of a run. ``b`` may be anything; ``a``, how far the machine misses the forecast and the
     noise each take a few values, which the runs make more or less likely. So do several forecasts,
-    one for each network that the machine may have.
-
-    Parameters
-    ----------
-    forecast : Posterior or sequence of Posterior
-        What the model says of the times of the network, or of each of several; they differ in
-        centre and width only.
-    noise : float, optional
-        Standard deviation of a run's time as a share of it; learned if not given.
-    constants : sequence of float
-        The values of ``a``, over the median forecast.
-
-    Examples
-    --------
-    >>> forecast = Posterior(np.log([1.0, 2.0, 4.0]), np.full(3, 0.1), np.zeros((3, 1)))
-    >>> told = Hypotheses(forecast).given(Repeated.of(np.array([0, 2]), np.array([101.0, 104.0])))
-    >>> float(np.exp(told.marginal()[0][1]).round()), bool(told.constant_share() > 0.5)
-    (102.0, True)
+    one for each network that the machine may have; they differ in centre and width only.
     """
 
     def __init__(

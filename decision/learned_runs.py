@@ -49,20 +49,13 @@ def learn_runs(
 
     Parameters
     ----------
-    traffic, torus, mappings
-        What was sent, over which network, and the mappings that ran, among others.
     times : path, dict of names to seconds, DataFrame or Runs
-    routing : {"deterministic", "adaptive", "by_size"}
     simulate : bool
         Whether simulated times may be what the measured ones follow, or bounds only.
     features : sequence of str, optional
         What may add to that; all that need no simulation of their own if not given.
     more : sequence of str
         Further features that the table shall hold.
-    seed : int
-    n_jobs : int, optional
-    progress : callable, optional
-        Called with the mappings whose features and times are computed, and all of them.
     """
     workload, runs = as_workload(traffic), Runs.of(times)
     chosen = mappings_of(mappings, runs)
@@ -139,25 +132,17 @@ def forecast_machine(
 
 
 class Joined(NamedTuple):
-    """What runs and a model that learned from them say of every candidate.
+    """What runs and a model that learned from them say of every candidate."""
 
-    Attributes
-    ----------
-    time, low, high, p_best : ndarray, shape (n,)
-        Seconds, and the probability of being the fastest; in the order of the candidates.
-    is_measured : ndarray of bool, shape (n,)
-    best : int
-        The candidate of the least time; of several the likeliest to be fastest.
-    certainty : float
-        Probability that no other takes less by more than 1 %.
-    """
-
+    # Seconds, and the probability of being the fastest, in the order of the candidates.
     time: Floats
     low: Floats
     high: Floats
     p_best: Floats
     is_measured: NDArray[np.bool_]
+    # Of several with the least time the likeliest to be fastest.
     best: int
+    # Probability that no other takes less by more than 1 %.
     certainty: float
 
 
@@ -201,7 +186,6 @@ def join(
 
 
 def _miss_runs(prior: PriorPrediction) -> Floats:
-    """Relative miss to expect of each forecast."""
     known = prior.calibrated
     return np.asarray(prior.logs()[1] * float(np.sqrt(np.mean(known.residuals**2))))
 

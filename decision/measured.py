@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
-from toruscast.errors import InputError
 from toruscast.notebook import html_card
 from toruscast.text import percent
 from toruscast.training.feature_sets import feature_set
@@ -47,8 +46,6 @@ class Measured:
         Features and references of the mappings learned from, in the order of the runs.
     model : TimePredictor
         Its target is ``measured``: a line in a reference time, and what features add if they do.
-    runs : Runs
-        Of the mappings learned from.
     held_out : DataFrame
         A row per model that was tried, indexed by its name: ``miss`` (mean relative miss of times
         kept from it), ``offered``.
@@ -114,17 +111,8 @@ def learn(
     A measured time is a constant, which all mappings share, and a multiple of a time that a model
     of the network gives: the reference, chosen from `REFERENCES` by times kept from it. Trees on
     features correct this line where they forecast times that they have not seen clearly better.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"release_bound": np.arange(1.0, 13), "lower_bound": 1.0})
-    >>> table.index = [f"map-{i}" for i in range(12)]
-    >>> runs = Runs.of(dict(zip(table.index, 5 + 2 * table["release_bound"])))
-    >>> found = learn(table, runs)
-    >>> round(found.line.constant, 3), round(found.line.slope, 3), found.model.reference
-    (5.0, 2.0, 'release_bound')
     """
-    known = table.loc[_rows(table, runs)]
+    known = table.loc[list(runs.names)]
     check_enough(runs)
     times = runs.times
     references = [name for name in REFERENCES if name in table.columns]
@@ -158,14 +146,6 @@ def learn(
     held_out.index.name = "tried"
     held_out["offered"] = held_out.index == offered
     return Measured(known, model, runs, held_out, said[offered])
-
-
-def _rows(table: pd.DataFrame, runs: Runs) -> list[str]:
-    missing = [name for name in runs.names if name not in table.index]
-    if missing:
-        expected = f"such as {table.index[0]}" if len(table) else "a mapping"
-        raise InputError("time of a mapping that is not there", found=missing[0], expected=expected)
-    return list(runs.names)
 
 
 def line_in(reference: str) -> TimePredictor:

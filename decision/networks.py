@@ -83,13 +83,6 @@ def possible_networks(torus: Torus, routing: Routing = "deterministic") -> tuple
     The one as it is described; one whose FIFOs belong to a direction and send packets of their
     messages in turn; and one without buffers, in which messages share links as flows do. The last
     is left out where packets choose their way.
-
-    Examples
-    --------
-    >>> [each.name for each in possible_networks(Torus((4, 4)).with_network(rules="unknown"))]
-    ['as described', 'packets in turn', 'flows']
-    >>> [each.name for each in possible_networks(Torus((4, 4)))]
-    ['as described']
     """
     own = torus.with_network(rules="given")
     found = [Possible("as described", own)]

@@ -19,7 +19,7 @@ from toruscast.decision.networks import simulated_prior
 from toruscast.decision.posterior import DRAWS, Outcomes
 from toruscast.decision.race import REGRET, SURE, Simulate
 from toruscast.decision.results import Kind, Verdict, names_of
-from toruscast.decision.runs import Runs, Times
+from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
 from toruscast.features import extract
 from toruscast.formats.times import holds_runs
@@ -53,28 +53,9 @@ _RIVAL = 0.05
 
 
 class Plan:
-    """Runs of mappings, one after the other: ask which is next, observe its time; made by `plan`.
+    """Runs of mappings, one after the other: ask which is next, observe its time.
 
-    Parameters
-    ----------
-    mappings : sequence of TaskMapping
-        The candidates.
-    prior : PriorPrediction
-        What a model forecasts of them.
-    noise : float, optional
-        Standard deviation of a run's time as a share of it; learned from the runs if not given.
-    goal : float, optional
-        Share of the time that is not worth further runs: `plan` says what follows.
-    run_cost : float, optional
-        Seconds of the mapping's time that a run must be expected to gain.
-    seed : int
-        Of the draws behind the probabilities.
-    workload : Workload, optional
-        What is sent, for reports.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Of the forecast.
-    is_simulated : bool
-        Whether the forecast is of simulations.
+    `plan` makes it, and tells what its parameters mean.
     """
 
     def __repr__(self) -> str:
@@ -154,16 +135,7 @@ class Plan:
         if isinstance(times, list):
             times = pd.DataFrame(times, columns=["mapping", "time"])
         new = Runs.of(times)
-        for name in new.names:
-            if name not in self._place:
-                first = int(np.flatnonzero(new.which == new.names.index(name))[0])
-                raise InputError(
-                    "time of a mapping that is not there",
-                    file=times if isinstance(times, str | os.PathLike) else None,
-                    line=new.lines[first] if new.lines else None,
-                    found=name,
-                    expected=f"such as {self.names[0]}",
-                )
+        mappings_of(self.mappings, new)
         old = [] if self.runs is None else _pairs(self.runs)
         self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
@@ -332,19 +304,16 @@ class Plan:
 
     @property
     def _which(self) -> Indices:
-        """The candidate of each run."""
         if self.runs is None:
             return np.empty(0, dtype=np.int64)
         return np.array([self._place[name] for name in self.runs.names])[self.runs.which]
 
     @lazy
     def _drawn(self) -> Outcomes:
-        """Possible times of the likely candidates."""
         return Outcomes.of(self._posterior, self.seed, _TOGETHER)
 
     @property
     def _likely(self) -> Indices:
-        """Candidates that may be the fastest."""
         return self._drawn.which
 
     def _chance_of_rest(self) -> float:
@@ -360,16 +329,7 @@ class Plan:
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
     """Return by how much one run of each mapping is expected to lower the least expected time.
 
-    References
-    ----------
-    .. [1] Frazier, Powell and Dayanik, "The knowledge-gradient policy for correlated normal
-       beliefs", INFORMS Journal on Computing 21, 2009.
-
-    Examples
-    --------
-    >>> gain = knowledge_gradient(np.array([1.0, 1.0, 2.0]), np.diag([0.0, 0.1, 0.1]), 0.01)
-    >>> int(gain.argmax()), bool(gain[0] == 0)
-    (1, True)
+    After Frazier, Powell and Dayanik, INFORMS Journal on Computing 21, 2009.
     """
     moved = covariance / np.sqrt(np.diag(covariance) + variance + 1e-300)
     # Equally likely outcomes of a run represent all.
@@ -418,7 +378,6 @@ def _settled(mean: Floats, covariance: Floats, variance: float, goal: float) -> 
 
 
 def _pairs(runs: Runs) -> list[tuple[str, float]]:
-    """Name and seconds of each run."""
     names = [runs.names[i] for i in runs.which]
     return list(zip(names, runs.seconds.tolist(), strict=True))
 
@@ -444,12 +403,11 @@ def plan(
     A measured time holds computation and software too, and noise. Simulations, or the model, say
     the time of the network; how much is added to it, by what factor it is off, how far single
     mappings miss it and how noisy a run is, is learned from the runs. The next run is the one that
-    is expected to improve the choice most (knowledge gradient [1]_).
+    is expected to improve the choice most (knowledge gradient: Frazier, Powell and Dayanik, INFORMS
+    Journal on Computing 21, 2009). `Plan.ask` names it, `Plan.observe` takes in a time.
 
     Parameters
     ----------
-    traffic, torus, mappings
-        What is sent, over which network, and the candidates.
     times : path, dict or DataFrame, optional
         Runs made so far: a file of `read_runs`, names and seconds, or columns ``mapping`` and
         ``time``. None is fine, and so is a file that is not there yet or holds no run.
@@ -468,24 +426,8 @@ def plan(
     simulate : bool
         Whether simulations take the place of the default model's forecast, where those of all
         candidates take a few seconds.
-    routing : {"deterministic", "adaptive", "by_size"}
-    n_jobs : int, optional
-        Threads that compute features and simulate.
-    seed : int
-        Of the draws behind the probabilities.
     progress : callable, optional
         Called with the mappings whose features are computed, and all of them.
-
-    Returns
-    -------
-    Plan
-        `Plan.ask` names the next mappings, `Plan.observe` takes in a time, `Plan.verdict` says
-        how far the runs decide.
-
-    References
-    ----------
-    .. [1] Frazier, Powell and Dayanik, "The knowledge-gradient policy for correlated normal
-       beliefs", INFORMS Journal on Computing 21, 2009.
 
     Examples
     --------

@@ -66,30 +66,9 @@ class Posterior:
     """Student-t process over the logarithms of the candidates' times.
 
     A Gaussian process whose overall scale is not certain either: observations narrow it or widen
-    it. Times that were observed are exact unless they come with a variance.
-
-    Parameters
-    ----------
-    centre : ndarray, shape (n,)
-        Logarithm of the forecast of each candidate, seconds.
-    width : ndarray, shape (n,)
-        Width of its uncertainty, same scale.
-    features : ndarray, shape (n, n_features)
-        Normalised features, by which candidates are alike.
-    kernel : Kernel
-
-    References
-    ----------
-    .. [1] Shah, Wilson and Ghahramani, "Student-t processes as alternatives to Gaussian
-       processes", AISTATS 2014.
-
-    Examples
-    --------
-    >>> posterior = Posterior(np.zeros(3), np.ones(3), np.array([[0.0], [0.1], [9.0]]))
-    >>> posterior = posterior.given(np.array([0]), np.array([1.0]))
-    >>> middle, scale = posterior.marginal()
-    >>> bool(middle[1] > middle[2] > 0 and scale[1] < scale[2])
-    True
+    it (Shah, Wilson and Ghahramani, AISTATS 2014). Times that were observed are exact unless they
+    come with a variance. Centre and width are logarithms of seconds; by their normalised
+    ``features`` candidates are alike.
     """
 
     def __init__(
@@ -271,15 +250,7 @@ def wrong_pairs(process: Process) -> tuple[Indices, Floats]:
 
 
 def expected_rcc(process: Process) -> float:
-    """Return the share of pairs that are expected in the order of the middle times.
-
-    Examples
-    --------
-    >>> one = Posterior(np.array([0.0, 0.1, 0.3]), np.full(3, 0.1), np.eye(3))
-    >>> three = one.given(np.arange(3), np.array([0.0, 0.1, 0.3]))
-    >>> round(expected_rcc(one), 2), expected_rcc(three)
-    (0.95, 1.0)
-    """
+    """Return the share of pairs that are expected in the order of the middle times."""
     wrong = wrong_pairs(process)[1]
     n = len(wrong)
     return 1.0 if n < 2 else float(1 - wrong.sum() / (n * (n - 1)))

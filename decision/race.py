@@ -77,17 +77,10 @@ class Budget:
 
 @dataclass
 class Race:
-    """Simulated times so far, and the posterior of the others.
-
-    Parameters
-    ----------
-    prior : Posterior
-        What the model forecasts of the candidates.
-    bounds : ndarray, shape (n,)
-        Seconds below which no time of the candidate can fall; 0 where none is known.
-    """
+    """Simulated times so far, and the posterior of the others."""
 
     prior: Posterior
+    # Seconds below which no time can fall; 0 where none is known.
     bounds: Floats
     seed: int = 0
     rcc: float | None = None
@@ -262,21 +255,9 @@ def _note(race: Race, event: str, more: str) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
     n_done, n_rivals, least = len(race.order), race.rivals().size, race.best_time
-    logger.info(
-        "%s: %d simulated, the fastest takes %.6g s, %d others may be faster; %s",
-        event,
-        n_done,
-        least,
-        n_rivals,
-        more,
-        extra={
-            "event": event,
-            "simulated": n_done,
-            "best_time": least,
-            "rivals": n_rivals,
-            "why": more,
-        },
-    )
+    words = "%s: %d simulated, the fastest takes %.6g s, %d others may be faster; %s"
+    told = {"event": event, "simulated": n_done, "best_time": least, "rivals": n_rivals}
+    logger.info(words, event, n_done, least, n_rivals, more, extra={**told, "why": more})
 
 
 # How far times are off with so many packets in one, where messages wait for each other, in
@@ -390,13 +371,7 @@ def affordable(
 
 
 def error_of(merged: int, packets: float) -> float:
-    """Return how far times of messages of so many packets are off, where they wait.
-
-    Examples
-    --------
-    >>> error_of(4, 8.0), error_of(64, 1600.0)
-    (0.046, 0.05)
-    """
+    """Return how far times of messages of so many packets are off, where they wait."""
     by_length = _BY_LENGTH * math.sqrt(merged / packets)
     return min(_OFF.get(merged, by_length), by_length)
 

@@ -140,8 +140,6 @@ class Forecast:
         Of a profile (`Workload.summed`) they hold if all messages start at once; ``low`` and
         ``high`` know that a program with rounds takes longer.
         ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
-    verdict : Verdict
-    cost : Cost
     scores : dict of str to float
         Quality of the forecast where all candidates were simulated to check it, else empty.
     learned : Measured or None
@@ -152,8 +150,6 @@ class Forecast:
     spent : dict of str to float
         Seconds that went into ``bound`` (features of the routes, and the model), ``coarse`` (longer
         packets) and ``full`` (real packets).
-    goal : {"fastest", "order"}
-        What simulations were to decide.
     physical : PhysicalOrder or None
         The order by the release bound, where another model than the default one orders; the table
         then has the column ``release_bound``.

@@ -93,16 +93,7 @@ def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:
 
 
 def check_command(command: str, folder: Path) -> None:
-    """Raise unless a command names the file of the mapping, and a shell reads that path as a word.
-
-    Examples
-    --------
-    >>> check_command("sh -c './job.sh {map}'", Path("/home/me"))
-    >>> check_command("./job.sh", Path("/home/me"))
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: no {map} in a command: found ./job.sh, expected ./job.sh {map}
-    """
+    """Raise unless a command names the mapping's file, and a shell reads that path as a word."""
     if PLACE not in command:
         raise InputError(f"no {PLACE} in a command", found=command, expected=f"./job.sh {PLACE}")
     # The path is put in quotes, which other quotes would take apart.
@@ -118,15 +109,6 @@ def last_seconds(text: str) -> float:
     r"""Return the seconds that a text ends with: one plain number, with a label or without.
 
     Lines behind it hold no digits.
-
-    Examples
-    --------
-    >>> last_seconds("64 tasks\nelapsed: 1.25 s\n")
-    1.25
-    >>> last_seconds("took 25 ms")
-    Traceback (most recent call last):
-        ...
-    ValueError: found took 25 ms, expected positive seconds at the end, such as 'elapsed: 1.25 s'
     """
     expected = "expected positive seconds at the end, such as 'elapsed: 1.25 s'"
     lines = [line.strip() for line in text.splitlines() if _MAY_BE_TIME.search(line)]
@@ -249,7 +231,6 @@ def drive(
 
 
 def _size(runs_file: str | os.PathLike[str]) -> int:
-    """Return the bytes of the file, none if there is none."""
     try:
         return Path(runs_file).stat().st_size
     except FileNotFoundError:

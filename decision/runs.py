@@ -210,7 +210,6 @@ class Runs:
 
 
 def _runs(times: object) -> list[Run]:
-    """Runs of a table or a dict."""
     if isinstance(times, pd.DataFrame):
         missing = [name for name in (MAPPING, "time") if name not in times.columns]
         if missing:
@@ -304,13 +303,6 @@ def possible_rcc(runs: Runs) -> float:
 
     No forecast can be expected to do better: noise turns pairs around. Pairs of equal measured
     times are left out, as in `rcc_told_apart`.
-
-    Examples
-    --------
-    >>> possible_rcc(Runs.of({"a": [1.0, 1.1], "b": [1.05, 1.12], "c": [3.0, 3.3]})) < 1
-    True
-    >>> possible_rcc(Runs.of({"a": 1.0, "b": 2.0}))
-    nan
     """
     if math.isnan(runs.noise):
         return math.nan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 from sklearn.base import clone
@@ -15,11 +15,11 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted
-from toruscast.training.evaluation import repeated_splits, summarise
-from toruscast.training.feature_sets import feature_set, needed_level
-from toruscast.training.fitted import check_sends
-from toruscast.training.predictor import TimePredictor
 
+from .evaluation import repeated_splits, summarise
+from .feature_sets import feature_set, needed_level
+from .fitted import check_sends
+from .predictor import TimePredictor
 from .samples import build_samples
 
 USUAL = 168
@@ -28,24 +28,14 @@ USUAL = 168
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A predictor made for one application and torus.
+    """A predictor made for one application and torus, fitted on all ``samples``.
 
-    Attributes
-    ----------
-    model : TimePredictor
-        Fitted on all samples.
-    samples : DataFrame
-        What it learned from.
-    quality : DataFrame
-        How it forecasts held-out samples, as `summarise` gives it.
-    n_twins : int
-        Samples with the distances of another one or of an excluded mapping, for want of others.
+    ``quality`` is how it forecasts samples held out, as `summarise` gives it.
     """
 
     model: TimePredictor
     samples: pd.DataFrame
     quality: pd.DataFrame
-    n_twins: int = 0
 
     def __repr__(self) -> str:
         rcc = self.quality.set_index("metric")["mean"]["rcc"]
@@ -74,8 +64,6 @@ def train_for(
 
     Parameters
     ----------
-    traffic, torus
-        What is sent, and over which network.
     n : int, optional
         Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`; 168 if not given, or
         all that there are.
@@ -86,8 +74,6 @@ def train_for(
         ranked.
     model : TimePredictor, optional
         The learner; corrections of the sketch, from the features ``sketch``, if not given.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Of the features and the simulation.
     store_path : path-like, optional
         Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
     n_splits : int
@@ -96,14 +82,10 @@ def train_for(
         Threads of the simulations, and processes of the splits.
     progress : callable, optional
         Called with the number of samples done and the number of all.
-
-    Returns
-    -------
-    Training
     """
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
-    samples, n_twins = draw_samples(
+    samples, _ = draw_samples(
         traffic,
         torus,
         n,
@@ -115,8 +97,7 @@ def train_for(
         n_jobs=n_jobs,
         progress=progress,
     )
-    found = train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
-    return replace(found, n_twins=n_twins)
+    return train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
 
 
 def draw_samples(

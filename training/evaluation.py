@@ -17,12 +17,12 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut, cross_val_predict
 
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
-from toruscast.training.feature_sets import columns_of, feature_set, features_only
-from toruscast.training.predictor import TimePredictor
 from toruscast.validation import job_count, one_of, whole_number
 from toruscast.workers import Task
 
+from .feature_sets import columns_of, feature_set, features_only
 from .metrics import METRICS, rcc_ties_halved, rcc_told_apart, regret, tau_b
+from .predictor import TimePredictor
 
 logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -55,13 +55,7 @@ def repeated_splits(
         Features and the column ``time`` of mappings, a row each: of several runs of one take the
         median first, for with one run in training and another held out any forecast looks good.
     predictors : TimePredictor, or dict of str to predictor
-        Each is scored on the same splits.
-    n_splits : int
-        Number of splits; the first is the published single split.
-    train_share : float
-        Share of the mappings to train on.
-    seed : int
-        Seed of the splits.
+        Each is scored on the same splits, the first of which is the published single split.
     n_jobs : int, optional
         Processes.
     metrics : dict of str to callable, optional
@@ -166,13 +160,7 @@ def _fit_and_forecast(
 def random_splits(
     n: int, n_splits: int, train_share: float = PUBLISHED_SHARE, seed: int = 0
 ) -> list[Split]:
-    """Return the mappings to train on and those to score of every split of `repeated_splits`.
-
-    Examples
-    --------
-    >>> [(train.size, test.size) for train, test in random_splits(84, 2)]
-    [(56, 28), (56, 28)]
-    """
+    """Return the mappings to train on and those to score of every split of `repeated_splits`."""
     n_train = round(train_share * n) if 0 < train_share < 1 else 0
     if n_train < 2 or n - n_train < 2:
         raise InputError(
@@ -253,16 +241,8 @@ def compare_feature_sets(
 ) -> pd.DataFrame:
     """Return how well each feature set forecasts, and its gain in RCC over the first one.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Features and observed times of mappings.
-    sets : sequence of str, or dict of names to feature lists
-        Named sets, or the user's own.
-    predictor : TimePredictor, optional
-        The learner, its features aside; that of the published protocol if not given.
-    **options
-        Those of `repeated_splits`.
+    The ``sets`` are named ones, or the user's own; ``options`` those of `repeated_splits`. The
+    learner, its features aside, is that of the published protocol if no ``predictor`` is given.
 
     Returns
     -------
@@ -296,19 +276,8 @@ def _name_of(predictor: TimePredictor) -> str:
 def gains(scores: pd.DataFrame) -> pd.DataFrame:
     """Return by how much each predictor's RCC is higher than the first one's, on the same splits.
 
-    Notes
-    -----
     The splits share mappings, so the interval is that of the corrected resampled t-test of Nadeau
     and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
-
-    Examples
-    --------
-    >>> scores = pd.DataFrame({
-    ...     "predictor": ["a", "a", "b", "b"], "split": [0, 1, 0, 1], "n_train": 2, "n_test": 1,
-    ...     "rcc": [0.5, 0.7, 0.6, 0.8],
-    ... })
-    >>> gains(scores)["gain"].round(3).to_dict()
-    {'a': 0.0, 'b': 0.1}
     """
     names = list(dict.fromkeys(scores["predictor"]))
     by_split = scores.pivot(index="split", columns="predictor", values="rcc")
@@ -335,17 +304,7 @@ _NEEDED = ("hop_bytes", "sum_dilation", "sum_FIFO", "avg_FIFO", "lower_bound")
 
 
 class PMNFBaseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A scaling model of the mean message size, the nodes, and the lower bound of the time.
-
-    Examples
-    --------
-    >>> bound = np.linspace(1e-5, 2e-5, 12)
-    >>> table = pd.DataFrame({"hop_bytes": 100.0, "sum_dilation": 1.0, "sum_FIFO": 8.0,
-    ...     "avg_FIFO": 1.0, "lower_bound": bound})
-    >>> model = PMNFBaseline().fit(table, 3e-6 + 1.5 * bound)
-    >>> model.predict(table.assign(lower_bound=4e-5)).round(9)[0]
-    np.float64(6.3e-05)
-    """
+    """A scaling model of the mean message size, the nodes, and the lower bound of the time."""
 
     def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:
         """Fit the model to the samples of mappings."""
@@ -394,17 +353,7 @@ def hold_out(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Train on all but one application, kind, torus or size, and score the forecast of that one.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"workload": ["a"] * 30 + ["b"] * 30, "torus": "4x4",
-    ...     "max_bytes": np.tile(np.arange(1.0, 31.0), 2)})
-    >>> table = table.assign(time=1e-6 * table["max_bytes"])
-    >>> scores = hold_out(table, {"max": TimePredictor(["max_bytes"])}, "application")
-    >>> scores["held_out"].tolist(), scores["n_train"].tolist(), scores["rcc"].min() > 0.95
-    (['a', 'b'], [30, 30], np.True_)
-    """
+    """Train on all but one application, kind, torus or size, and score the forecast of that one."""
     one_of(by, "what is held out", get_args(HoldOut))
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
     observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
@@ -461,7 +410,6 @@ def _blocks_of(blocks: pd.DataFrame) -> list[tuple[tuple[str, str], NDArray[np.i
 
 
 def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
-    """Return the group of each row."""
     if by == "size":
         return blocks.agg(" on ".join, axis=1)
     if by != "kind":
@@ -504,12 +452,6 @@ def held_out(samples: pd.DataFrame, model: TimePredictor) -> NDArray[np.float64]
     """Return what a model like this says of each sample when a fifth with it is kept from it.
 
     Seconds, ``(n_samples,)``.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
-    >>> held_out(table, TimePredictor(["max_bytes"], n_estimators=20)).shape
-    (30,)
     """
     fewer = clone(model).set_params(calibration_folds=0)
     folds = KFold(min(_FOLDS, len(samples)), shuffle=True, random_state=0)
@@ -518,14 +460,7 @@ def held_out(samples: pd.DataFrame, model: TimePredictor) -> NDArray[np.float64]
 
 
 def learning_curve(samples: pd.DataFrame, model: TimePredictor) -> pd.DataFrame:
-    """Return the RCC of a model like this that learns from fewer samples.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
-    >>> learning_curve(table, TimePredictor(["max_bytes"], n_estimators=20))["n_train"].tolist()
-    [5, 10, 20]
-    """
+    """Return the RCC of a model like this that learns from fewer samples."""
     rows = []
     for share in _SHARES:
         scores = repeated_splits(samples, model, n_splits=_SPLITS, train_share=share)

@@ -107,13 +107,7 @@ SKETCHED = frozenset({"sketch_time", "sketch_slowdown"})
 
 
 def usual_target(names: Iterable[str]) -> Target:
-    """Return what is learned from features if nothing else is asked for.
-
-    Examples
-    --------
-    >>> usual_target(FEATURE_SETS["sketch"]), usual_target(["max_bytes"])
-    ('correction', 'time')
-    """
+    """Return what is learned from features if nothing else is asked for."""
     there = set(names)
     if there & SKETCHED:
         return "correction"
@@ -148,13 +142,7 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def needed_level(names: Iterable[str], target: Target | None = None) -> int:
-    """Return 2 where one of the features, or the target, needs the simulator, else 1.
-
-    Examples
-    --------
-    >>> needed_level(["max_bytes"]), needed_level(["max_bytes"], "correction")
-    (1, 2)
-    """
+    """Return 2 where one of the features, or the target, needs the simulator, else 1."""
     needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
     return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
 

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import columns_of, finite
-from toruscast.validation import whole_number
-
-from .feature_sets import REFERENCE, TARGET_COLUMNS, Target
-from .residuals import Forest, Line, Relative, ResidualCalibration, Scale
-
-if TYPE_CHECKING:
-    pass
-import warnings
-from dataclasses import replace
-from typing import Self, get_args
-
 from toruscast.features import FEATURES
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
 from toruscast.text import factor
-from toruscast.training.samples import SIMULATED, kinds_of
-from toruscast.validation import job_count, one_of
+from toruscast.validation import job_count, one_of, whole_number
 
-from .feature_sets import KNOWS_PLACE
+from .feature_sets import KNOWS_PLACE, REFERENCE, TARGET_COLUMNS, Target, columns_of, finite
+from .residuals import Forest, Line, Relative, ResidualCalibration, Scale
+from .samples import SIMULATED, kinds_of
 
 Floats = NDArray[np.float64]
 # Values drawn at a time.
@@ -43,11 +33,6 @@ def p_best(draws: Iterable[Floats]) -> Floats:
     """Return the probability that each candidate is the fastest; those that tie share the win.
 
     The draws of possible times, or of their logarithms, come in blocks ``(n_draws, n)``.
-
-    Examples
-    --------
-    >>> p_best([np.array([[1.0, 2.0, 1.0], [3.0, 2.0, 4.0]])]).tolist()
-    [0.25, 0.5, 0.25]
     """
     wins: Floats | float = 0.0
     n_draws = 0
@@ -62,13 +47,7 @@ def p_best(draws: Iterable[Floats]) -> Floats:
 class PriorPrediction:
     """Forecast of some mappings before any is observed, on the scale of the residuals.
 
-    Attributes
-    ----------
-    features : ndarray, shape (n, n_features)
-        Normalised features.
-    centre, width : ndarray, shape (n,)
-        Forecast and width of its uncertainty, in scores: logarithms of seconds, seconds, or what
-        `Relative` makes logarithms of.
+    Centre and width are logarithms of seconds, seconds, or what `Relative` makes logarithms of.
     """
 
     features: Floats
@@ -228,13 +207,11 @@ class FittedModel:
         )
 
     def _matrix(self, X: Any) -> Floats:
-        """Features of the mappings to forecast."""
         names = getattr(self, "feature_names_in_", None)
         values = X if names is None else finite(columns_of(X, names))
         return np.asarray(values, dtype=np.float64)
 
     def _scale(self, X: Any) -> Scale:
-        """What the times of these mappings are relative to."""
         return Scale.of(X, self.target, REFERENCE.get(self.target, self.reference))
 
     def _centre(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
@@ -377,22 +354,14 @@ APART = "rounds_apart"
 
 @dataclass(frozen=True)
 class Residuals:
-    """Logarithms of times over forecasts, of applications that a model never saw.
+    """Logarithms of times over forecasts, of applications that a model never saw."""
 
-    Attributes
-    ----------
-    centre : float
-        The middle of those of all applications.
-    slope : float
-        How they grow with `RoutedTraffic.rounds_apart`: the forecast knows only that rounds may
-        overlap, and some do not.
-    calibration : ResidualCalibration
-        How the applications differ from it, and their mappings from the application, in `reach_of`
-        the forecast.
-    """
-
+    # The middle of those of all applications.
     centre: float
+    # How they grow with `RoutedTraffic.rounds_apart`: the forecast knows only that rounds may
+    # overlap, and some do not.
     slope: float
+    # How applications differ from that, and their mappings from the application, in `reach_of`.
     calibration: ResidualCalibration
 
     def middle(self, apart: Floats) -> Floats:

@@ -10,10 +10,10 @@ import pandas as pd
 import scipy
 
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import FEATURE_SETS, usual_target
-from toruscast.training.predictor import TimePredictor
 
 from .evaluation import gains, repeated_splits, single_features
+from .feature_sets import FEATURE_SETS, usual_target
+from .predictor import TimePredictor
 
 PRIOR = "prior"
 _TREES = 32
@@ -24,43 +24,19 @@ _CHOOSING_SEED = 1_000_003
 
 @dataclass(frozen=True)
 class MetricEvaluation:
-    """What a metric adds to sets of features.
-
-    Attributes
-    ----------
-    metrics : tuple of str
-        The metrics, taken together.
-    best : str
-        The named set that forecasts best by itself, chosen on splits of its own.
-    blocks : DataFrame
-        A row for each workload and torus and each set: ``workload, torus, n_samples, base``, mean
-        ``rcc`` of the base alone, the ``gain`` in RCC with the metrics and its 95 % interval,
-        ``low`` to ``high``, and the RCC of the best metric ``alone``, without learning.
-    gains : DataFrame
-        The same over all blocks, indexed by base: ``rcc, gain, low, high``, how many
-        ``blocks``, and in how many the gain is ``higher`` than 0.
-    """
+    """What a metric adds to sets of features."""
 
     metrics: tuple[str, ...]
+    # The named set that forecasts best by itself, chosen on splits of its own.
     best: str
+    # Of each workload, torus and base: n_samples, mean rcc of the base, gain in RCC with the
+    # metrics and its 95 % interval low to high, and the RCC of the best metric alone.
     blocks: pd.DataFrame
+    # The same over all blocks, by base; in how many of them the gain is higher than 0.
     gains: pd.DataFrame
 
     def in_words(self, base: str) -> str:
-        """Return what the metrics add to a set.
-
-        Examples
-        --------
-        >>> table = pd.DataFrame(
-        ...     {"rcc": 0.9, "gain": [0.012, 0.001], "low": [0.004, -0.002], "high": [0.02, 0.004]},
-        ...     index=["prior", "H5"],
-        ... )
-        >>> evaluation = MetricEvaluation(("mine",), "H5", pd.DataFrame(), table)
-        >>> evaluation.in_words("prior")
-        'adds 0.012 [0.004, 0.020] RCC to prior'
-        >>> evaluation.in_words("H5")
-        'adds nothing to H5: +0.001 [-0.002, 0.004] RCC'
-        """
+        """Return what the metrics add to a set."""
         row = self.gains.loc[[base]].astype(float).iloc[0].to_dict()
         between = f"[{row['low']:z.3f}, {row['high']:z.3f}]"
         if np.isnan(row["low"]):

@@ -17,24 +17,23 @@ import numpy as np
 import toruscast
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.files import arrays_of_npz, atomic_path, note_read, read_limited
+from toruscast.files import arrays_of_npz, atomic_path, most_unpacked, note_read, read_limited
 from toruscast.routing import Routing
-from toruscast.training.store import changed_since, marks_of
 from toruscast.validation import one_of, whole_number
 
 from .feature_sets import feature_set
 from .fitted import FittedModel, Residuals, check_parameters
 from .residuals import Forest, Line, Relative, ResidualCalibration
+from .store import changed_since, marks_of
 
 if TYPE_CHECKING:
     from .predictor import TimePredictor
+
 
 FORMAT = "toruscast predictor"
 VERSION = 4
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
-# Trees are packed to a half; a small file must not fill the memory.
-_LEAST_LIMIT, _MAX_RATIO = 2**25, 20
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
 
@@ -169,14 +168,8 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     """Read a predictor; ``"default"`` is the one that comes with toruscast.
 
     Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
-    else is refused, and every number and tree node is checked. Files of
-    other scikit-learn versions load, as they hold no object of scikit-learn; those of another
-    layout of this file do not.
-
-    Returns
-    -------
-    TimePredictor
-        Ready to forecast; ``provenance_`` tells what it learned from, and with which versions.
+    else is refused, and every number and tree node is checked. Files of other scikit-learn versions
+    load, as they hold no object of scikit-learn; those of another layout of this file do not.
     """
     from .predictor import TimePredictor
 
@@ -186,36 +179,25 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
 def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
     """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
     began = time.perf_counter()
-    file = _default_file() if path == "default" else Path(path)
+    file = Path(path)
+    if path == "default":
+        file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
     try:
         model = _restore(*_content(file))
         note_read("model", file, began, samples=model.n_samples_)
         return model
     except InputError as error:
         raise error.replace(file=file) from None
-    except OSError as error:
-        raise InputError("cannot be read", file=file, found=error.strerror or error) from None
     # Damage can show as nearly any error in the libraries underneath.
     except (Exception, MemoryError, RecursionError) as error:
         raise InputError("damaged model file", file=file, found=type(error).__name__) from None
 
 
-def _default_file() -> Path:
-    file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
-    if not file.is_file():
-        raise InputError(
-            "this installation has no default model", expected="a path to a model file"
-        )
-    return file
-
-
 def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and the other arrays of a file."""
     data = read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
-    most = min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * len(data)))
-    arrays = arrays_of_npz(data, file, most)
+    arrays = arrays_of_npz(data, file, most_unpacked(file, MAX_BYTES))
     text = arrays.pop("metadata", np.array(0))
     if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
@@ -244,7 +226,6 @@ def _check_marks(metadata: dict[str, Any]) -> None:
 
 
 def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
-    """Return the model of a file."""
     parameters = metadata["parameters"]
     if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
         expected = ", ".join(FittedModel.PARAMETERS)
@@ -294,7 +275,6 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
 
 
 def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
-    """Raise unless arrays are those of a schema."""
     for name in sorted(set(arrays) ^ set(schema)):
         found = "is missing from" if name in schema else "is not known in"
         raise InputError(f"array {name[:60]} {found} a model file")

@@ -15,18 +15,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import (
+
+from .feature_sets import (
+    BOUND,
+    HELD_OUT,
+    REFERENCE,
+    Target,
     check_order,
     check_times,
     columns_of,
+    feature_set,
     features_only,
     finite,
     normalisation,
 )
-from toruscast.training.metrics import rcc
-
-from .feature_sets import BOUND, HELD_OUT, REFERENCE, Target, feature_set
 from .fitted import FittedModel, ask_for_seconds, check_parameters
+from .metrics import rcc
 from .residuals import Forest, Line, Relative, calibrate
 
 Floats = NDArray[np.float64]
@@ -58,8 +62,6 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         must have these columns.
     reference : str
         Column that measured times follow in a line.
-    n_estimators : int
-        Number of trees.
     min_samples_leaf : int, optional
         Least number of samples in a leaf; if not given 5 of corrections, else 1.
     max_leaf_nodes : int, optional
@@ -69,8 +71,6 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         fold grows a sixth of the trees, or 50 of them. With few folds, each model learns from fewer
         mappings than the forecast does and misses by more, so that intervals are too wide; with few
         samples, whatever the folds, there are too few residuals, and intervals are too narrow.
-    random_state : int, RandomState or None
-        Seed of the trees and folds.
     n_jobs : int, optional
         Threads that grow trees; one if not given.
 
@@ -85,8 +85,6 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         splits, as of corrections with fewer than ten samples.
     feature_least_, feature_most_ : ndarray, shape (n_features,)
         Least and largest value of each feature learned from.
-    n_samples_ : int
-        Mappings learned from.
     provenance_ : dict
         What the samples say of themselves: their routing, seed, command. ``held_out_rcc``: how well
         forecasts of the cross-validation and the release bound, where it is a column, order the
@@ -148,19 +146,12 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
 
         Parameters
         ----------
-        X : DataFrame or array-like, shape (n_samples, n_columns)
-            Features of each mapping.
         y : array-like of float, shape (n_samples,)
             Observed times, seconds.
         groups : array-like, shape (n_samples,), optional
             Application and machine of each sample. Folds then keep a group together, so that the
             intervals hold for an application or machine never seen, given ten groups or so; with
             two or three they hold too little.
-
-        Warns
-        -----
-        UserWarning
-            If relative times seem to be in another unit.
         """
         check_parameters(self.get_params(deep=False))
         check_order(X, times=y, groups=groups)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from toruscast._jit import kernel
+from toruscast._slow import model_selection
 from toruscast.errors import InputError
-from toruscast.training.feature_sets import seconds_of
 
-from .feature_sets import LOWER_BOUND, Target
+from .feature_sets import LOWER_BOUND, Target, seconds_of
 
 if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from numpy.typing import ArrayLike
-
-from toruscast._slow import model_selection
 
 Floats = NDArray[np.float64]
 # Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
@@ -46,22 +43,14 @@ def reach_of_corrections(times: Floats, bounds: Floats) -> Floats:
 
 
 class Scale(NamedTuple):
-    """What the times of a table's mappings are relative to, read once.
-
-    Attributes
-    ----------
-    target : {"slowdown", "correction", "measured"}
-    unit : ndarray, shape (n,)
-        Seconds that times are divided by, or follow in a line.
-    bound : ndarray, shape (n,)
-        Lower bound, seconds.
-    reach : ndarray, shape (n,)
-        How far logarithms of corrections can be from what is common, at most 1.
-    """
+    """What the times of a table's mappings are relative to, read once."""
 
     target: Target
+    # Seconds that times are divided by, or follow in a line.
     unit: Floats
+    # Seconds.
     bound: Floats
+    # How far logarithms of corrections can be from what is common, at most 1.
     reach: Floats
 
     @classmethod
@@ -93,19 +82,12 @@ class Relative(NamedTuple):
     waits there for anybody, which is all that its longer packets get wrong. That holds for
     simulated times; for others the samples tell how far (`power`), and by what they all differ
     (`common`).
-
-    Attributes
-    ----------
-    target : {"slowdown", "correction"}
-    common : float
-        Logarithm of a factor of all times.
-    power : float
-        Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not.
     """
 
     target: Target
     common: float
     power: float
+    """Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not."""
 
     @classmethod
     def of(cls, scale: Scale, y: Floats) -> Self:
@@ -210,15 +192,8 @@ FOREST_ARRAYS = {
 class Forest(NamedTuple):
     """Binary regression trees, the nodes of one after those of the other.
 
-    Attributes
-    ----------
-    size : ndarray of int64, shape (n_trees,)
-        Nodes of each tree.
-    left, right : ndarray of int32, shape (n_nodes,)
-        Children, counted from the tree's first node; -1 in a leaf.
-    feature : ndarray of int32, shape (n_nodes,)
-        Column that decides; those of at most ``threshold`` go left.
-    threshold, value : ndarray of float64, shape (n_nodes,)
+    ``size`` counts the nodes of each tree. Children are counted from the tree's first node, -1 in a
+    leaf; values of ``feature`` of at most ``threshold`` go left.
     """
 
     size: NDArray[np.int64]

@@ -60,7 +60,6 @@ def build_samples(
     Parameters
     ----------
     cases : iterable of (workload, torus, mapping or mappings)
-        What to compute.
     store_path : path-like, optional
         The table; nothing is written if not given. What it holds already is not computed again, and
         what it holds besides stays. A mapping that it holds with other features gets the new ones
@@ -70,10 +69,8 @@ def build_samples(
         Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     level : {1, 2}
         Analytic features only, or those of the simulator too.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Of features and simulation.
     features : sequence of str, optional
-        Names of the features; all of the level if not given.
+        All of the level if not given.
     coarsening : int, optional
         Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
     iterations : int
@@ -162,15 +159,7 @@ def build_samples(
 def kinds_of(
     workload: Workload, torus: Torus, routing: Routing, mappings: Sequence[TaskMapping]
 ) -> tuple[str, ...]:
-    """Return of which kinds traffic is, besides one exchange, in dimension order, of a task a node.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import patterns
-    >>> twice = Workload([patterns.ring(4, 8)] * 2, dependent=True)
-    >>> kinds_of(twice, Torus((4,)), "adaptive", [TaskMapping(range(4), 4)])
-    ('dependent rounds', 'packets that choose their way', 'messages of a packet or less')
-    """
+    """Return the kinds of traffic, besides one exchange in dimension order with a task a node."""
     kinds = []
     if len(workload) > 1:
         kinds.append(ROUNDS if workload.dependent else PHASES)
@@ -274,13 +263,7 @@ _IN_WORDS = {
 
 
 def in_words(reference: str) -> str:
-    """Return what a reference is.
-
-    Examples
-    --------
-    >>> in_words("flow_time")
-    'the time of simulated flows'
-    """
+    """Return what a reference is."""
     return _IN_WORDS.get(reference, reference)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import inspect
 import json
 import os
-import random
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal, NamedTuple
@@ -33,7 +31,6 @@ from toruscast.files import (
     check_target,
     folder_to_fill,
     note_read,
-    note_written,
     temporary_beside,
 )
 from toruscast.mapping import TaskMapping, Torus, Workload
@@ -164,8 +161,6 @@ FORMAT = "toruscast samples"
 VERSION = 1
 _KEY = b"toruscast"
 _EXPECTED = "one that toruscast train, evaluate or python -m studies build wrote, as it stands"
-# Seconds, at most, before what others replaced meanwhile is joined again.
-_WAIT = 0.1
 LABELS = ("workload", "torus", "mapping", "key")
 
 
@@ -201,7 +196,6 @@ def write_samples(
 
 
 def _encoded(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
-    """Return a table of samples and its provenance for Parquet."""
     _check_labels(table, None)
     bare = table.copy(deep=False)
     bare.attrs = {}
@@ -219,12 +213,7 @@ def read_samples(
 ) -> pd.DataFrame:
     """Read a table of samples; its provenance is in ``attrs["provenance"]``.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    changed : {"refuse", "keep"}
-        What becomes of features that have other values under their names since it was written.
+    Features that have other values under their names since it was written are refused or kept.
     """
     began = time.perf_counter()
     check_regular(path)
@@ -280,18 +269,7 @@ class SampleFiles:
     """A table of samples, and beside it a folder of parts: tables of runs that have not ended.
 
     Several processes may use them at a time: every sample is in the table or in a part at any
-    moment, and a table that another run replaced meanwhile is joined as a part.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> files = SampleFiles(tempfile.mkdtemp() + "/samples.parquet")
-    >>> row = dict.fromkeys(LABELS, "a")
-    >>> _ = files.add(pd.DataFrame([row | {"time": 1e-6}]), {})
-    >>> len(files.read())
-    1
-    >>> files.join(lambda tables: tables[0])["time"].tolist()
-    [1e-06]
+    moment, and one process at a time changes them.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -303,81 +281,50 @@ class SampleFiles:
         """Return the parts, the newest first, and then the table, if there are any."""
         if self._table.parent.is_dir():
             check_target(self._path)
-        return list(self._read()[0].values())
+        return list(self._read().values())
 
     def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
         """Replace the table and all parts by what a function makes of them; return it."""
-        for tries in count():
-            # Runs that end at the same time wait for each other.
-            time.sleep(tries * random.uniform(0.0, _WAIT))
-            found, stamp = self._read()
+        with self._locked():
+            found = self._read()
             table = combine(list(found.values()))
-            if self._replace(self.add(table, table.attrs["provenance"]), stamp):
-                break
-        for path in found:
-            if path != self._table:
-                path.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):
-            note_written(self._path, self._table.stat().st_size)
-        # It stays while others have parts there.
-        with suppress(OSError):
-            self._folder.rmdir()
+            write_samples(table, self._path)
+            for path in found:
+                if path != self._table:
+                    path.unlink()
+            # A run that has not ended may have another part there.
+            with suppress(OSError):
+                self._folder.rmdir()
         return table
 
-    def _read(self) -> tuple[dict[Path, pd.DataFrame], tuple[int, ...]]:
-        """Return all tables by their files, and the stamp of the finished one."""
-        parts = sorted(self._folder.glob("*.parquet"), reverse=True)
-        tables: dict[Path, pd.DataFrame] = {}
-        stamp: tuple[int, ...] = ()
-        for path in (*parts, self._table):
-            stamp = _stamp(path)
-            with suppress(MissingFileError):
-                if stamp:
-                    tables[path] = read_samples(path, changed="keep")
-        return tables, stamp
-
-    def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> Path:
-        """Keep samples as a part, which a run that is killed leaves; return its file."""
-        content, part = _encoded(table, provenance), self._new()
-        with folder_to_fill(self._table.parent), temporary_beside(self._table) as temporary:
+    def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
+        """Keep samples as a part, which a run that is killed leaves."""
+        content = _encoded(table, provenance)
+        with self._locked(), temporary_beside(self._table) as temporary:
             parquet.write_table(content, temporary)
-            # Another run may remove the folder once it is empty.
-            while not part.exists():
-                self._folder.mkdir(exist_ok=True)
-                with suppress(FileNotFoundError):
-                    temporary.rename(part)
-        return part
+            self._folder.mkdir(exist_ok=True)
+            # Names sort by time.
+            temporary.rename(self._folder / f"{time.time_ns():020}-{temporary.stem[1:9]}.parquet")
 
-    def _replace(self, new: Path, stamp: tuple[int, ...]) -> bool:
-        """Make a part the table; False if what that held until now is to be joined first."""
-        old = self._new()
-        with suppress(FileNotFoundError):
-            self._table.rename(old)
-        try:
-            os.link(new, self._table)
-        except (FileExistsError, FileNotFoundError):
-            # Another run made its table, or joined this one.
-            return False
-        except OSError:
-            # A file system without links.
-            new.rename(self._table)
-        new.unlink(missing_ok=True)
-        if _stamp(old) != stamp:
-            return False
-        old.unlink(missing_ok=True)
-        return True
+    def _read(self) -> dict[Path, pd.DataFrame]:
+        tables = {}
+        for path in (*sorted(self._folder.glob("*.parquet"), reverse=True), self._table):
+            # Another run may have joined it meanwhile.
+            with suppress(MissingFileError):
+                tables[path] = read_samples(path, changed="keep")
+        return tables
 
-    def _new(self) -> Path:
-        """Name of a new part; names sort by time."""
-        return self._folder / f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}.parquet"
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What tells a file from one that replaced it; empty if there is none."""
-    with suppress(FileNotFoundError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
-    return ()
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other runs from changing the files, where the file system has locks."""
+        with folder_to_fill(self._table.parent) as folder:
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                with suppress(OSError):
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(handle)
 
 
 def up_to_date(
@@ -465,7 +412,6 @@ def noted(
 
 
 def _made() -> dict[str, str]:
-    """Return by what and when samples are added."""
     return {
         "toruscast": toruscast.__version__,
         "numpy": np.__version__,

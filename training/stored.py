@@ -38,24 +38,13 @@ bytes of the edges: the passes that find all features would take most of the tim
 
 @dataclass(frozen=True, eq=False)
 class SampleBlock:
-    """The samples of one workload on one torus.
-
-    Attributes
-    ----------
-    workload, torus : str
-        As the table names them.
-    rows : ndarray of int, shape (n_samples,)
-        Where they stand in the table.
-    placement : Placement
-        The workload and the torus themselves.
-    made : dict of str to ndarray
-        Nodes of the tasks under mappings made so far, shared by blocks with alike graphs.
-    """
+    """The samples of one workload on one torus, as the table names them."""
 
     workload: str
     torus: str
     rows: NDArray[np.intp]
     placement: Placement = field(repr=False)
+    # Nodes of the tasks under mappings made so far, shared by blocks with alike graphs.
     made: dict[str, NDArray[Any]] = field(repr=False)
 
     @property
@@ -77,17 +66,6 @@ def add_metrics(
     """Return stored samples with more metrics of their routed traffic; nothing is simulated again.
 
     The mappings are made anew by their names, and hops checked against those in the table.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import patterns, strategies
-    >>> from toruscast.training import build_samples
-    >>> halo, torus = patterns.halo_2d((4, 4), 512), Torus((4, 4))
-    >>> table = build_samples([(halo, torus, strategies.sample(halo, torus, 6, seed=1))],
-    ...     features=["hop_bytes"], provenance={"seed": 1})
-    >>> more = add_metrics(table, ["max_bytes"], workloads={"halo-4x4": halo})
-    >>> more["mapping"][0], float(more["max_bytes"][0])
-    ('identity', 512.0)
     """
     if not names:
         raise InputError("no metric to add")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 import zlib
@@ -11,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 from typing import Any, TypeVar
 
 import numba
@@ -26,7 +24,6 @@ _part: Any = register_jitable
 _register: Any = event.register
 
 F = TypeVar("F", bound=Callable[..., Any])
-_bare: set[Any] = set()
 logger = logging.getLogger(__name__)
 
 
@@ -91,7 +88,6 @@ def bare_kernel(function: F) -> F:
     It is not made callable for Python: to unpack the simulator's state for it, in each of its
     parts, took more than half of the time of compiling.
     """
-    _bare.add(function)
     part: F = _part(
         nogil=True,
         error_model="numpy",
@@ -108,7 +104,6 @@ def inner_kernel(function: F) -> F:
 
     A way in from Python takes about as long to compile as a short function.
     """
-    _bare.add(function)
     part: F = _part(
         nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
     )(function)
@@ -123,13 +118,15 @@ def _compiled(function: F, **options: bool) -> F:
     except RuntimeError:
         # Neither beside the source nor in the user's cache can anything be written.
         compiled = _njit(error_model="numpy", **options)(function)
-    _forgive_old_files(compiled)
-    _know_its_parts(compiled)
+    _watch_sources(compiled)
     return compiled
 
 
-def _forgive_old_files(compiled: Any) -> None:
-    """Compile a kernel anew if what an older version kept names types that have moved."""
+def _watch_sources(compiled: Any) -> None:
+    """Compile a kernel anew where a module changed that its parts or records may be from.
+
+    What an older version kept may name types that have moved: it does not count either.
+    """
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     load = getattr(file, "_load_index", None)
     if load is None:
@@ -141,41 +138,22 @@ def _forgive_old_files(compiled: Any) -> None:
         except (ImportError, AttributeError):
             return {}
 
+    folder = Path(compiled.py_func.__code__.co_filename).parent
     vars(file)["_load_index"] = load_index
-
-
-def _know_its_parts(compiled: Any) -> None:
-    """Let a kernel be compiled anew where a module changes that its parts or records are from."""
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if not hasattr(file, "_source_stamp"):
-        return
-    parts = _modules_behind(compiled.py_func.__module__)
-    vars(file)["_source_stamp"] = (vars(file)["_source_stamp"], parts)
+    vars(file)["_source_stamp"] = (vars(file)["_source_stamp"], _checksums(folder))
 
 
 @cache
-def _modules_behind(name: str) -> list[tuple[str, object]]:
-    """Return the checksums of modules that kernels of a module are made of, and their constants."""
-    room = __name__.partition(".")[0]
-    seen: dict[str, object] = {}
-    to_walk, walked = [name], {name}
-    while to_walk:
-        here = to_walk.pop()
-        for label, value in list(vars(sys.modules[here]).items()):
-            if isinstance(value, int | float):
-                seen[f"{here}.{label}"] = value
-            module = getattr(value, "__module__", None) or ""
-            is_part = isinstance(value, FunctionType) and value in _bare
-            if not is_part and module.partition(".")[0] != room:
-                continue
-            if module not in seen:
-                # A packed program has no files.
-                with suppress(OSError):
-                    seen[module] = zlib.crc32(Path(str(sys.modules[module].__file__)).read_bytes())
-            if is_part and module not in walked:
-                walked.add(module)
-                to_walk.append(module)
-    return sorted(seen.items())
+def _checksums(folder: Path) -> list[tuple[str, int]]:
+    """Return those of the modules that kernels of a folder take in: its own, and of routes."""
+    here = Path(__file__).parent
+    rooms = {folder, here / "routing"}
+    sources = [
+        here / "_jit.py",
+        here / "_llvm.py",
+        *(f for room in rooms for f in room.glob("*.py")),
+    ]
+    return sorted((file.name, zlib.crc32(file.read_bytes())) for file in sources)
 
 
 @bare_kernel
@@ -201,11 +179,6 @@ def scratch(name: str, size: int, dtype: DTypeLike = np.float64) -> NDArray[Any]
 
     A fresh one costs a page fault every four kilobytes, which takes longer than many a pass over
     it. Arrays of more than 64 MB are not kept.
-
-    Examples
-    --------
-    >>> scratch("example", 3).shape
-    (3,)
     """
     n_bytes = size * np.dtype(dtype).itemsize
     if n_bytes > _MOST_BYTES:

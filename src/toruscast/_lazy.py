@@ -16,11 +16,6 @@ class Slow:
     """A module that is imported when an attribute of it is first asked for.
 
     That of `importlib.util.LazyLoader` is not safe in threads, and counts as imported at once.
-
-    Examples
-    --------
-    >>> Slow("math").sqrt(4.0)
-    2.0
     """
 
     def __init__(self, module: str) -> None:
@@ -48,18 +43,6 @@ class lazy(Generic[T]):  # noqa: N801
 
     In Python 3.11 all instances of a class share that lock, so that threads that simulate different
     mappings wait for each other. Two that ask the same instance at once compute the value twice.
-
-    Examples
-    --------
-    >>> class Square:
-    ...     @lazy
-    ...     def nodes(self):
-    ...         print("computed")
-    ...         return 64
-    >>> square = Square()
-    >>> square.nodes, square.nodes
-    computed
-    (64, 64)
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -86,15 +69,6 @@ class PickledByFields:
     """A dataclass that is pickled without its `lazy` values: workers compute their own.
 
     A torus of 65,536 nodes would else go with each of its mappings, coordinates and all.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import TaskMapping
-    >>> mapping = TaskMapping([0, 1], 2)
-    >>> mapping.occupancy
-    array([1, 1])
-    >>> "occupancy" in vars(mapping), "occupancy" in mapping.__getstate__()
-    (True, False)
     """
 
     def __getstate__(self) -> dict[str, Any]:

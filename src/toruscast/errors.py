@@ -60,33 +60,16 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments need help to survive the trip from a worker process.
-        details: dict[str, Any] = {"file": self.file, "line": self.line}
-        details |= {"found": self.found, "expected": self.expected}
-        return (partial(type(self), **details), (self.message,))
+        return (partial(type(self), **self._details()), (self.message,))
 
-    def replace(
-        self,
-        message: str | None = None,
-        *,
-        file: str | os.PathLike[str] | None = None,
-        line: int | None = None,
-        found: object = None,
-        expected: object = None,
-    ) -> Self:
-        """Return the same fault with another message, or with what its finder did not know.
+    def replace(self, message: str | None = None, **known: Any) -> Self:
+        """Return the same fault with another message, or with what its finder did not know."""
+        details = {name: value for name, value in known.items() if value is not None}
+        message = self.message if message is None else message
+        return type(self)(message, **(self._details() | details))
 
-        Examples
-        --------
-        >>> print(InputError("bad size", found=0).replace(file="a.txt", line=3))
-        a.txt:3: bad size: found 0
-        """
-        return type(self)(
-            self.message if message is None else message,
-            file=self.file if file is None else file,
-            line=self.line if line is None else line,
-            found=self.found if found is None else found,
-            expected=self.expected if expected is None else expected,
-        )
+    def _details(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("file", "line", "found", "expected")}
 
 
 class MissingFileError(InputError):

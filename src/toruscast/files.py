@@ -91,28 +91,13 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
 
     ``counts`` say how much is in it, such as ``tasks=64``.
     """
-    if not logger.isEnabledFor(logging.INFO):
-        return
     seconds, place = time.perf_counter() - began, Path(path)
     size = place.stat().st_size if place.is_file() else None
-    amounts = [counted(number, noun[:-1]) for noun, number in counts.items()]
-    if size is not None:
-        amounts.append(counted(size, "byte"))
-    logger.info(
-        "read %s %s: %s, in %.3g s",
-        what,
-        path,
-        ", ".join(amounts),
-        seconds,
-        extra={
-            "event": "read",
-            "what": what,
-            "file": os.fspath(path),
-            "size": size,
-            "seconds": seconds,
-            **counts,
-        },
-    )
+    known = counts if size is None else {**counts, "bytes": size}
+    amounts = ", ".join(counted(number, noun[:-1]) for noun, number in known.items())
+    found = {"event": "read", "what": what, "file": os.fspath(path), "size": size}
+    found |= {"seconds": seconds, **counts}
+    logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
 
 
 def most_unpacked(path: str | os.PathLike[str], most: int) -> int:
@@ -165,30 +150,14 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
 
 
 def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
-    r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind.
-
-    Examples
-    --------
-    >>> as_string(b"\xef\xbb\xbfa;b\r\n", "a.csv")
-    'a;b\n'
-    >>> as_string("a;b".encode("utf-16"), "a.csv")
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: a.csv: UTF-16 text: expected UTF-8 text: save the file as UTF-8
-    """
+    r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     check_text(data, path)
     return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what TOML text holds; keys of very many parts, which cost much memory, are refused.
-
-    Examples
-    --------
-    >>> parse_toml(b"shape = [4, 4]", "torus.toml")
-    {'shape': [4, 4]}
-    """
+    """Return what TOML text holds; keys of very many parts, which cost much memory, are refused."""
     text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
         if _DOTTED.match(line):
@@ -203,13 +172,7 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parse_json(text: str, path: str | os.PathLike[str], line: int | None = None) -> Any:
-    """Return what JSON text holds, the whole of a file or the text of one line.
-
-    Examples
-    --------
-    >>> parse_json('{"a": [1, 2.5]}', "a.json")
-    {'a': [1, 2.5]}
-    """
+    """Return what JSON text holds, the whole of a file or the text of one line."""
 
     def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if twice := repeated(name for name, _ in pairs):
@@ -313,35 +276,32 @@ _GZIP = b"\x1f\x8b"
 def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     """Return the file that ``path`` names behind its symbolic links, if it can be written."""
     try:
-        if not os.fspath(path):
-            raise InputError("cannot be written", found="an empty path", expected="a file name")
         # A symbolic link stays one; the file it names is replaced.
         target = Path(os.path.realpath(path))
-        if target.is_symlink():
-            raise InputError("cannot be written", file=path, found="a loop of symbolic links")
-        # Those of an open file would be replaced under the one who holds it.
-        special = _DEVICES.match(os.fspath(path)) or (
-            target.exists() and not stat.S_ISREG(target.stat().st_mode)
-        )
-        if special:
-            kind = "a folder" if target.is_dir() else "a device or a pipe"
-            stdout = "" if target.is_dir() else "; - is stdout where an option takes it"
-            raise InputError(
-                "cannot be written", file=path, found=kind, expected=f"a file name{stdout}"
-            )
-        if not target.parent.is_dir():
-            raise InputError("cannot be written", file=path, found="no such folder")
-        if not os.access(target.parent, os.W_OK):
-            raise InputError("cannot be written", file=path, found="a folder without permission")
-    except OSError as error:
-        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("bad file name", file=path, found=error) from None
+        found: object = _hindrance(path, target)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or error
+    if found:
+        raise InputError("cannot be written", file=path, found=found, expected="a file name")
     if text and target.suffix.lower() in PROMISED:
         raise _other_content(path, target)
     return target
+
+
+def _hindrance(path: str | os.PathLike[str], target: Path) -> str | None:
+    """Return why a file cannot be written."""
+    if not os.fspath(path):
+        return "an empty path"
+    if target.is_symlink():
+        return "a loop of symbolic links"
+    if target.is_dir():
+        return "a folder"
+    # Those of an open file would be replaced under the one who holds it.
+    if _DEVICES.match(os.fspath(path)) or (target.exists() and not target.is_file()):
+        return "a device or a pipe; - is stdout where an option takes it"
+    if not target.parent.is_dir():
+        return "no such folder"
+    return None if os.access(target.parent, os.W_OK) else "a folder without permission"
 
 
 def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:
@@ -360,15 +320,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
     block raises, it is removed and what stood at ``path`` before stays as it was. Where ``path``
     ends in ``.gz`` and the block wrote no gzip, it is packed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "result.txt"
-    >>> with atomic_path(target) as temporary:
-    ...     _ = temporary.write_text("whole")
-    >>> target.read_text()
-    'whole'
     """
     target = check_target(path)
     try:
@@ -381,11 +332,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         if error.errno in _FULL:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
         raise
-    note_written(path, size)
-
-
-def note_written(path: str | os.PathLike[str], size: int) -> None:
-    """Record that a file of so many bytes was written."""
     written = {"event": "wrote", "file": os.fspath(path), "size": size}
     logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
 
@@ -445,16 +391,7 @@ def _hidden(target: Path) -> Path:
 
 @contextmanager
 def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder if it is missing; where the block raises, leave no empty new one behind.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with folder_to_fill(Path(tempfile.mkdtemp()) / "maps") as folder:
-    ...     _ = (folder / "a.map").write_text("0 0 0")
-    >>> folder.is_dir()
-    True
-    """
+    """Make a folder if it is missing; where the block raises, leave no empty new one behind."""
     try:
         place = Path(path)
         new = [folder for folder in (place, *place.parents) if not folder.exists()]

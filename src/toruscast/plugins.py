@@ -27,11 +27,6 @@ def load(group: Group) -> tuple[tuple[str, Any], ...]:
 
     A module that registers its features or strategies needs only to be loaded. A package that
     cannot be loaded is left out, with an `InputWarning` that names it.
-
-    Examples
-    --------
-    >>> [name for name, _ in load("machines")]
-    []
     """
     found = []
     for point in sorted(entry_points(group=f"toruscast.{group}")):

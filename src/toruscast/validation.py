@@ -21,15 +21,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
-    """Return ``value`` as an int from ``low`` to ``high``; 3.0 counts as whole, True does not.
-
-    Examples
-    --------
-    >>> whole_number(12, "number of nodes", 1, 9)
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: bad number of nodes: found 12, expected 1 to 9
-    """
+    """Return ``value`` as an int from ``low`` to ``high``; 3.0 counts as whole, True does not."""
     expected = f"{low} or more" if high is None else f"{low} to {high}"
     real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not real or (isinstance(value, float | np.floating) and not math.isfinite(value)):
@@ -70,28 +62,14 @@ def job_count(value: object) -> int:
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
-    """Raise `InputError` unless ``value`` is one of the texts; it names those that are like it.
-
-    Examples
-    --------
-    >>> one_of("determinstic", "routing", ("deterministic", "adaptive"))
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: bad routing: found determinstic, expected deterministic
-    """
+    """Raise `InputError` unless ``value`` is one of the texts; it names those that are like it."""
     if not isinstance(value, str) or value not in choices:
         known = get_close_matches(str(value), choices, n=2) or choices
         raise InputError(f"bad {what}", found=value, expected=" or ".join(known))
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:
-    """Read whole numbers joined by ``x``, of at most 12 digits each; None if they are not such.
-
-    Examples
-    --------
-    >>> read_sizes("8x16"), read_sizes("8x1e1")
-    ((8, 16), None)
-    """
+    """Read whole numbers joined by ``x``, of at most 12 digits each; None if they are not such."""
     parts = text.lower().split("x")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         return None
@@ -99,13 +77,7 @@ def read_sizes(text: str) -> tuple[int, ...] | None:
 
 
 def repeated(names: Iterable[Name]) -> list[Name]:
-    """Return the names that stand more than once, each once, in their order.
-
-    Examples
-    --------
-    >>> repeated(["p", "n", "p"])
-    ['p']
-    """
+    """Return the names that stand more than once, each once, in their order."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
@@ -168,36 +140,18 @@ _AMOUNT = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?)\s*([^
 
 
 def read_seconds(text: str) -> float:
-    """Return a time in seconds; units from ``s`` to ``ps``, seconds without one.
-
-    Examples
-    --------
-    >>> read_seconds("5us"), read_seconds("0.25")
-    (5e-06, 0.25)
-    """
+    """Return a time in seconds; units from ``s`` to ``ps``, seconds without one."""
     units = SECONDS | {"": 1.0, "\u00b5s": 1e-6}
     return _read(text, units, "time", "90ns, 1us or 2.5e-6")
 
 
 def read_bytes(text: str) -> float:
-    """Return an amount of bytes; the case of its unit does not count.
-
-    Examples
-    --------
-    >>> read_bytes("64MB"), read_bytes("16KiB"), read_bytes("8")
-    (64000000.0, 16384.0, 8.0)
-    """
+    """Return an amount of bytes; the case of its unit does not count."""
     return _read(text, _SIZES, "size", "64MB, 16KiB or 1e6")
 
 
 def read_bandwidth(text: str) -> float:
-    """Return a bandwidth in bytes per second; ``b`` is bits, ``B`` bytes.
-
-    Examples
-    --------
-    >>> read_bandwidth("125MBps"), read_bandwidth("10Gbps"), read_bandwidth("4GB/s")
-    (125000000.0, 1250000000.0, 4000000000.0)
-    """
+    """Return a bandwidth in bytes per second; ``b`` is bits, ``B`` bytes."""
     value = _read(text, _BANDWIDTHS, "bandwidth", "125MBps, 10Gbps or 4GB/s")
     return value / (8 if "b" in text else 1)
 

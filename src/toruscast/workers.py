@@ -84,18 +84,7 @@ def _blas() -> Any:
 class Task(Generic[R]):
     """A function, and the inputs that all its calls share: a worker gets them once.
 
-    Parameters
-    ----------
-    function : callable
-        Takes the shared inputs and one item. Two calls with equal arguments return the same: a call
-        whose worker was lost is made again.
-    *shared : object
-        Inputs of every call.
-
-    Examples
-    --------
-    >>> Task(pow, 2).in_order([3, 4, 5], n_jobs=2)
-    [8, 16, 32]
+    Two calls with equal arguments must return the same: one whose worker was lost is made again.
     """
 
     def __init__(self, function: Callable[..., R], *shared: Any) -> None:
@@ -303,13 +292,7 @@ def _note_lost_worker(event: tuple[float, Any]) -> None:
 
 
 def _recorded(least: int, function: Callable[..., R], *arguments: Any) -> Recorded[R]:
-    """Return the result of a call, and what it recorded from a level on, fit to be sent.
-
-    Examples
-    --------
-    >>> _recorded(logging.INFO, pow, 2, 3)
-    (8, [])
-    """
+    """Return the result of a call, and what it recorded from a level on, fit to be sent."""
     kept: SimpleQueue[logging.LogRecord] = SimpleQueue()
     handler, thread = QueueHandler(kept), threading.get_ident()
     # A worker of a cluster makes several calls at a time.
@@ -324,7 +307,6 @@ def _recorded(least: int, function: Callable[..., R], *arguments: Any) -> Record
 
 
 def _repeat(records: Iterable[logging.LogRecord]) -> None:
-    """Record here what was recorded elsewhere."""
     for record in records:
         logging.getLogger(record.name).handle(record)
 

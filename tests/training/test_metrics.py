@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_training import inversions
 from naive_training import rcc as naive_rcc
 
 from toruscast.errors import InputError
 from toruscast.training import r2, rcc, rcc_told_apart, regret, tau_b, wrong_pairs
-from toruscast.training.metrics import count_inversions
 
 few_values = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 1e-9])
 pairs = st.lists(st.tuples(few_values, few_values), min_size=2, max_size=24)
@@ -23,12 +21,6 @@ def test_rcc_equals_the_pair_by_pair_twin_with_ties(values):
         assert rcc(x, y) == pytest.approx(naive_rcc(x, y), abs=1e-15)
     wrong = round((1 - naive_rcc(x, y)) * len(x) * (len(x) - 1) / 2)
     assert wrong_pairs(x, y) == wrong
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 6), max_size=30))
-def test_inversions_equal_the_twin(values):
-    assert count_inversions(np.array(values, dtype=np.int64), 7) == inversions(values)
 
 
 def test_rcc_of_many_values_equals_the_twin():
