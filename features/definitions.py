@@ -143,13 +143,13 @@ def _ratio(part: float, whole: float) -> float:
 def avg_dilation(traffic: RoutedTraffic) -> float:
     """Hops an edge, edges within a node included [Jain13 eq. 2]."""
     by_hops = traffic.edges_by_hops
-    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.n_edges)
+    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
 
 
 @register("hop_bytes", unit="B")
 def hop_bytes(traffic: RoutedTraffic) -> float:
     """Sum over the edges of hops times bytes [Jain13 eq. 3]."""
-    return traffic.hop_bytes
+    return traffic.tally.hop_bytes
 
 
 @register("avg_hops_per_byte", unit="hops")
@@ -296,7 +296,7 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes that leave their node."""
     # The sums have different orders: without rounding all of the bytes are a share near 1.
-    return round(_ratio(traffic.off_node_bytes, traffic.total_bytes), 12)
+    return round(_ratio(traffic.tally.off_node_bytes, traffic.total_bytes), 12)
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:

@@ -121,25 +121,13 @@ _ROUNDING = 1e-9
 
 
 def above_mean(values: NDArray[Any], mean: float) -> NDArray[np.bool_]:
-    """Return which values are greater than the mean.
-
-    Examples
-    --------
-    >>> above_mean(np.array([1, 2, 9]), 4.0)
-    array([False, False,  True])
-    """
+    """Return which values are greater than the mean."""
     # The floating-point mean of equal values may fall a little below them.
     return np.asarray(values > mean * (1 + _ROUNDING))
 
 
 def near_top(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which values are within 5 % of the maximum; where all are 0, none is.
-
-    Examples
-    --------
-    >>> near_top(np.array([10.0, 9.6, 9.4]))
-    array([ True,  True, False])
-    """
+    """Return which values are within 5 % of the maximum; where all are 0, none is."""
     most = values.max(initial=0)
     return np.asarray((values >= TOP * most) & (most > 0))
 

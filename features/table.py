@@ -13,7 +13,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mapping, as_mappings
+from toruscast.mapping.task_mapping import as_mappings
 from toruscast.validation import Routing, job_count
 from toruscast.workers import Task
 
@@ -146,15 +146,8 @@ def extract_blocks(
     traffic = as_workload(traffic)
     with_time = features is None and level == 2
     task = Task(_routed_row, traffic, torus, routing, chosen, with_time, dict(also or {}))
-    fitting = _that_fit(mappings, traffic.n_tasks, torus)
-    rows = task.in_turn(fitting, n_jobs, progress=progress)
+    rows = task.in_turn(mappings, n_jobs, progress=progress)
     return _blocks(rows, chosen, with_time, also or {})
-
-
-def _that_fit(mappings: Iterable[TaskMapping], n_tasks: int, torus: Torus) -> Iterator[TaskMapping]:
-    for mapping in mappings:
-        as_mapping(mapping).check(n_tasks, torus)
-        yield mapping
 
 
 def _blocks(

@@ -87,13 +87,7 @@ class OffsetTable(NamedTuple):
 
 
 def offset_table(minus: NDArray[np.int64], plus: NDArray[np.int64]) -> OffsetTable:
-    """Return all offsets up to a number of hops in each direction of each dimension.
-
-    Examples
-    --------
-    >>> offset_table(np.array([1, 0]), np.array([2, 0])).gap.tolist()
-    [[2, 0], [-1, 0], [1, 0], [0, 0]]
-    """
+    """Return all offsets up to a number of hops in each direction of each dimension."""
     size = minus + plus + 1
     stride = np.append(np.cumprod(size[:0:-1])[::-1], 1)
     every = np.arange(size.prod())

@@ -28,23 +28,13 @@ _MOST_TASKS, _HOT = 512, 0.1
 
 @dataclass(frozen=True)
 class Goal:
-    """The quantity that annealing makes small.
+    """The quantity that annealing makes small."""
 
-    Attributes
-    ----------
-    doublings : int
-        The loads of a phase count by their norm of power ``2 ** doublings``. A larger power gives
-        the busiest one more weight.
-    hop_share : float
-        Weight of the mean link load (hop-bytes) beside the norm.
-    by_loads : bool
-        Whether loads count; else only hop-bytes do.
-    links_only : bool
-        Whether only links count, each by its bytes, and no injection FIFO or receiver.
-    """
-
+    # The loads of a phase count by their norm of power 2 ** doublings.
     doublings: int = 4
+    # Weight of the mean link load (hop-bytes) beside the norm.
     hop_share: float = 0.5
+    # Whether loads count, not only hop-bytes; and of these only the bytes of links.
     by_loads: bool = True
     links_only: bool = False
 
@@ -57,19 +47,8 @@ class Goal:
 class Annealer:
     """A mapping whose tasks change places, in turns of any length.
 
-    Parameters
-    ----------
-    workload, torus, start
-        What is sent, over which network, and the first mapping.
-    places : (NDArray, NDArray)
-        Node of every place that a task may be moved to, sorted, and the tasks that may move.
-    goal : Goal
-    uses : (Uses, int)
-        Result of `usable`.
-    seed : int
-        Seed of all random choices.
-    routing : Routing
-        How messages are routed.
+    ``places`` has the node of every place that a task may be moved to, sorted, and the tasks that
+    may move; ``uses`` comes from `usable`.
     """
 
     def __init__(
@@ -209,14 +188,9 @@ BUSY = 2.0
 
 
 class Clock:
-    """Seconds of the processors that this thread has had since now.
+    """Seconds of the processors that this thread has had; it is over after ``seconds``, if given.
 
     Where other programs have the processors, the wall's seconds count too, each as 1 / `BUSY`.
-
-    Parameters
-    ----------
-    seconds : float or None
-        Seconds after which it is over; None: never.
     """
 
     def __init__(self, seconds: float | None = None) -> None:

@@ -42,13 +42,6 @@ def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int 
     node. *Hops*: the next are one hop away, then two. *Bisection*: the tasks of one half of the
     torus exchange with the others at least what the second eigenvalue of the graph's Laplacian says
     (Fiedler, Czechoslovak Math. J. 23, 1973); for up to 1,200 tasks, 0 for more.
-
-    Examples
-    --------
-    >>> comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [51200, 51200, 51200])
-    >>> least = least_time(comm, Torus((8,)))
-    >>> round(least.total * 1e6, 3), round(3 * 54.4e3 / 4e3, 3)
-    (40.8, 40.8)
     """
     workload = as_workload(traffic)
     phases = [_phase_seconds(comm, torus, tasks_per_node) for comm in workload]
@@ -66,14 +59,7 @@ def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int 
 def least_loads(
     traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1
 ) -> tuple[float, float]:
-    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat.
-
-    Examples
-    --------
-    >>> comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [100, 100, 100])
-    >>> least_loads(comm, Torus((8,)))
-    (400.0, 150.0)
-    """
+    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat."""
     total = as_workload(traffic).total
     busiest, hop_bytes, _ = _leaving(total, torus, total.nbytes, tasks_per_node)
     n_ports = 2 * sum(size > 1 for size in torus.shape)

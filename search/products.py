@@ -47,38 +47,18 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """An axis of a product.
-
-    Attributes
-    ----------
-    kind : {"exchange", "pipeline", "alltoall"}
-        A ring, a line, or everyone with everyone.
-    size : int
-    weight : float
-        Bytes that two neighbours exchange, both ways together.
-    """
+    """An axis of a product: a ring (exchange), a line (pipeline), or everyone with everyone."""
 
     kind: str
     size: int
-    weight: float
+    weight: float  # bytes that two neighbours exchange, both ways together
 
 
 def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
     """Return the axes of a product, and the task at each place of their mesh; None if it is none.
 
-    Tasks that do not exchange with others lie along an axis that sends nothing.
-
-    Notes
-    -----
-    Edges of different factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
-
-    Examples
-    --------
-    >>> rows = [(t, (t + 1) % 5 + t // 5 * 5, 8) for t in range(5)]
-    >>> ring = CommGraph(5, *zip(*rows))
-    >>> found, tasks = factors(ring)
-    >>> found, tasks.tolist()
-    ([Factor(kind='exchange', size=5, weight=8.0)], [0, 1, 2, 3, 4])
+    Tasks that do not exchange with others lie along an axis that sends nothing. Edges of different
+    factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
     """
     both = comm.without_self_messages().to_scipy()
     both = sparse.csr_array(both + both.T)

@@ -33,14 +33,7 @@ _MOST = 100_000
 
 
 def repeated(workload: Workload, iterations: int) -> Workload:
-    """Return the workload with its phases once for each iteration.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> len(repeated(Workload([CommGraph(2, [0], [1], [8])]), 3))
-    3
-    """
+    """Return the workload with its phases once for each iteration."""
     iterations = whole_number(iterations, "iterations", 1, _MOST)
     if iterations == 1:
         return workload
@@ -53,13 +46,6 @@ def between_barriers(workload: Workload, iterations: int) -> list[list[int]]:
     """Return the phases of a repeated workload, those together that no barrier separates.
 
     The last phase of an iteration and the first of the next are together.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> comm = CommGraph(2, [0], [1], [8])
-    >>> between_barriers(Workload([comm] * 6), 3)
-    [[0], [1, 2], [3, 4], [5]]
     """
     if workload.dependent:
         return [list(range(len(workload)))]
@@ -74,14 +60,7 @@ def between_barriers(workload: Workload, iterations: int) -> list[list[int]]:
 
 
 def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
-    """Return the phases of the first of several iterations, as if no other followed.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> first_alone(Workload([CommGraph(2, [0], [1], [8])] * 6), 3)
-    [[0], [1]]
-    """
+    """Return the phases of the first of several iterations, as if no other followed."""
     if iterations == 1:
         return []
     each = range(len(workload) // iterations)
@@ -89,14 +68,7 @@ def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
 
 
 def part_of(workload: Workload, numbers: list[int] | tuple[int, ...]) -> Workload:
-    """Return the phases of these numbers, which no barrier separates.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> len(part_of(Workload([CommGraph(2, [0], [1], [8])] * 3), [0, 1]))
-    2
-    """
+    """Return the phases of these numbers, which no barrier separates."""
     if len(numbers) == len(workload):
         # What is known of its edges is not worked out anew.
         return workload
@@ -149,15 +121,6 @@ def refine(
     error, because such a network may change abruptly. If there are few places behind every link,
     the time must then stay nearly the same with many places: in a full network the places decide
     the time, and it does not change while only the packets are halved.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> result, change = refine(
-    ...     0.5, 8192, 10**9, 32, lambda c, places: SimpleNamespace(time=1 + c / 1000, merged=c)
-    ... )
-    >>> result.merged, round(change, 3)
-    (8, 0.008)
     """
     coarsening = 1 if hops < _CHEAP else attempts(longest, most)[0]
     result = run(coarsening, PLACES)
