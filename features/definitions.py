@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 
-from .registry import FEATURES, above_mean, average_outliers, near_top, register, top_outliers
+from .registry import FEATURES, register
 from .traffic import RoutedTraffic
+
+_TOP, _ROUNDING = 0.95, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,18 @@ class Counted:
     @lazy
     def _in_order(self) -> NDArray[Any]:
         return np.sort(self.values)
+
+
+def above_mean(values: NDArray[Any], mean: float) -> NDArray[np.bool_]:
+    """Return which values are greater than the mean: average outliers [Jain13, AO]."""
+    # The floating-point mean of equal values may fall a little below them.
+    return np.asarray(values > mean * (1 + _ROUNDING))
+
+
+def near_top(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are within 5 % of the maximum: top outliers; where all are 0, none is."""
+    most = values.max(initial=0)
+    return np.asarray((values >= _TOP * most) & (most > 0))
 
 
 def _hops(traffic: RoutedTraffic) -> Counted:
@@ -252,13 +266,13 @@ def idle_links(traffic: RoutedTraffic) -> float:
 @register("bytes_AO_share")
 def bytes_ao_share(traffic: RoutedTraffic) -> float:
     """Share of the links that carry more than the mean."""
-    return _ratio(average_outliers(traffic.link_bytes).size, traffic.link_bytes.size)
+    return _ratio(_selected(traffic, "bytes", "_AO").size, traffic.link_bytes.size)
 
 
 @register("bytes_TO_share")
 def bytes_to_share(traffic: RoutedTraffic) -> float:
     """Share of the links within 5 % of the busiest."""
-    return _ratio(top_outliers(traffic.link_bytes).size, traffic.link_bytes.size)
+    return _ratio(_selected(traffic, "bytes", "_TO").size, traffic.link_bytes.size)
 
 
 @register("max_over_avg_FIFO")

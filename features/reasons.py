@@ -18,8 +18,8 @@ from . import RoutedTraffic
 class Reasons:
     """What limits a mapping.
 
-    ``links`` lists the hottest links by number: ``label``, ``nbytes``, ``over_mean`` (bytes over
-    the mean of all links) and ``busy`` (seconds at full bandwidth, headers included).
+    ``links`` are the hottest, by number: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean
+    of all links) and ``busy`` (seconds at full bandwidth, headers included).
     """
 
     # Seconds of each resource in one iteration; that of the links is an estimate where routes are
@@ -39,11 +39,7 @@ def explain(
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
-    """Return why a mapping takes its time, with its ``n`` hottest links; idle ones are not listed.
-
-    With the simulation of this traffic, if there is one, the bound is that of its packets and
-    iterations.
-    """
+    """Return why a mapping takes its time, of this simulation's packets if it is given."""
     routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
     if simulation is not None:
         routed = routed.simulated_as(simulation)

@@ -44,13 +44,9 @@ def extract(
 
     Parameters
     ----------
-    traffic, torus
-        What is sent and over which network.
-    mappings : TaskMapping or sequence of TaskMapping
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
         ``time``.
-    routing : {"deterministic", "adaptive", "by_size"}
     features : sequence of str, optional
         Names of the features, whatever their level; all of the level if not given.
     also : mapping of str to callable, optional
@@ -116,20 +112,9 @@ def extract_blocks(
 ) -> Iterator[pd.DataFrame]:
     """Give the table of `extract` in blocks of 1,024 rows, in order: neither is held.
 
-    Parameters and errors are those of `extract`. A mapping is taken when a worker is free for it,
-    so a fault of one may come after rows of others.
-
-    Parameters
-    ----------
-    mappings : iterable of TaskMapping
-        Such as `strategies.iter_sample` gives.
-    progress : callable, optional
-        Called with the number of rows that are done, at first with 0.
-
-    Yields
-    ------
-    DataFrame
-        At least one, which may be empty.
+    Parameters are those of `extract`, but ``progress`` is called with the number of rows done. A
+    mapping is taken when a worker is free for it, so a fault of one may come after rows of others.
+    There is at least one block, which may be empty.
 
     Examples
     --------
@@ -180,11 +165,7 @@ def tabulate(
     *,
     with_time: bool,
 ) -> pd.DataFrame:
-    """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted.
-
-    Each case is dropped after its row, with all that was computed for it: the simulation of a
-    million messages holds hundreds of megabytes.
-    """
+    """Return features of routed traffic, a row a case; each case is dropped after its row."""
     return _table([_row(case, features, with_time, {}) for case in cases], features, with_time, {})
 
 

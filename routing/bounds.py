@@ -164,9 +164,8 @@ Floats = NDArray[np.float64]
 def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Floats) -> float:
     """Return the least seconds that the narrowest cut needs for the traffic that must cross it.
 
-    Cuts are the planes between neighbouring coordinates of a dimension, one way at a time, and the
-    links into and out of a node. Every minimal route crosses the planes between its ends. Messages
-    that go half round a ring may go either way, and are left out.
+    Cuts are the planes between neighbouring coordinates, one way at a time, and the links of a
+    node. Messages that go half round a ring may go either way, and are left out.
     """
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     remote = src != dst
@@ -242,8 +241,6 @@ def release_bound(
 
     Parameters
     ----------
-    comm, torus, mapping
-        What is sent in the phase, over which network, and the mapping.
     wire_bytes, ways : optional
         Loads of the links with the headers of packets, ``(n_links,)``, and what `edge_ways`
         returns, if they are known already.

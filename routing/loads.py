@@ -37,8 +37,6 @@ def link_loads(
 
     Parameters
     ----------
-    comm, torus, mapping
-        What is sent, over which network, and the mapping.
     weights : array-like of float, shape (n_edges,), optional
         Numbers to count instead of bytes, such as packets. None is negative, and their sum is
         finite.
@@ -232,8 +230,7 @@ def check_missing(
 ) -> None:
     """Raise `InputError` if a missing link bears a load; name the message.
 
-    Routes are those of the whole torus: dimension order does not avoid a missing link, and makers
-    do not say how an adaptive router does.
+    Makers do not say how a router leads round a missing link, so every route is of the whole torus.
     """
     missing = np.array(torus.holes.links, dtype=np.int64)
     used = missing[load[missing] > 0]

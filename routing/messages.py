@@ -55,8 +55,7 @@ def hand_over_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the edges in the order of their hand-over, and the second at which each is ready.
 
-    Edges are grouped by task, in order of the tasks. A task starts with its next higher partner and
-    goes round, so that not all tasks of an all-to-all send to task 0 first.
+    A task starts with its next higher partner: not all tasks of an all-to-all send to task 0 first.
     """
     order = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
@@ -265,10 +264,7 @@ def queue_of(comm: CommGraph, edges: Edges, wire_unit: float, ready: NDArray[np.
 
 
 def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the places of numbers of 0 or more in order; equal ones keep their order.
-
-    Numbers that differ by less than 2**-32 of the largest count as equal.
-    """
+    """Return the stable order of numbers of 0 or more, equal within 2**-32 of the largest."""
     key, other = np.empty((2, number.size), dtype=np.uint64)
     keys_of(number, key)
     return places_of(sort_keys(key, other))

@@ -187,12 +187,11 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
 @lru_cache(maxsize=8)
 def grid_of(torus: Torus) -> kernels.Grid:
     """Return the arrays that describe a torus to the kernels."""
-    stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
     return kernels.Grid(
         np.array(torus.shape, dtype=np.int64),
         np.array(torus.wrap, dtype=np.int64),
         np.array(torus.order, dtype=np.int64),
-        stride.astype(np.int64),
+        torus.node_strides,
         torus.coords,
         TIE_RULES[torus.tie],
     )

@@ -50,9 +50,8 @@ def tally(
     routing: Routing = "deterministic",
     ways: Ways | None = None,
 ) -> Tally:
-    """Return the results of one pass over the messages.
+    """Return the results of one pass over the messages, of which it reads about 60 bytes each.
 
-    The pass reads about 60 bytes a message in order, and keeps no array of messages times hops.
     Data that does not depend on the mapping is prepared once for each graph.
     """
     check_fit(comm, torus, mapping)

@@ -47,8 +47,7 @@ class Goal:
 class Annealer:
     """A mapping whose tasks change places, in turns of any length.
 
-    ``places`` has the node of every place that a task may be moved to, sorted, and the tasks that
-    may move; ``uses`` comes from `usable`.
+    ``places``: the node of every place for a task, sorted, and the tasks that may move.
     """
 
     def __init__(
@@ -116,23 +115,15 @@ class Annealer:
         if self.objective.by_loads:
             hot = self.hot_tasks()
         scale = max(self.energy, 1e-300)
-        *_, proposals = anneal(
+        hops, proposals = anneal(
             self.walker, self.objective, hot, n_steps, hot_at * scale, cold_at * scale
         )
         self.proposals += int(proposals)
-        # Loads stay exact; hops are counted again, which costs little compared with a turn.
-        self.loads.units_of_hops = self._hops()
+        self.loads.units_of_hops += int(hops)
         energy = self.energy
         if energy < self.best_energy:
             self.best_energy = energy
             self.best_node = self.loads.node.copy()
-
-    def _hops(self) -> int:
-        ends = self.loads.ends
-        task = np.repeat(np.arange(self.loads.node.size), np.diff(ends.first))
-        src, dst = self.loads.node[task], self.loads.node[ends.partner]
-        pair = src.astype(np.int64) * self.loads.torus.n_nodes + dst
-        return int((self.loads.uses.hops[pair].astype(np.int64) * ends.weight)[ends.sends].sum())
 
     def hot_tasks(self) -> NDArray[np.int32]:
         """Return a tenth of the tasks that may move: whose traffic heats most, hottest first."""

@@ -80,11 +80,8 @@ def explain(
 
     Parameters
     ----------
-    traffic, torus, mapping
-        What is sent, over which network, from where.
     against : TaskMapping, optional
         Another mapping; the tasks in order if not given.
-    routing : {"deterministic", "adaptive", "by_size"}
     n : int
         Rows of each table; of the pairs, for each link.
 

@@ -40,8 +40,8 @@ _PARTS = 2**16
 def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Uses, int]:
     """Return the resources between all pairs of nodes, and the parts of a unit of traffic.
 
-    Resources are numbered: links as in `Torus`, then the injection FIFOs ``node * fifos + fifo``,
-    then a receiver for each node. Where FIFOs take turns, all FIFOs of a node count as its first.
+    Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (only a node's
+    first where they take turns), then a receiver for each node.
     """
     n = torus.n_nodes
     if n > MOST_NODES:
@@ -83,11 +83,7 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
 
 
 def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
-    """Return the seconds of a byte on each resource, ``(n_resources,)``.
-
-    Links at their bandwidth (missing ones far slower), a FIFO at that of the fastest dimension,
-    receivers at the memory's.
-    """
+    """Return the seconds of a byte on each resource, ``(n_resources,)``."""
     network = torus.network
     turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
     fifo = 1 / max(torus.bandwidth) / (network.fifos if turns else 1)
@@ -179,9 +175,8 @@ _MOST = 2.0**61
 class MovingLoads:
     """Loads of links, injection FIFOs and receivers under a mapping whose tasks may be moved.
 
-    Loads are whole numbers, so after any moves they equal a new count. Phases are counted apart;
-    the rounds of a dependent workload count together. Adaptive routing is an even split over the
-    minimal ways, rounded to 2**-16.
+    They are whole numbers, so after any moves they equal a new count. The rounds of a dependent
+    workload count together. Adaptive routing is an even split, rounded to 2**-16.
     """
 
     def __init__(

@@ -57,8 +57,7 @@ class Factor:
 def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
     """Return the axes of a product, and the task at each place of their mesh; None if it is none.
 
-    Tasks that do not exchange with others lie along an axis that sends nothing. Edges of different
-    factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
+    Edges of different factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
     """
     both = comm.without_self_messages().to_scipy()
     both = sparse.csr_array(both + both.T)
@@ -105,8 +104,7 @@ def product_starts(
 ) -> list[TaskMapping]:
     """Return the best layouts of a workload's graph, if it is a product, of those seen in time.
 
-    Where nodes have room for several tasks, it must fill them all, and the places of a node are
-    a dimension more.
+    Where nodes hold several tasks, it must fill them all, and places are one more dimension.
     """
     torus, capacity = allocation.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))

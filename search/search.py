@@ -126,8 +126,6 @@ def search_mapping(
 
     Parameters
     ----------
-    traffic, torus
-        What is sent, over which network.
     mappings : sequence of TaskMapping
         Yours: the gain counts from the best of them.
     seconds : float
@@ -147,20 +145,11 @@ def search_mapping(
         Capacity of a node; the least that suffices if not given.
     also : sequence of {"scotch", "mt-kahypar"}
         Programs whose mappings are starts, too; they must be installed.
-    routing : {"deterministic", "adaptive", "by_size"}
-    seed : int
-        Of all that is drawn at random.
-    n_jobs : int, optional
-        Threads.
     turns : int, optional
         Instead of ``seconds``: turns of annealing, after which everything is compared. The same
         seed then gives the same mapping on every machine, whatever its speed.
     better : callable, optional
         Called with each mapping that is better than all before, and its objective.
-
-    Returns
-    -------
-    Found
 
     Examples
     --------
@@ -294,7 +283,7 @@ def _bound(workload: Workload, allocation: Allocation, objective: str) -> float:
     """What no mapping can beat; 0 where nothing is known."""
     torus, capacity = allocation.torus, allocation.tasks_per_node
     if objective == TIME:
-        return least_time(workload, torus, capacity).total
+        return least_time(workload, torus, capacity)
     hop_bytes, busiest = least_loads(workload, torus, capacity)
     return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
 

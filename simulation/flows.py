@@ -114,10 +114,6 @@ def simulate_flows(
     progress : callable, optional
         Called from time to time with the messages arrived and those of the whole run.
 
-    Returns
-    -------
-    FlowSimulation
-
     Notes
     -----
     A message flows when its head has come through: after hops times latency, and before that the
@@ -332,9 +328,8 @@ def rank_collectives(
 ) -> pd.DataFrame:
     """Return the algorithms of a collective, the fastest first, by simulated flows.
 
-    Each runs on one port. If it can drive several, it also runs on as many as the torus has
-    directions, or both ways round a ring. Algorithms know the torus if there is a task on every
-    node.
+    Each runs on one port, and on as many as the torus has directions, or both ways round a ring, if
+    it can. Algorithms know the torus if there is a task on every node.
     """
     names = collectives.names(collective)
     if not names or "/" in collective:

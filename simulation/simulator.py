@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from toruscast.mapping import Workload
-from toruscast.validation import whole_number
-
-from .state import PLACES
-
-if TYPE_CHECKING:
-    from .run import Simulation
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages, longest_message
 from toruscast.routing.routing import check_routing
-from toruscast.validation import Routing, real_number
+from toruscast.validation import Routing, real_number, whole_number
 
 from .message_times import noted
 from .run import Options, Progress, Simulation, Steps, packet_hops, run_stretch
-from .state import LARGEST_PACKET
+from .state import LARGEST_PACKET, PLACES
 
 # Each iteration is a phase at least, and holds messages of its own.
 _MOST = 100_000
@@ -115,12 +106,11 @@ def refine(
     run: Callable[[int, int], Simulation],
     most: float = math.inf,
 ) -> tuple[Simulation, float]:
-    """Simulate with shorter and shorter packets until the time changes little.
+    """Simulate with shorter and shorter packets until the time changes little, three times running.
 
-    The change must be small three times in a row, or six times after a change by more than the
-    error, because such a network may change abruptly. If there are few places behind every link,
-    the time must then stay nearly the same with many places: in a full network the places decide
-    the time, and it does not change while only the packets are halved.
+    After a change by more than the error it must be six times, because such a network may change
+    abruptly. In a full network the places behind links decide the time, which then does not change
+    while packets are halved: with few places, it must stay nearly the same with many.
     """
     coarsening = 1 if hops < _CHEAP else attempts(longest, most)[0]
     result = run(coarsening, PLACES)
@@ -198,10 +188,6 @@ def simulate(
         2 GB.
     progress : callable, optional
         Called from time to time with the packet-hops done and those of the whole run.
-
-    Returns
-    -------
-    Simulation
 
     Notes
     -----

@@ -48,10 +48,8 @@ def trace_events(
 ) -> list[Event]:
     """Return a simulation in the Chromium project's Trace Event Format, times in microseconds.
 
-    Phases are slices of a track of their own. Rounds and messages overlap, so each is an
-    asynchronous slice; a message's is in the process of the sender's node and the thread of its
-    task. With ``interval``, each of the busiest links has a counter of bytes per second and one of
-    the packets behind it.
+    Rounds and messages overlap, so each is an asynchronous slice. With ``interval``, each of the
+    busiest links has a counter of bytes per second and one of the packets behind it.
     """
     longest, busiest = whole_number(longest, "longest", 0), whole_number(busiest, "busiest", 0)
     events = [
