@@ -174,7 +174,7 @@ class _Ranking:
         found = self.found
         if self.table["lower_bound"].isna().all() or found.fitted.target == "measured":
             return 0.0
-        return float(least_time(found.workload, found.torus, found.best.tasks_per_node).total)
+        return least_time(found.workload, found.torus, found.best.tasks_per_node)
 
     def answer(self, setting: str, top: int, notes: Sequence[str]) -> Answer:
         """Return it."""

@@ -2,15 +2,7 @@
 
 from toruscast import plugins
 
-from .registry import (
-    FEATURES,
-    Feature,
-    average_outliers,
-    feature_names,
-    register,
-    top_outliers,
-    unregister,
-)
+from .registry import FEATURES, Feature, feature_names, register, unregister
 from .table import extract, extract_blocks
 from .traffic import RoutedTraffic
 
@@ -18,12 +10,10 @@ __all__ = [
     "FEATURES",
     "Feature",
     "RoutedTraffic",
-    "average_outliers",
     "extract",
     "extract_blocks",
     "feature_names",
     "register",
-    "top_outliers",
     "unregister",
 ]
 

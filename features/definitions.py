@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 
-from .registry import FEATURES, above_mean, average_outliers, near_top, register, top_outliers
+from .registry import FEATURES, register
 from .traffic import RoutedTraffic
+
+_TOP, _ROUNDING = 0.95, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,18 @@ class Counted:
     @lazy
     def _in_order(self) -> NDArray[Any]:
         return np.sort(self.values)
+
+
+def above_mean(values: NDArray[Any], mean: float) -> NDArray[np.bool_]:
+    """Return which values are greater than the mean: average outliers [Jain13, AO]."""
+    # The floating-point mean of equal values may fall a little below them.
+    return np.asarray(values > mean * (1 + _ROUNDING))
+
+
+def near_top(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are within 5 % of the maximum: top outliers; where all are 0, none is."""
+    most = values.max(initial=0)
+    return np.asarray((values >= _TOP * most) & (most > 0))
 
 
 def _hops(traffic: RoutedTraffic) -> Counted:
@@ -143,13 +157,13 @@ def _ratio(part: float, whole: float) -> float:
 def avg_dilation(traffic: RoutedTraffic) -> float:
     """Hops an edge, edges within a node included [Jain13 eq. 2]."""
     by_hops = traffic.edges_by_hops
-    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.n_edges)
+    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
 
 
 @register("hop_bytes", unit="B")
 def hop_bytes(traffic: RoutedTraffic) -> float:
     """Sum over the edges of hops times bytes [Jain13 eq. 3]."""
-    return traffic.hop_bytes
+    return traffic.tally.hop_bytes
 
 
 @register("avg_hops_per_byte", unit="hops")
@@ -252,13 +266,13 @@ def idle_links(traffic: RoutedTraffic) -> float:
 @register("bytes_AO_share")
 def bytes_ao_share(traffic: RoutedTraffic) -> float:
     """Share of the links that carry more than the mean."""
-    return _ratio(average_outliers(traffic.link_bytes).size, traffic.link_bytes.size)
+    return _ratio(_selected(traffic, "bytes", "_AO").size, traffic.link_bytes.size)
 
 
 @register("bytes_TO_share")
 def bytes_to_share(traffic: RoutedTraffic) -> float:
     """Share of the links within 5 % of the busiest."""
-    return _ratio(top_outliers(traffic.link_bytes).size, traffic.link_bytes.size)
+    return _ratio(_selected(traffic, "bytes", "_TO").size, traffic.link_bytes.size)
 
 
 @register("max_over_avg_FIFO")
@@ -296,7 +310,7 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes that leave their node."""
     # The sums have different orders: without rounding all of the bytes are a share near 1.
-    return round(_ratio(traffic.off_node_bytes, traffic.total_bytes), 12)
+    return round(_ratio(traffic.tally.off_node_bytes, traffic.total_bytes), 12)
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:

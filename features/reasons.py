@@ -18,25 +18,15 @@ from . import RoutedTraffic
 class Reasons:
     """What limits a mapping.
 
-    Attributes
-    ----------
-    bounds : dict
-        Seconds that ``link``, ``injection``, ``reception`` and ``latency`` need at least, in one
-        iteration from a standing start. That of the links is an estimate where routes are open.
-    lower_bound : float
-        Seconds that no simulation falls below, in the ticks of its clock
-        (`RoutedTraffic.sure_bound`).
-    binding : str
-        Which of them is the largest.
-    links : DataFrame
-        The hottest links, a row each: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean of
-        all links) and ``busy`` (seconds at full bandwidth, headers included), indexed by link
-        number.
+    ``links`` are the hottest, by number: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean
+    of all links) and ``busy`` (seconds at full bandwidth, headers included).
     """
 
+    # Seconds of each resource in one iteration; that of the links is an estimate where routes are
+    # open.
     bounds: dict[str, float]
-    lower_bound: float
-    binding: str
+    lower_bound: float  # `RoutedTraffic.sure_bound`
+    binding: str  # resource with the largest bound
     links: pd.DataFrame
 
 
@@ -49,25 +39,7 @@ def explain(
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
-    """Return why a mapping takes its time.
-
-    Parameters
-    ----------
-    traffic, torus, mapping
-        What is sent, over which network, from where.
-    routing : {"deterministic", "adaptive", "by_size"}
-    n : int
-        Links to list; idle ones are not.
-    simulation : Simulation, optional
-        That of this traffic, if there is one: the bound is that of its packets and iterations.
-
-    Examples
-    --------
-    >>> comm = CommGraph(3, [0, 0], [1, 2], [200_000, 100_000])
-    >>> why = explain(comm, Torus((8,)), TaskMapping([0, 1, 2], 8))
-    >>> why.binding, why.links["label"].tolist()
-    ('link', ['(0) +X', '(1) +X'])
-    """
+    """Return why a mapping takes its time, of this simulation's packets if it is given."""
     routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
     if simulation is not None:
         routed = routed.simulated_as(simulation)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mapping, as_mappings
+from toruscast.mapping.task_mapping import as_mappings
 from toruscast.validation import Routing, job_count
 from toruscast.workers import Task
 
@@ -44,13 +44,9 @@ def extract(
 
     Parameters
     ----------
-    traffic, torus
-        What is sent and over which network.
-    mappings : TaskMapping or sequence of TaskMapping
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
         ``time``.
-    routing : {"deterministic", "adaptive", "by_size"}
     features : sequence of str, optional
         Names of the features, whatever their level; all of the level if not given.
     also : mapping of str to callable, optional
@@ -116,20 +112,9 @@ def extract_blocks(
 ) -> Iterator[pd.DataFrame]:
     """Give the table of `extract` in blocks of 1,024 rows, in order: neither is held.
 
-    Parameters and errors are those of `extract`. A mapping is taken when a worker is free for it,
-    so a fault of one may come after rows of others.
-
-    Parameters
-    ----------
-    mappings : iterable of TaskMapping
-        Such as `strategies.iter_sample` gives.
-    progress : callable, optional
-        Called with the number of rows that are done, at first with 0.
-
-    Yields
-    ------
-    DataFrame
-        At least one, which may be empty.
+    Parameters are those of `extract`, but ``progress`` is called with the number of rows done. A
+    mapping is taken when a worker is free for it, so a fault of one may come after rows of others.
+    There is at least one block, which may be empty.
 
     Examples
     --------
@@ -146,15 +131,8 @@ def extract_blocks(
     traffic = as_workload(traffic)
     with_time = features is None and level == 2
     task = Task(_routed_row, traffic, torus, routing, chosen, with_time, dict(also or {}))
-    fitting = _that_fit(mappings, traffic.n_tasks, torus)
-    rows = task.in_turn(fitting, n_jobs, progress=progress)
+    rows = task.in_turn(mappings, n_jobs, progress=progress)
     return _blocks(rows, chosen, with_time, also or {})
-
-
-def _that_fit(mappings: Iterable[TaskMapping], n_tasks: int, torus: Torus) -> Iterator[TaskMapping]:
-    for mapping in mappings:
-        as_mapping(mapping).check(n_tasks, torus)
-        yield mapping
 
 
 def _blocks(
@@ -187,11 +165,7 @@ def tabulate(
     *,
     with_time: bool,
 ) -> pd.DataFrame:
-    """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted.
-
-    Each case is dropped after its row, with all that was computed for it: the simulation of a
-    million messages holds hundreds of megabytes.
-    """
+    """Return features of routed traffic, a row a case; each case is dropped after its row."""
     return _table([_row(case, features, with_time, {}) for case in cases], features, with_time, {})
 
 

@@ -89,11 +89,6 @@ class RoutedTraffic:
         return self.workload.total
 
     @property
-    def n_edges(self) -> int:
-        """Edges of all phases."""
-        return self.comm.n_edges
-
-    @property
     def total_bytes(self) -> float:
         """Bytes of all edges."""
         return float(self.comm.nbytes.sum())
@@ -102,11 +97,6 @@ class RoutedTraffic:
     def ways(self) -> Ways:
         """Hops and injection FIFO of every edge."""
         return edge_ways(self.comm, self.torus, self.mapping)
-
-    @lazy
-    def dilation(self) -> NDArray[np.int32]:
-        """Hops of the edges that use the network, shape ``(n_network_edges,)``."""
-        return self.ways.hops[self.ways.hops > 0]
 
     @property
     def packet_hops(self) -> int:
@@ -129,16 +119,6 @@ class RoutedTraffic:
     def edges_by_hops(self) -> NDArray[np.int64]:
         """Edges of 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
         return self.tally.edges_by_hops
-
-    @property
-    def hop_bytes(self) -> float:
-        """Sum over the edges of hops times bytes."""
-        return self.tally.hop_bytes
-
-    @property
-    def off_node_bytes(self) -> float:
-        """Bytes that leave their node."""
-        return self.tally.off_node_bytes
 
     @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:

@@ -258,11 +258,11 @@ class Sums(NamedTuple):
     edges: NDArray[np.int64]  # (farthest + 1,) by hops
     fifo: NDArray[np.float64]  # (N * F, 2) messages, seconds
     received: NDArray[np.float64]  # (codes without parities,) bytes
-    one: NDArray[np.float64]  # (4,) by the places below
+    one: NDArray[np.float64]  # (3,) by the places below
 
 
-# Bytes times hops, bytes that leave their node, packets times hops, seconds of the slowest edge.
-HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST = 0, 1, 2, 3
+# Bytes times hops, bytes that leave their node, seconds of the slowest edge.
+HOP_BYTES, OFF_NODE, SLOWEST = range(3)
 
 
 @kernel
@@ -284,7 +284,7 @@ def add_up(
     task = by_block(table, node, edges.first)
     ndim = table.base.size * np.int64(sums.run.size > 0)
     columns = edges.units.shape[1]
-    hop_bytes = off_node = packet_hops = slowest = 0.0
+    hop_bytes = off_node = slowest = 0.0
     for n in range(task.shape[0]):
         soon = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
         for e in range(soon[1], soon[2], 8):
@@ -315,7 +315,6 @@ def add_up(
                 continue
             hop_bytes += hops * nbytes
             off_node += nbytes
-            packet_hops += hops * edges.packets[e]
             queue = np.uint64(a * constants.fifos + ways.fifo[e])
             sums.fifo[queue, 0] += edges.n_messages[e]
             if edges.packets[e] == 0:
@@ -332,8 +331,7 @@ def add_up(
             sums.received[np.int64(there[e]) & (table.plane - 1)] += wire
             alone = edges.ready[e] + (hops * constants.latency + seconds)
             slowest = max(slowest, alone)
-    sums.one[HOP_BYTES], sums.one[OFF_NODE] = hop_bytes, off_node
-    sums.one[PACKET_HOPS], sums.one[SLOWEST] = packet_hops, slowest
+    sums.one[HOP_BYTES], sums.one[OFF_NODE], sums.one[SLOWEST] = hop_bytes, off_node, slowest
 
 
 @kernel

@@ -34,12 +34,11 @@ from .route_kernels import Ways, keys_of, last_arrival, sort_keys
 from .routing import (
     check_fit,
     check_routing,
-    dilations,
     edge_ways,
-    fifos_of,
     grid_of,
     list_links,
     phase_routings,
+    ways_of,
 )
 from .tables import run_table, worthwhile_runs
 from .tally import Tally, have_two_ways, tally
@@ -92,10 +91,12 @@ def time_bounds(
     ways = phase_routings(routing, workload, torus)
     if workload.dependent:
         # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
-        *shared, alone = _seconds(workload, torus, mapping, ways[0])
-        most = [float(part.max(initial=0.0)) for part in shared]
-        parts = (most[0], most[1], most[2], longest_chain(workload, torus.network, alone))
-        return Bounds(*parts, _started(max(parts), torus))
+        comm, placed = workload.unrolled.comm, workload.unrolled.placed(mapping)
+        edges = ways_of(workload, torus, mapping)
+        found = tally(comm, torus, placed, routing=ways[0], ways=edges)
+        alone = _alone(comm, torus, placed, edges, ways[0])
+        chain = longest_chain(workload, torus.network, alone)
+        return bounds_of(found._replace(latency=chain), torus)
     each = [
         bounds_of(tally(phase, torus, mapping, routing=way), torus)
         for phase, way in zip(workload, ways, strict=True)
@@ -141,42 +142,20 @@ def longest_chain(workload: Workload, network: Network, latency: NDArray[np.floa
     )
 
 
-def _seconds(
-    workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the seconds of work of each link, injection FIFO, receiver and single edge."""
+def _alone(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, ways: Ways, routing: Routing
+) -> NDArray[np.float64]:
+    """Return the seconds from the begin of an edge's round to its arrival, if it never waits."""
     network = torus.network
-    fifo = fifos_of(workload, torus, mapping)
-    comm, mapping = workload.unrolled.comm, workload.unrolled.placed(mapping)
     packets, per_packet = packet_counts(comm, torus)
-    wire = packets * per_packet
-    remote = (fifo >= 0) & (packets > 0)
     _, ready = hand_over_times(comm, network)
-    load = link_loads(comm, torus, mapping, wire, routing=routing)
-    sender, receiver = mapping.node[comm.src], mapping.node[comm.dst]
-    serialisation = wire / max(torus.bandwidth)
-    if network.fifo_rule == "first_free":
-        queue, share = sender.astype(np.int64) * network.fifos, 1 / network.fifos
-    else:
-        queue, share = sender * np.int64(network.fifos) + fifo, 1.0
-    injection = np.bincount(
-        queue[remote], serialisation[remote] * share, minlength=torus.n_nodes * network.fifos
-    )
-    reception = np.bincount(receiver[remote], wire[remote], minlength=torus.n_nodes)
-    alone = serialisation
+    behind = packets * per_packet
     if network.fifo_rule == "first_free":
         # Packets with two ways may leave side by side from several FIFOs.
-        one_packet = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
-        alone = np.where(have_two_ways(comm, torus, mapping, routing), one_packet, alone)
+        behind = np.where(have_two_ways(comm, torus, mapping, routing), per_packet, behind)
+    on_its_way = ways.hops * network.hop_latency + behind / max(torus.bandwidth)
     copying = comm.nbytes / network.memory_bandwidth
-    on_its_way = dilations(comm, torus, mapping) * network.hop_latency + alone
-    latency = np.where(packets > 0, ready + np.where(remote, on_its_way, copying), 0.0)
-    return (
-        load / torus.link_bandwidth,
-        np.asarray(injection, dtype=np.float64),
-        np.asarray(reception / network.memory_bandwidth, dtype=np.float64),
-        latency,
-    )
+    return np.where(packets > 0, ready + np.where(ways.hops > 0, on_its_way, copying), 0.0)
 
 
 Floats = NDArray[np.float64]
@@ -185,17 +164,8 @@ Floats = NDArray[np.float64]
 def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Floats) -> float:
     """Return the least seconds that the narrowest cut needs for the traffic that must cross it.
 
-    Cuts are the planes between neighbouring coordinates of a dimension, one way at a time, and the
-    links into and out of a node. Every minimal route crosses the planes between its ends. Messages
-    that go half round a ring may go either way, and are left out.
-
-    Examples
-    --------
-    >>> comm = CommGraph(4, [0, 1], [2, 3], [800, 800])
-    >>> mapping = TaskMapping([0, 1, 2, 3], 16)
-    >>> torus = Torus((8, 2))
-    >>> 1e9 * cut_bound(comm, torus, mapping, comm.nbytes) * torus.bandwidth[0] / 1e9
-    800.0
+    Cuts are the planes between neighbouring coordinates, one way at a time, and the links of a
+    node. Messages that go half round a ring may go either way, and are left out.
     """
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     remote = src != dst
@@ -271,16 +241,9 @@ def release_bound(
 
     Parameters
     ----------
-    comm : CommGraph
-        What is sent in the phase.
-    torus : Torus
-        The network.
-    mapping : TaskMapping
-        The nodes of the tasks.
-    wire_bytes : ndarray, shape (n_links,), optional
-        Loads of the links with the headers of packets, if they are known already.
-    ways : Ways, optional
-        What `edge_ways` returns, if it is known already.
+    wire_bytes, ways : optional
+        Loads of the links with the headers of packets, ``(n_links,)``, and what `edge_ways`
+        returns, if they are known already.
 
     Returns
     -------

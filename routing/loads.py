@@ -37,8 +37,6 @@ def link_loads(
 
     Parameters
     ----------
-    comm, torus, mapping
-        What is sent, over which network, and the mapping.
     weights : array-like of float, shape (n_edges,), optional
         Numbers to count instead of bytes, such as packets. None is negative, and their sum is
         finite.
@@ -108,35 +106,18 @@ def _loads(
 
 
 class Along(NamedTuple):
-    """Loads along the routes of all edges, 0 within a node.
+    """Loads along the routes of all edges, 0 within a node."""
 
-    Attributes
-    ----------
-    largest, total : float
-        Of the sums along each route, the largest one and the sum.
-    most : float
-        Sum over the edges of the largest load on the route.
-    """
-
+    # Of the sums along each route, the largest one and the sum.
     largest: float
     total: float
-    most: float
+    most: float  # sum over the edges of the largest load on the route
 
 
 def loads_along_routes(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, load: NDArray[np.float64]
 ) -> Along:
-    """Return what stands along the edges' dimension-ordered routes.
-
-    A split or random tie counts as plus.
-
-    Examples
-    --------
-    >>> comm = CommGraph(3, [0, 1], [2, 2], [100, 50])
-    >>> mapping = TaskMapping([0, 1, 2], 8)
-    >>> loads_along_routes(comm, Torus((8,)), mapping, link_loads(comm, Torus((8,)), mapping))
-    Along(largest=250.0, total=400.0, most=300.0)
-    """
+    """Sum up the loads along dimension-ordered routes; a split or random tie counts as plus."""
     check_fit(comm, torus, mapping)
     if torus.twist:
         ends = mapping.node[comm.src], mapping.node[comm.dst]
@@ -228,14 +209,9 @@ def _spread_over_zones(
 def pair_loads(
     torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Return the number of messages between nodes over every link, in dimension order.
+    """Return the messages between nodes over every link in dimension order, ``(n_links,)``.
 
-    Half of a split or random tie is expected each way. Shape ``(n_links,)``.
-
-    Examples
-    --------
-    >>> pair_loads(Torus((4,)), np.array([0, 1]), np.array([1, 3])).reshape(4, 2)[:, 0]
-    array([1., 0., 0., 0.])
+    Half of a split or random tie is expected each way.
     """
     here, there = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
     if torus.twist:
@@ -254,8 +230,7 @@ def check_missing(
 ) -> None:
     """Raise `InputError` if a missing link bears a load; name the message.
 
-    Routes are those of the whole torus: dimension order does not avoid a missing link, and makers
-    do not say how an adaptive router does.
+    Makers do not say how a router leads round a missing link, so every route is of the whole torus.
     """
     missing = np.array(torus.holes.links, dtype=np.int64)
     used = missing[load[missing] > 0]

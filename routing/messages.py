@@ -13,7 +13,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 
 from .route_kernels import keys_of, places_of, sort_keys, take_turns
-from .routing import fifos_of
+from .routing import ways_of
 
 
 def packet_counts(
@@ -55,8 +55,7 @@ def hand_over_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the edges in the order of their hand-over, and the second at which each is ready.
 
-    Edges are grouped by task, in order of the tasks. A task starts with its next higher partner and
-    goes round, so that not all tasks of an all-to-all send to task 0 first.
+    A task starts with its next higher partner: not all tasks of an all-to-all send to task 0 first.
     """
     order = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
@@ -65,14 +64,7 @@ def hand_over_times(
 
 
 def common_message(workload: Workload, torus: Torus) -> int:
-    """Return the packets of the median message: half of all packets are in ones at least as long.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0, 1], [1, 0], [18000, 5000], [9, 1])
-    >>> common_message(Workload([comm]), Torus((4,)))
-    4
-    """
+    """Return the packets of the median message, each weighted with its packets."""
     comm = workload.unrolled.comm
     counts = packet_counts(comm, torus)[0]
     length = counts // np.maximum(comm.whole_messages, 1)
@@ -84,14 +76,7 @@ def common_message(workload: Workload, torus: Torus) -> int:
 
 
 def mean_message(workload: Workload, torus: Torus) -> float:
-    """Return the packets of a message, the mean weighted with its packets; 0 without a message.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0, 1], [1, 0], [5120, 512], [1, 1])
-    >>> mean_message(Workload([comm]), Torus((4,)))  # (10 * 10 + 1 * 1) / 11
-    9.181818181818182
-    """
+    """Return the packets of a message, the mean weighted with its packets; 0 without a message."""
     weighted = total = 0.0
     for phase in workload:
         packets = packet_counts(phase, torus)[0].astype(np.float64)
@@ -101,14 +86,7 @@ def mean_message(workload: Workload, torus: Torus) -> float:
 
 
 def longest_message(workload: Workload, torus: Torus) -> int:
-    """Return the packets of the longest message of all phases.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0, 1], [1, 0], [5000, 2000], [2, 1])
-    >>> longest_message(Workload([comm]), Torus((4,)))
-    5
-    """
+    """Return the packets of the longest message of all phases."""
     comm = workload.unrolled.comm
     packets = packet_counts(comm, torus)[0]
     return int((packets / np.maximum(comm.whole_messages, 1)).max(initial=0))
@@ -160,7 +138,7 @@ def list_messages(
         # All messages of a node wait in one queue.
         fifo = np.where(remote, np.int32(0), np.int32(-1))
     else:
-        fifo = fifos_of(workload, torus, mapping)[place]
+        fifo = ways_of(workload, torus, mapping).fifo[place]
     merged = 1.0
     if coarsening > 1:
         before, after = (float(n.sum(where=remote)) for n in (real, listed.packets))
@@ -250,14 +228,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(comm: CommGraph, torus: Torus) -> Prepared:
-    """Return the edges of a graph; they are kept with the graph, for the last torus.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0], [1], [512])
-    >>> prepare(comm, Torus((4,))).edges.wire_units
-    array([544])
-    """
+    """Return the edges of a graph; they are kept with the graph, for the last torus."""
     key = (torus.network, torus.ties_are_open)
     found = _KEPT_EDGES.get(comm)
     if found is not None and found[0] == key:
@@ -293,15 +264,7 @@ def queue_of(comm: CommGraph, edges: Edges, wire_unit: float, ready: NDArray[np.
 
 
 def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the places of numbers of 0 or more in order; equal ones keep their order.
-
-    Numbers that differ by less than 2**-32 of the largest count as equal.
-
-    Examples
-    --------
-    >>> order_of(np.array([3.0, 1.0, 2.0]))
-    array([1, 2, 0])
-    """
+    """Return the stable order of numbers of 0 or more, equal within 2**-32 of the largest."""
     key, other = np.empty((2, number.size), dtype=np.uint64)
     keys_of(number, key)
     return places_of(sort_keys(key, other))

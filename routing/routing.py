@@ -158,14 +158,7 @@ def check_fit(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> None:
 
 
 def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
-    """Return the routing of a phase: ``by_size`` is adaptive if its longest message is long.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0], [1], [300_000], [2])
-    >>> phase_routing("by_size", comm, Torus((8,)))
-    'adaptive'
-    """
+    """Return the routing of a phase: ``by_size`` is adaptive if its longest message is long."""
     if routing != "by_size":
         return routing
     sent = comm.whole_messages > 0
@@ -176,16 +169,7 @@ def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
 def phase_routings(
     routing: Routing, traffic: Workload | CommGraph, torus: Torus
 ) -> tuple[Routing, ...]:
-    """Return the routing of each phase; the rounds of a dependent workload have the same.
-
-    Examples
-    --------
-    >>> short, long = CommGraph(2, [0], [1], [1000]), CommGraph(2, [0], [1], [100_000])
-    >>> phase_routings("by_size", Workload([short, long]), Torus((8,)))
-    ('deterministic', 'adaptive')
-    >>> phase_routings("by_size", Workload([short, long], dependent=True), Torus((8,)))
-    ('adaptive', 'adaptive')
-    """
+    """Return the routing of each phase; the rounds of a dependent workload have the same."""
     workload = as_workload(traffic)
     if routing != "by_size":
         return (routing,) * len(workload)
@@ -195,14 +179,7 @@ def phase_routings(
 
 
 def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
-    """Return whether packets of a message may go different ways, so that loads are estimates.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0], [1], [1000])
-    >>> ways_are_open(comm, Torus((8,)), "by_size"), ways_are_open(comm, Torus((8,)), "adaptive")
-    (False, True)
-    """
+    """Return whether packets of a message may go different ways, so that loads are estimates."""
     adaptive = "adaptive" in phase_routings(routing, traffic, torus)
     return adaptive or torus.ties_are_open
 
@@ -210,12 +187,11 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
 @lru_cache(maxsize=8)
 def grid_of(torus: Torus) -> kernels.Grid:
     """Return the arrays that describe a torus to the kernels."""
-    stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
     return kernels.Grid(
         np.array(torus.shape, dtype=np.int64),
         np.array(torus.wrap, dtype=np.int64),
         np.array(torus.order, dtype=np.int64),
-        stride.astype(np.int64),
+        torus.node_strides,
         torus.coords,
         TIE_RULES[torus.tie],
     )
@@ -301,13 +277,7 @@ def edge_ways(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> Ways:
 def fifos_between(
     torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Return the injection FIFO of messages between nodes, sent one after the other.
-
-    Examples
-    --------
-    >>> fifos_between(Torus((4, 4)), np.array([0, 0], np.int32), np.array([1, 7], np.int32))
-    array([3, 4], dtype=int32)
-    """
+    """Return the injection FIFO of messages between nodes, sent one after the other."""
     nodes = np.arange(torus.n_nodes, dtype=np.int32)
     return _ways(torus, src, dst, nodes, np.zeros(0, dtype=np.bool_)).fifo
 
@@ -337,18 +307,11 @@ def _ways(
     return ways
 
 
-def fifos_of(workload: Workload, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
-    """Return the injection FIFO of every edge of all phases, one phase after the other.
-
-    Examples
-    --------
-    >>> phase = CommGraph(3, [0, 0], [1, 2], [8, 8])
-    >>> mapping = TaskMapping([0, 1, 7], 16)
-    >>> fifos_of(Workload([phase, phase]), Torus((4, 4)), mapping)
-    array([3, 4, 3, 4], dtype=int32)
-    """
+def ways_of(workload: Workload, torus: Torus, mapping: TaskMapping) -> Ways:
+    """Return the hops and the FIFO of every edge of all phases, one phase after the other."""
     if len(workload) > 1 and FIFO_RULES[torus.network.fifo_rule] == kernels.ROUND_ROBIN:
         # Turns begin anew in every phase.
-        return np.concatenate([injection_fifos(phase, torus, mapping) for phase in workload])
+        each = [edge_ways(phase, torus, mapping) for phase in workload]
+        return Ways(*map(np.concatenate, zip(*each, strict=True)))
     all_phases = workload.unrolled
-    return injection_fifos(all_phases.comm, torus, all_phases.placed(mapping))
+    return edge_ways(all_phases.comm, torus, all_phases.placed(mapping))

@@ -21,10 +21,8 @@ class RunTable(NamedTuple):
 
     A code holds the coordinates of a node side by side, in whole bits. The run along dimension
     ``i`` from coordinate ``s`` stands at ``base[i] + (s * parities + parity) * plane`` plus the
-    code of the node where it ends: the destination's coordinates up to ``i``, the source's above.
-    ``parity`` is that of the destination's other coordinates, if the tie rule needs it. The
-    dimension routed last has the highest bits, so the runs of all routes out of neighbouring nodes
-    lie close together. A message finds its places by bits alone, without a product.
+    code of the node where it ends. ``parity`` is that of the destination's other coordinates, if
+    the tie rule needs it. Runs of all routes out of neighbouring nodes lie close together.
     """
 
     code: NDArray[
@@ -71,11 +69,7 @@ def run_table(torus: Torus) -> RunTable:
 
 
 class OffsetTable(NamedTuple):
-    """Signed hops left along each dimension; the farthest offset comes first.
-
-    The offset of some hops is ``at[place]``, where ``place`` is the sum of ``(hops + minus) *
-    stride``.
-    """
+    """Signed hops left; the offset of ``hops`` is ``at[((hops + minus) * stride).sum()]``."""
 
     gap: NDArray[np.int32]  # (M, D)
     distance: NDArray[np.int32]  # (M,)
@@ -87,13 +81,7 @@ class OffsetTable(NamedTuple):
 
 
 def offset_table(minus: NDArray[np.int64], plus: NDArray[np.int64]) -> OffsetTable:
-    """Return all offsets up to a number of hops in each direction of each dimension.
-
-    Examples
-    --------
-    >>> offset_table(np.array([1, 0]), np.array([2, 0])).gap.tolist()
-    [[2, 0], [-1, 0], [1, 0], [0, 0]]
-    """
+    """Return all offsets up to a number of hops in each direction of each dimension."""
     size = minus + plus + 1
     stride = np.append(np.cumprod(size[:0:-1])[::-1], 1)
     every = np.arange(size.prod())

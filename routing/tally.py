@@ -15,7 +15,6 @@ from toruscast.validation import Routing
 from ._load_kernels import (
     HOP_BYTES,
     OFF_NODE,
-    PACKET_HOPS,
     SLOWEST,
     Constants,
     Sums,
@@ -30,36 +29,17 @@ from .tables import run_table, worthwhile_runs
 
 
 class Tally(NamedTuple):
-    """Results of a pass over the messages of a phase.
+    """Results of a pass over the messages of a phase."""
 
-    Attributes
-    ----------
-    link_bytes, wire_bytes : ndarray, shape (n_links,)
-        Bytes over each link, without and with the headers of packets.
-    edges_by_hops : ndarray of int, shape (diameter + 1,)
-        Edges of 0, 1, 2, ... hops; those of 0 stay within their node.
-    fifo_length : ndarray, shape (n_nodes * fifos,)
-        Messages put into each injection FIFO.
-    hop_bytes, off_node_bytes, packet_hops : float
-        Bytes times hops, bytes that leave their node, packets times hops.
-    injected : ndarray, shape (n_nodes * fifos,)
-        Seconds of each injection FIFO.
-    received : ndarray, shape (n_nodes,)
-        Bytes that each node receives.
-    latency : float
-        Seconds of the slowest message.
-    """
-
-    link_bytes: NDArray[np.float64]
-    wire_bytes: NDArray[np.float64]
-    edges_by_hops: NDArray[np.int64]
-    fifo_length: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]  # (n_links,)
+    wire_bytes: NDArray[np.float64]  # (n_links,) headers included
+    edges_by_hops: NDArray[np.int64]  # (diameter + 1,) those of 0 stay within their node
+    fifo_length: NDArray[np.float64]  # (n_nodes * fifos,) messages
     hop_bytes: float
     off_node_bytes: float
-    packet_hops: float
-    injected: NDArray[np.float64]
-    received: NDArray[np.float64]
-    latency: float
+    injected: NDArray[np.float64]  # (n_nodes * fifos,) seconds
+    received: NDArray[np.float64]  # (n_nodes,) bytes
+    latency: float  # seconds of the slowest message
 
 
 def tally(
@@ -70,17 +50,9 @@ def tally(
     routing: Routing = "deterministic",
     ways: Ways | None = None,
 ) -> Tally:
-    """Return the results of one pass over the messages.
+    """Return the results of one pass over the messages, of which it reads about 60 bytes each.
 
-    The pass reads about 60 bytes a message in order, and keeps no array of messages times hops.
     Data that does not depend on the mapping is prepared once for each graph.
-
-    Examples
-    --------
-    >>> comm = CommGraph(3, [0, 0, 1], [1, 2, 0], [100, 50, 10])
-    >>> found = tally(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
-    >>> found.edges_by_hops, found.hop_bytes
-    (array([0, 2, 1]), 210.0)
     """
     check_fit(comm, torus, mapping)
     network = torus.network
@@ -101,7 +73,7 @@ def tally(
         edges=np.zeros(torus.diameter + 1, dtype=np.int64),
         fifo=fifo,
         received=np.zeros(table.plane),
-        one=np.zeros(4),
+        one=np.zeros(3),
     )
     constants = Constants(
         fifos=network.fifos,
@@ -119,7 +91,6 @@ def tally(
         fifo[:, 0].copy(),
         float(sums.one[HOP_BYTES]),
         float(sums.one[OFF_NODE]),
-        float(sums.one[PACKET_HOPS]),
         fifo[:, 1].copy(),
         sums.received[table.code & (table.plane - 1)],
         float(sums.one[SLOWEST]),

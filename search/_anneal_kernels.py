@@ -108,10 +108,10 @@ def anneal(
     n_steps: int,
     hot_at: float,
     cold_at: float,
-) -> tuple[float, float, int]:
-    """Propose steps while the temperature falls; return energy, its change, and proposals.
+) -> tuple[int, int]:
+    """Propose steps while the temperature falls; return the change of hops, and proposals.
 
-    The change of the energy is that of this call. ``hot`` lists the tasks to begin with.
+    ``hot`` lists the tasks to begin with.
     """
     load, change = walker.load, walker.change
     steps = walker.steps
@@ -123,7 +123,6 @@ def anneal(
     for phase in range(sums.size):
         smooth += sums[phase] ** root
     cooling = math.log(cold_at / hot_at) / max(n_steps - 1, 1)
-    began = smooth
     hops = 0
     proposals = 0
     for step in range(n_steps):
@@ -175,4 +174,4 @@ def anneal(
             hops += more_hops
         else:
             withdraw(walker.node, steps.moved, n_moved, change)
-    return smooth, smooth - began + hops * objective.hop_share, proposals
+    return hops, proposals

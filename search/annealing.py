@@ -28,23 +28,13 @@ _MOST_TASKS, _HOT = 512, 0.1
 
 @dataclass(frozen=True)
 class Goal:
-    """The quantity that annealing makes small.
+    """The quantity that annealing makes small."""
 
-    Attributes
-    ----------
-    doublings : int
-        The loads of a phase count by their norm of power ``2 ** doublings``. A larger power gives
-        the busiest one more weight.
-    hop_share : float
-        Weight of the mean link load (hop-bytes) beside the norm.
-    by_loads : bool
-        Whether loads count; else only hop-bytes do.
-    links_only : bool
-        Whether only links count, each by its bytes, and no injection FIFO or receiver.
-    """
-
+    # The loads of a phase count by their norm of power 2 ** doublings.
     doublings: int = 4
+    # Weight of the mean link load (hop-bytes) beside the norm.
     hop_share: float = 0.5
+    # Whether loads count, not only hop-bytes; and of these only the bytes of links.
     by_loads: bool = True
     links_only: bool = False
 
@@ -57,19 +47,7 @@ class Goal:
 class Annealer:
     """A mapping whose tasks change places, in turns of any length.
 
-    Parameters
-    ----------
-    workload, torus, start
-        What is sent, over which network, and the first mapping.
-    places : (NDArray, NDArray)
-        Node of every place that a task may be moved to, sorted, and the tasks that may move.
-    goal : Goal
-    uses : (Uses, int)
-        Result of `usable`.
-    seed : int
-        Seed of all random choices.
-    routing : Routing
-        How messages are routed.
+    ``places``: the node of every place for a task, sorted, and the tasks that may move.
     """
 
     def __init__(
@@ -137,23 +115,15 @@ class Annealer:
         if self.objective.by_loads:
             hot = self.hot_tasks()
         scale = max(self.energy, 1e-300)
-        *_, proposals = anneal(
+        hops, proposals = anneal(
             self.walker, self.objective, hot, n_steps, hot_at * scale, cold_at * scale
         )
         self.proposals += int(proposals)
-        # Loads stay exact; hops are counted again, which costs little compared with a turn.
-        self.loads.units_of_hops = self._hops()
+        self.loads.units_of_hops += int(hops)
         energy = self.energy
         if energy < self.best_energy:
             self.best_energy = energy
             self.best_node = self.loads.node.copy()
-
-    def _hops(self) -> int:
-        ends = self.loads.ends
-        task = np.repeat(np.arange(self.loads.node.size), np.diff(ends.first))
-        src, dst = self.loads.node[task], self.loads.node[ends.partner]
-        pair = src.astype(np.int64) * self.loads.torus.n_nodes + dst
-        return int((self.loads.uses.hops[pair].astype(np.int64) * ends.weight)[ends.sends].sum())
 
     def hot_tasks(self) -> NDArray[np.int32]:
         """Return a tenth of the tasks that may move: whose traffic heats most, hottest first."""
@@ -209,14 +179,9 @@ BUSY = 2.0
 
 
 class Clock:
-    """Seconds of the processors that this thread has had since now.
+    """Seconds of the processors that this thread has had; it is over after ``seconds``, if given.
 
     Where other programs have the processors, the wall's seconds count too, each as 1 / `BUSY`.
-
-    Parameters
-    ----------
-    seconds : float or None
-        Seconds after which it is over; None: never.
     """
 
     def __init__(self, seconds: float | None = None) -> None:

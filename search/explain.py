@@ -33,41 +33,23 @@ _GOAL = Goal(4, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a mapping takes its time; made by `explain`.
-
-    Attributes
-    ----------
-    mapping, against : TaskMapping
-        What is explained, and what it is compared with.
-    time, against_time : float
-        Their simulated seconds.
-    links : DataFrame
-        The hottest links, indexed by number: ``label``, ``nbytes``, ``over_mean``, ``busy``
-        (seconds) and ``against``, the bytes there under the other mapping.
-    pairs : DataFrame
-        The task pairs that put most on each of them: ``link``, ``phase``, ``src``, ``dst``,
-        ``nbytes`` there, ``share`` of the link's bytes, ``hops``, and ``against``, the hops under
-        the other mapping.
-    weights : DataFrame
-        What the model weighs, the heaviest first: ``feature``, its ``value``, that ``against``, and
-        ``effect``: the share by which the forecast would change if this feature alone were the
-        other mapping's.
-    exchanges : DataFrame
-        Exchanges of two blocks of nodes that lower the loads most: ``block``, ``other``, ``time``
-        (simulated seconds) and ``gain``, the share of the time that is saved.
-    reasons : Reasons
-        Which resource bounds the time.
-    workload, torus, routing
-        What was asked.
-    """
+    """Why a mapping takes its time, compared with another one; made by `explain`."""
 
     mapping: TaskMapping
     against: TaskMapping
+    # Simulated seconds of both.
     time: float
     against_time: float
+    # The hottest links, as in `Reasons`, and ``against``, the bytes there under the other mapping.
     links: pd.DataFrame
+    # The task pairs that put most on each: ``link``, ``phase``, ``src``, ``dst``, ``nbytes`` there,
+    # ``share`` of the link's bytes, ``hops``, and ``against``, those under the other mapping.
     pairs: pd.DataFrame
+    # What the model weighs, the heaviest first: ``feature``, ``value``, that ``against``, and
+    # ``effect``: how the forecast would change if this feature alone were the other mapping's.
     weights: pd.DataFrame
+    # Exchanges of two blocks of nodes that lower the loads most: ``block``, ``other``, ``time``
+    # (simulated seconds) and ``gain``, the share of the time that is saved.
     exchanges: pd.DataFrame
     reasons: Reasons
     workload: Workload
@@ -98,11 +80,8 @@ def explain(
 
     Parameters
     ----------
-    traffic, torus, mapping
-        What is sent, over which network, from where.
     against : TaskMapping, optional
         Another mapping; the tasks in order if not given.
-    routing : {"deterministic", "adaptive", "by_size"}
     n : int
         Rows of each table; of the pairs, for each link.
 
@@ -111,7 +90,7 @@ def explain(
     >>> comm = CommGraph(4, [0, 0, 1], [1, 2, 3], [200_000, 100_000, 1000])
     >>> why = explain(comm, Torus((8,)), TaskMapping([0, 2, 3, 7], 8))
     >>> why.links["label"].tolist()[:2], why.pairs["src"].tolist()[:2]
-    (['(0) +0', '(1) +0'], [0, 0])
+    (['(0) +X', '(1) +X'], [0, 0])
     >>> why.time > why.against_time
     True
     """

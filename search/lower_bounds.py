@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -18,62 +16,26 @@ Floats = NDArray[np.float64]
 _MOST_TASKS = 1200
 
 
-class Least(NamedTuple):
-    """Seconds that every mapping needs at least, summed over the phases."""
-
-    sending: float
-    """The last message of a task is handed over after the others, and goes one hop."""
-    degree: float
-    """What a task exchanges with others than share its node goes over the links of its node."""
-    hops: float
-    """All links together carry bytes times hops, and only few partners can be near."""
-    reception: float
-    """What a task receives goes through the memory of its node."""
-    bisection: float
-    """However the tasks are halved, much must cross between the halves of the torus."""
-    total: float
-    """Largest of them, summed over the phases."""
-
-
-def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1) -> Least:
+def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1) -> float:
     """Return seconds below which no mapping, and no minimal routing, can bring the traffic.
 
-    *Degree*, *reception*: a task's ``tasks_per_node - 1`` heaviest partners are at best on its
-    node. *Hops*: the next are one hop away, then two. *Bisection*: the tasks of one half of the
-    torus exchange with the others at least what the second eigenvalue of the graph's Laplacian says
-    (Fiedler, Czechoslovak Math. J. 23, 1973); for up to 1,200 tasks, 0 for more.
-
-    Examples
-    --------
-    >>> comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [51200, 51200, 51200])
-    >>> least = least_time(comm, Torus((8,)))
-    >>> round(least.total * 1e6, 3), round(3 * 54.4e3 / 4e3, 3)
-    (40.8, 40.8)
+    A task's ``tasks_per_node - 1`` heaviest partners are at best on its node, the next one hop
+    away. Halves of the torus exchange at least what the second eigenvalue of the graph's Laplacian
+    says (Fiedler, Czechoslovak Math. J. 23, 1973), which is worked out for up to 1,200 tasks.
     """
     workload = as_workload(traffic)
-    phases = [_phase_seconds(comm, torus, tasks_per_node) for comm in workload]
-    sums = np.sum(phases, axis=0)
+    phases = np.array([_phase_seconds(comm, torus, tasks_per_node) for comm in workload])
     if workload.dependent:
-        alone = [_alone(comm, torus, tasks_per_node) for comm in workload]
-        sums[0] = longest_chain(workload, torus.network, np.concatenate(alone))
-        # What each resource carries of all rounds counts together; these are sums already.
-        total = float(sums[[0, 2]].max())
-        return Least(float(sums[0]), 0.0, float(sums[2]), 0.0, 0.0, total)
-    total = float(np.max(phases, axis=1).sum())
-    return Least._make((*sums.tolist(), total))
+        alone = np.concatenate([_alone(comm, torus, tasks_per_node) for comm in workload])
+        # What the links carry of all rounds counts together.
+        return max(longest_chain(workload, torus.network, alone), float(phases[:, 2].sum()))
+    return float(phases.max(axis=1).sum())
 
 
 def least_loads(
     traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1
 ) -> tuple[float, float]:
-    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat.
-
-    Examples
-    --------
-    >>> comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [100, 100, 100])
-    >>> least_loads(comm, Torus((8,)))
-    (400.0, 150.0)
-    """
+    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat."""
     total = as_workload(traffic).total
     busiest, hop_bytes, _ = _leaving(total, torus, total.nbytes, tasks_per_node)
     n_ports = 2 * sum(size > 1 for size in torus.shape)
@@ -83,7 +45,13 @@ def least_loads(
 
 
 def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float, ...]:
-    """Seconds in the order of `Least`, but the last."""
+    """Seconds of a phase by what needs them.
+
+    Sending: the last message of a task is handed over after the others, and goes one hop. Degree:
+    what a task exchanges with others than share its node goes over the links of its node. Hops: all
+    links together carry bytes times hops, and only few partners can be near. Reception: what a task
+    receives goes through the memory of its node. Bisection: see `_bisection`.
+    """
     packets, each = packet_counts(comm, torus)
     wire = packets * each
     sending = float(_alone(comm, torus, capacity, ready=True).max(initial=0.0))

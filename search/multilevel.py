@@ -42,10 +42,9 @@ def multilevel(
 ) -> TaskMapping | None:
     """Return a mapping of few hop-bytes, or None if tasks are bound.
 
-    Tasks are merged in pairs along heavy edges, until each fills a node; then nodes are merged with
-    their neighbours, and tasks with them. The smallest level is mapped by annealing, then split and
-    annealed again, level by level. Multilevel bipartitioning: Karypis and Kumar, SIAM J. Sci.
-    Comput. 20, 1998; of both graphs: Pellegrini and Roman, HPCN'96.
+    Tasks and nodes are merged in pairs, level by level. The smallest level is annealed, then split
+    and annealed again (multilevel bipartitioning: Karypis and Kumar, SIAM J. Sci. Comput. 20, 1998;
+    of both graphs: Pellegrini and Roman, HPCN'96).
     """
     if allocation.fixed:
         return None

@@ -47,38 +47,17 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """An axis of a product.
-
-    Attributes
-    ----------
-    kind : {"exchange", "pipeline", "alltoall"}
-        A ring, a line, or everyone with everyone.
-    size : int
-    weight : float
-        Bytes that two neighbours exchange, both ways together.
-    """
+    """An axis of a product: a ring (exchange), a line (pipeline), or everyone with everyone."""
 
     kind: str
     size: int
-    weight: float
+    weight: float  # bytes that two neighbours exchange, both ways together
 
 
 def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
     """Return the axes of a product, and the task at each place of their mesh; None if it is none.
 
-    Tasks that do not exchange with others lie along an axis that sends nothing.
-
-    Notes
-    -----
     Edges of different factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
-
-    Examples
-    --------
-    >>> rows = [(t, (t + 1) % 5 + t // 5 * 5, 8) for t in range(5)]
-    >>> ring = CommGraph(5, *zip(*rows))
-    >>> found, tasks = factors(ring)
-    >>> found, tasks.tolist()
-    ([Factor(kind='exchange', size=5, weight=8.0)], [0, 1, 2, 3, 4])
     """
     both = comm.without_self_messages().to_scipy()
     both = sparse.csr_array(both + both.T)
@@ -125,8 +104,7 @@ def product_starts(
 ) -> list[TaskMapping]:
     """Return the best layouts of a workload's graph, if it is a product, of those seen in time.
 
-    Where nodes have room for several tasks, it must fill them all, and the places of a node are
-    a dimension more.
+    Where nodes hold several tasks, it must fill them all, and places are one more dimension.
     """
     torus, capacity = allocation.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))

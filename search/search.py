@@ -44,52 +44,31 @@ _KERNELS = (bisect_both, anneal, latest_link, run)
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a search found.
-
-    Attributes
-    ----------
-    mapping : TaskMapping
-        The best mapping.
-    value : float
-        Its objective: simulated seconds for ``time``.
-    given : float
-        The objective of the best mapping given, or of the tasks in order where none was.
-    gain_interval : (float, float)
-        Between which the gain lies, as exact as the two times were simulated.
-    table : DataFrame
-        What was compared, the best first: ``mapping``, ``value``, its source ``how``
-        (``simulated``, ``forecast`` or ``computed``) and ``from`` where it came; where mappings
-        raced also ``low``, ``high`` and ``p_best``.
-    bound : float
-        What no mapping can beat; 0 where none is known.
-    verdict : Verdict or None
-        How sure it is that none on the shortlist is faster; None for other objectives than time.
-    objective : str
-    proposals : int
-        Changes of mappings that were tried.
-    interrupted : bool
-        Whether it was stopped early.
-    workload, torus, routing
-        What was asked.
-    """
+    """What a search found."""
 
     mapping: TaskMapping
+    # Its objective, and that of the best mapping given (of the tasks in order where none was):
+    # simulated seconds for ``time``.
     value: float
     given: float
+    # Between which the gain lies, as exact as the two times were simulated.
     gain_interval: tuple[float, float]
+    # What was compared, the best first: ``mapping``, ``value``, its source ``how`` (``simulated``,
+    # ``forecast`` or ``computed``) and ``from`` where it came; where mappings raced also ``low``,
+    # ``high`` and ``p_best``.
     table: pd.DataFrame
-    bound: float
+    bound: float  # what no mapping can beat; 0 where none is known
+    # How sure it is that none on the shortlist is faster; None for other objectives than time.
     verdict: Verdict | None
     objective: str
-    proposals: int
+    proposals: int  # changes of mappings that were tried
     interrupted: bool
     workload: Workload
     torus: Torus
     routing: Routing
-    reference: TaskMapping
-    """The mapping that the gain counts from."""
+    reference: TaskMapping  # the mapping that the gain counts from
+    # Seconds from the begin and the objective, whenever a better mapping was found.
     history: tuple[tuple[float, float], ...]
-    """Seconds from the begin and the objective, whenever a better mapping was found."""
 
     def __repr__(self) -> str:
         value = in_seconds(self.value) if self.objective == TIME else f"{self.value:.6g}"
@@ -147,8 +126,6 @@ def search_mapping(
 
     Parameters
     ----------
-    traffic, torus
-        What is sent, over which network.
     mappings : sequence of TaskMapping
         Yours: the gain counts from the best of them.
     seconds : float
@@ -168,25 +145,16 @@ def search_mapping(
         Capacity of a node; the least that suffices if not given.
     also : sequence of {"scotch", "mt-kahypar"}
         Programs whose mappings are starts, too; they must be installed.
-    routing : {"deterministic", "adaptive", "by_size"}
-    seed : int
-        Of all that is drawn at random.
-    n_jobs : int, optional
-        Threads.
     turns : int, optional
         Instead of ``seconds``: turns of annealing, after which everything is compared. The same
         seed then gives the same mapping on every machine, whatever its speed.
     better : callable, optional
         Called with each mapping that is better than all before, and its objective.
 
-    Returns
-    -------
-    Found
-
     Examples
     --------
     >>> from toruscast.mapping.patterns import halo_2d
-    >>> found = search(halo_2d((4, 4), 2048), Torus((4, 4)), turns=2, objective="hop_bytes")
+    >>> found = search_mapping(halo_2d((4, 4), 2048), Torus((4, 4)), turns=2, objective="hop_bytes")
     >>> found.value, found.bound
     (98304.0, 98304.0)
     """
@@ -315,7 +283,7 @@ def _bound(workload: Workload, allocation: Allocation, objective: str) -> float:
     """What no mapping can beat; 0 where nothing is known."""
     torus, capacity = allocation.torus, allocation.tasks_per_node
     if objective == TIME:
-        return least_time(workload, torus, capacity).total
+        return least_time(workload, torus, capacity)
     hop_bytes, busiest = least_loads(workload, torus, capacity)
     return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
 

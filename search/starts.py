@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -265,14 +266,10 @@ def _mt_kahypar(workload: Workload, allocation: Allocation, seed: int) -> NDArra
     return np.array([placed.block_id(task) for task in range(workload.n_tasks)])
 
 
-_KEPT: dict[str, Any] = {}
-
-
+@cache
 def _initialized(mtkahypar: Any) -> Any:
     """The program, which starts its threads once."""
-    if "program" not in _KEPT:
-        _KEPT["program"] = mtkahypar.initialize(os.cpu_count() or 1)
-    return _KEPT["program"]
+    return mtkahypar.initialize(os.cpu_count() or 1)
 
 
 _PROGRAMS = {"scotch": _scotch, "mt-kahypar": _mt_kahypar}

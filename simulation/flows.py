@@ -32,7 +32,7 @@ from ._sharing_kernels import (
     Flows,
     FlowState,
 )
-from .message_times import MessageTimes, Span, noted
+from .message_times import MessageTimes, Span, link_table, noted
 from .setup import side_by_side
 from .simulator import between_barriers, first_alone, part_of, repeated
 
@@ -50,15 +50,6 @@ _MOST_UNLIKE = 1e12
 class FlowSimulation(MessageTimes[Span]):
     """Times of a workload whose messages flow; made by `simulate_flows`.
 
-    Attributes
-    ----------
-    workload, torus, mapping
-        What was simulated.
-    stretches : tuple of Span
-        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
-    error : float
-        Requested error, as a part of a message's own time.
-
     Examples
     --------
     >>> from toruscast.mapping.patterns import halo_2d
@@ -70,7 +61,7 @@ class FlowSimulation(MessageTimes[Span]):
     np.float64(1.0)
     """
 
-    error: float
+    error: float  # requested, as a part of a message's own time
 
     def links(self) -> pd.DataFrame:
         """Return every existing link, one a row, indexed by link number.
@@ -78,24 +69,11 @@ class FlowSimulation(MessageTimes[Span]):
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (with the headers of
         packets) and ``busy_share``, the share of the time that the bytes take at its bandwidth.
         """
-        torus = self.torus
-        exists = np.flatnonzero(torus.link_exists)
-        node, port = np.divmod(exists, 2 * torus.ndim)
-        wire_bytes = np.zeros(torus.n_links)
+        wire_bytes = np.zeros(self.torus.n_links)
         for phase in self.workload:
-            packets, wire = packet_counts(phase, torus)
-            wire_bytes += link_loads(phase, torus, self.mapping, packets * wire)
-        busy = wire_bytes / torus.link_bandwidth / (self.end or 1.0)
-        return pd.DataFrame(
-            {
-                "node": node,
-                "dimension": port // 2,
-                "direction": np.where(port % 2 == 0, 1, -1),
-                "wire_bytes": wire_bytes[exists],
-                "busy_share": busy[exists],
-            },
-            index=pd.Index(exists, name="link"),
-        )
+            packets, wire = packet_counts(phase, self.torus)
+            wire_bytes += link_loads(phase, self.torus, self.mapping, packets * wire)
+        return link_table(self, wire_bytes)
 
 
 def simulate_flows(
@@ -135,10 +113,6 @@ def simulate_flows(
         How many times the phases are run, without a barrier between, as for `simulate`.
     progress : callable, optional
         Called from time to time with the messages arrived and those of the whole run.
-
-    Returns
-    -------
-    FlowSimulation
 
     Notes
     -----
@@ -354,16 +328,8 @@ def rank_collectives(
 ) -> pd.DataFrame:
     """Return the algorithms of a collective, the fastest first, by simulated flows.
 
-    Each runs on one port. If it can drive several, it also runs on as many as the torus has
-    directions, or both ways round a ring. Algorithms know the torus if there is a task on every
-    node.
-
-    Examples
-    --------
-    >>> torus = Torus((4, 4))
-    >>> table = rank_collectives("allreduce", 1e6, torus, TaskMapping(range(16), torus))
-    >>> table["algorithm"][0], int(table["ports"][0])
-    ('allreduce/bucket', 4)
+    Each runs on one port, and on as many as the torus has directions, or both ways round a ring, if
+    it can. Algorithms know the torus if there is a task on every node.
     """
     names = collectives.names(collective)
     if not names or "/" in collective:

@@ -39,23 +39,17 @@ S = TypeVar("S", bound=Span)
 class MessageTimes(Generic[S]):
     """Times of a workload's messages, tasks and phases.
 
-    Attributes
-    ----------
-    workload, torus, mapping
-        What was simulated.
-    stretches : tuple
-        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
-    iterations : int
-        How many times the phases were run; the workload holds those of all.
-    alone : float
-        Seconds that the first iteration takes if no other follows; 0 if there is but one.
+    ``stretches`` holds the raw results: one for each phase, or one for all rounds of a dependent
+    workload.
     """
 
     workload: Workload
     torus: Torus
     mapping: TaskMapping
     stretches: tuple[S, ...]
+    # How many times the phases were run; the workload holds those of all.
     iterations: int = field(default=1, kw_only=True)
+    # Seconds that the first iteration takes if no other follows; 0 if there is but one.
     alone: float = field(default=0.0, kw_only=True)
 
     @property
@@ -209,6 +203,23 @@ class MessageTimes(Generic[S]):
             index=index,
         ).fillna({"messages": 0, "nbytes": 0.0})
         return table.astype({"messages": np.int64})
+
+
+def link_table(result: MessageTimes[Any], wire_bytes: NDArray[np.float64]) -> pd.DataFrame:
+    """Return the existing links, one a row, with what they carried and how busy they were."""
+    torus = result.torus
+    exists = np.flatnonzero(torus.link_exists)
+    node, port = np.divmod(exists, 2 * torus.ndim)
+    return pd.DataFrame(
+        {
+            "node": node,
+            "dimension": port // 2,
+            "direction": np.where(port % 2 == 0, 1, -1),
+            "wire_bytes": wire_bytes[exists],
+            "busy_share": wire_bytes[exists] / torus.link_bandwidth[exists] / (result.end or 1.0),
+        },
+        index=pd.Index(exists, name="link"),
+    )
 
 
 Result = TypeVar("Result", bound=MessageTimes[Any])

@@ -19,7 +19,7 @@ from toruscast.validation import Routing
 
 from . import state as records
 from .loop_kernels import run, start
-from .message_times import MessageTimes, Span
+from .message_times import MessageTimes, Span, link_table
 from .setup import build_state
 from .state import BETWEEN_LOOKS, waits_too_long
 
@@ -217,20 +217,16 @@ class Simulation(MessageTimes[Stretch]):
 
     Attributes
     ----------
-    workload, torus, mapping, routing
-        What was simulated.
     coarsening : int
         Real packets carried by one simulated packet, at most.
     error : float, optional
         Requested relative error of the time.
     change : float
         Relative change of the time at the last halving of packets; 0 if none is merged.
-    stretches : tuple of Stretch
-        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
 
     Examples
     --------
-    >>> from toruscast.features import simulate
+    >>> from toruscast.simulation import simulate
     >>> from toruscast.mapping.patterns import halo_2d
     >>> comm, torus = halo_2d((4, 4), 2048), Torus((4, 4))
     >>> result = simulate(comm, torus, TaskMapping(range(16), torus))
@@ -294,26 +290,17 @@ class Simulation(MessageTimes[Stretch]):
         ``delay`` the seconds that a packet spends there. All count the whole run, with every
         iteration of it.
         """
-        exists = np.flatnonzero(self.torus.link_exists)
-        node, port = np.divmod(exists, 2 * self.torus.ndim)
-        time = self.end or 1.0
+        table = link_table(self, self.wire_bytes)
+        exists = table.index
+        chunks = np.ceil(table["wire_bytes"] * _EXACT / _CHUNK_BYTES).astype(np.int64)
+        table.insert(3, "packets", self.packets[exists])
+        table.insert(5, "chunks", chunks)
         seconds = self.buffered_seconds[exists]
-        wire_bytes = self.wire_bytes[exists]
-        return pd.DataFrame(
-            {
-                "node": node,
-                "dimension": port // 2,
-                "direction": np.where(port % 2 == 0, 1, -1),
-                "packets": self.packets[exists],
-                "wire_bytes": wire_bytes,
-                "chunks": np.ceil(wire_bytes * _EXACT / _CHUNK_BYTES).astype(np.int64),
-                "busy_share": wire_bytes / self.torus.link_bandwidth[exists] / time,
-                "buffered_seconds": seconds,
-                "mean_buffered": seconds / time,
-                "most_buffered": self.most_buffered[exists],
-                "delay": self.delay[exists],
-            },
-            index=pd.Index(exists, name="link"),
+        return table.assign(
+            buffered_seconds=seconds,
+            mean_buffered=seconds / (self.end or 1.0),
+            most_buffered=self.most_buffered[exists],
+            delay=self.delay[exists],
         )
 
     def fifos(self) -> pd.DataFrame:

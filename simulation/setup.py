@@ -39,9 +39,8 @@ def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
 def side_by_side(arrays: T) -> T:
     """Return a (nested) named tuple with its arrays copied into one block, each on its own lines.
 
-    The event loop jumps within tens of megabytes. With pages of 4 KiB nearly every jump also misses
-    the translation cache, and the system clears one huge page faster than it finds 512 small ones.
-    Arrays that would fill less than half of a huge page stay in small ones.
+    The event loop jumps within tens of megabytes: with pages of 4 KiB nearly every jump also misses
+    the translation cache. Arrays of less than half of a huge page stay in small ones.
     """
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in _arrays(arrays))
     if size <= _SMALL:
@@ -422,7 +421,8 @@ def message_records(
     message["route"], message["ties"], message["coin"] = route, ties, coins
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]
-    fifo[n + 1 :: 2] = _fifos_of_answers(torus, src[n + 1 :: 2], dst[n + 1 :: 2])
+    if asking.size and network.fifo_rule != "first_free":
+        fifo[n + 1 :: 2] = fifos_between(torus, src[n + 1 :: 2], dst[n + 1 :: 2])
     message["fifo"] = np.where(fifo >= 0, src.astype(np.int64) * network.fifos + fifo, NONE)
     return message
 
@@ -435,14 +435,6 @@ def _pack_hops(fields: records.Fields, hops: NDArray[np.int32]) -> NDArray[np.ui
         shift = fields.shift[2 * k + (hops[:, k] < 0)]
         route |= along << shift
     return route
-
-
-def _fifos_of_answers(
-    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    if torus.network.fifo_rule == "first_free" or not src.size:
-        return np.zeros(src.size, dtype=np.int32)
-    return fifos_between(torus, src, dst)
 
 
 def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRounds:

@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from toruscast.mapping import Workload
-from toruscast.validation import whole_number
-
-from .state import PLACES
-
-if TYPE_CHECKING:
-    from .run import Simulation
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages, longest_message
 from toruscast.routing.routing import check_routing
-from toruscast.validation import Routing, real_number
+from toruscast.validation import Routing, real_number, whole_number
 
 from .message_times import noted
 from .run import Options, Progress, Simulation, Steps, packet_hops, run_stretch
-from .state import LARGEST_PACKET
+from .state import LARGEST_PACKET, PLACES
 
 # Each iteration is a phase at least, and holds messages of its own.
 _MOST = 100_000
 
 
 def repeated(workload: Workload, iterations: int) -> Workload:
-    """Return the workload with its phases once for each iteration.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> len(repeated(Workload([CommGraph(2, [0], [1], [8])]), 3))
-    3
-    """
+    """Return the workload with its phases once for each iteration."""
     iterations = whole_number(iterations, "iterations", 1, _MOST)
     if iterations == 1:
         return workload
@@ -53,13 +37,6 @@ def between_barriers(workload: Workload, iterations: int) -> list[list[int]]:
     """Return the phases of a repeated workload, those together that no barrier separates.
 
     The last phase of an iteration and the first of the next are together.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> comm = CommGraph(2, [0], [1], [8])
-    >>> between_barriers(Workload([comm] * 6), 3)
-    [[0], [1, 2], [3, 4], [5]]
     """
     if workload.dependent:
         return [list(range(len(workload)))]
@@ -74,14 +51,7 @@ def between_barriers(workload: Workload, iterations: int) -> list[list[int]]:
 
 
 def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
-    """Return the phases of the first of several iterations, as if no other followed.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> first_alone(Workload([CommGraph(2, [0], [1], [8])] * 6), 3)
-    [[0], [1]]
-    """
+    """Return the phases of the first of several iterations, as if no other followed."""
     if iterations == 1:
         return []
     each = range(len(workload) // iterations)
@@ -89,14 +59,7 @@ def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
 
 
 def part_of(workload: Workload, numbers: list[int] | tuple[int, ...]) -> Workload:
-    """Return the phases of these numbers, which no barrier separates.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import CommGraph
-    >>> len(part_of(Workload([CommGraph(2, [0], [1], [8])] * 3), [0, 1]))
-    2
-    """
+    """Return the phases of these numbers, which no barrier separates."""
     if len(numbers) == len(workload):
         # What is known of its edges is not worked out anew.
         return workload
@@ -143,21 +106,11 @@ def refine(
     run: Callable[[int, int], Simulation],
     most: float = math.inf,
 ) -> tuple[Simulation, float]:
-    """Simulate with shorter and shorter packets until the time changes little.
+    """Simulate with shorter and shorter packets until the time changes little, three times running.
 
-    The change must be small three times in a row, or six times after a change by more than the
-    error, because such a network may change abruptly. If there are few places behind every link,
-    the time must then stay nearly the same with many places: in a full network the places decide
-    the time, and it does not change while only the packets are halved.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> result, change = refine(
-    ...     0.5, 8192, 10**9, 32, lambda c, places: SimpleNamespace(time=1 + c / 1000, merged=c)
-    ... )
-    >>> result.merged, round(change, 3)
-    (8, 0.008)
+    After a change by more than the error it must be six times, because such a network may change
+    abruptly. In a full network the places behind links decide the time, which then does not change
+    while packets are halved: with few places, it must stay nearly the same with many.
     """
     coarsening = 1 if hops < _CHEAP else attempts(longest, most)[0]
     result = run(coarsening, PLACES)
@@ -235,10 +188,6 @@ def simulate(
         2 GB.
     progress : callable, optional
         Called from time to time with the packet-hops done and those of the whole run.
-
-    Returns
-    -------
-    Simulation
 
     Notes
     -----

@@ -298,10 +298,9 @@ _LAST_TICK = 2 ** (62 - PARTS)
 def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, int]:
     """Return the seconds of a tick, and the ticks of a wheel longer than any delay of the network.
 
-    The longest packet takes a whole number of ticks on the fastest link, so that its rate is exact.
-    The shortest one takes many of the parts in which links count. Packets keep 32 bits of their
-    ticks, which limits a wait, so ticks are longer in very long runs. The waits are not known
-    before the run: if one was too long (`waits_too_long`), ticks are made twice as long.
+    The longest packet takes a whole number of ticks on the fastest link, the shortest many of the
+    parts in which links count. Packets keep 32 bits of their ticks, so very long runs have longer
+    ticks, and twice as long ones if a wait was too long (`waits_too_long`).
     """
     remote = messages.src != messages.dst
     largest_packet = float(messages.wire.max(initial=1.0, where=remote))
@@ -360,10 +359,9 @@ def waits_too_long(state: State, now: int) -> bool:
 
 
 def carrying(messages: Messages, torus: Torus) -> float:
-    """Return the seconds that the busiest node needs to send or take its packets.
+    """Return the seconds that the busiest node needs for its packets over the slowest part.
 
-    They go over the slowest part. If few packets find room behind a link, its rate is that at which
-    the room becomes free.
+    Where few packets find room behind a link, its rate is that at which the room becomes free.
     """
     places = max(1, torus.network.buffer_packets - 1)
     slowest = min(_least_bandwidth(torus), torus.network.memory_bandwidth)

@@ -33,20 +33,7 @@ def write_trace(
     longest: int = LONGEST,
     busiest: int = BUSIEST,
 ) -> None:
-    """Write a simulation as a Chrome trace in JSON; the file appears complete or not at all.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from toruscast.features import simulate
-    >>> from toruscast.mapping import CommGraph, TaskMapping, Torus
-    >>> result = simulate(CommGraph(2, [0], [1], [512]), Torus((8,)), TaskMapping([0, 3], 8))
-    >>> path = Path(tempfile.mkdtemp()) / "trace.json"
-    >>> write_trace(result, path)
-    >>> sorted(json.loads(path.read_text()))
-    ['displayTimeUnit', 'otherData', 'traceEvents']
-    """
+    """Write a simulation as a Chrome trace in JSON; the file appears complete or not at all."""
     events = trace_events(simulation, longest=longest, busiest=busiest)
     about = json.dumps(_about(simulation, events), indent=1)
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
@@ -59,25 +46,10 @@ def write_trace(
 def trace_events(
     simulation: Simulation, *, longest: int = LONGEST, busiest: int = BUSIEST
 ) -> list[Event]:
-    """Return the events of a simulation in Chrome's trace event format, times in microseconds.
+    """Return a simulation in the Chromium project's Trace Event Format, times in microseconds.
 
-    - Phases are slices of a track of their own; rounds, which overlap, are asynchronous slices.
-    - Each message is an asynchronous slice (they overlap) from hand-over to arrival, named by its
-      tasks, in the process of the sender's node and the thread of its task.
-    - With `interval`, each of the busiest links has a counter of bytes per second and one of the
-      packets behind it.
-
-    References
-    ----------
-    "Trace Event Format", the Chromium project (events of type X, b and e, C and M).
-
-    Examples
-    --------
-    >>> from toruscast.features import simulate
-    >>> from toruscast.mapping import CommGraph, TaskMapping, Torus
-    >>> result = simulate(CommGraph(2, [0], [1], [512]), Torus((8,)), TaskMapping([0, 3], 8))
-    >>> [(e["ph"], e["name"], round(e["ts"], 2)) for e in trace_events(result) if "ts" in e]
-    [('X', 'phase 0', 0.0), ('b', '0 to 1', 0.5), ('e', '0 to 1', 0.89)]
+    Rounds and messages overlap, so each is an asynchronous slice. With ``interval``, each of the
+    busiest links has a counter of bytes per second and one of the packets behind it.
     """
     longest, busiest = whole_number(longest, "longest", 0), whole_number(busiest, "busiest", 0)
     events = [
@@ -123,9 +95,11 @@ def _phases(simulation: Simulation) -> Iterator[Event]:
         name = f"{key} {row.name}".strip()
         args = {"messages": row.messages, "bytes": row.nbytes}
         if dependent:
-            yield from overlapping(name, key, _PHASES, 1, span, args)
+            yield from overlapping(name, key, (_PHASES, 1), span, args)
         else:
-            yield slice_of(name, kind, _PHASES, 1, span, args)
+            # Both ends are rounded, so that consecutive slices do not overlap.
+            lasts = round(microseconds(row.end) - microseconds(row.begin), 6)
+            yield event("X", name, kind, (_PHASES, 1), row.begin, dur=lasts, args=args)
 
 
 def _messages(simulation: Simulation, longest: int) -> Iterator[Event]:
@@ -146,8 +120,7 @@ def _messages(simulation: Simulation, longest: int) -> Iterator[Event]:
         yield from overlapping(
             f"{row.src} to {row.dst}",
             f"message {row.Index}",
-            _NODES + int(simulation.mapping.node[row.src]),
-            row.src + 1,
+            (_NODES + int(simulation.mapping.node[row.src]), row.src + 1),
             (row.handed_over, row.arrived),
             args,
         )
@@ -164,11 +137,11 @@ def _links(simulation: Simulation, busiest: int) -> Iterator[Event]:
 
 
 def _counters(simulation: Simulation, link: int) -> Iterator[Event]:
-    label = simulation.torus.link_label(link)
+    label, place = simulation.torus.link_label(link), (_LINKS, link + 1)
 
     def values(time: float, rate: float, packets: int) -> Iterator[Event]:
-        yield count(f"{label} sends", _LINKS, link + 1, time, {"bytes/s": rate})
-        yield count(f"{label} buffer", _LINKS, link + 1, time, {"packets": packets})
+        yield event("C", f"{label} sends", "link", place, time, args={"bytes/s": rate})
+        yield event("C", f"{label} buffer", "link", place, time, args={"packets": packets})
 
     for stretch in simulation.stretches:
         begin, sent, buffered = stretch.begin, 0.0, 0
@@ -199,58 +172,33 @@ def named(process: int, name: str, thread: int | None = None) -> Iterator[Event]
     yield place | {"name": f"{what}_sort_index", "args": {"sort_index": rank}}
 
 
-def slice_of(
-    name: str, category: str, process: int, thread: int, span: tuple[float, float], args: Event
+def event(
+    kind: str, name: str, category: str, place: tuple[int, int], time: float, **more: Any
 ) -> Event:
-    """Return a slice of a thread; slices of one thread must not overlap."""
-    # Both ends are rounded, so that consecutive slices do not overlap.
-    begin, end = (microseconds(moment) for moment in span)
+    """Return an event of a process and a thread of it; ``kind`` is a letter of the format."""
+    process, thread = place
     return {
-        "ph": "X",
+        "ph": kind,
         "name": name,
         "cat": category,
         "pid": process,
         "tid": thread,
-        "ts": begin,
-        "dur": round(end - begin, 6),
-        "args": args,
+        "ts": microseconds(time),
+        **more,
     }
 
 
 def overlapping(
-    name: str, key: str, process: int, thread: int, span: tuple[float, float], args: Event
+    name: str, key: str, place: tuple[int, int], span: tuple[float, float], args: Event
 ) -> Iterator[Event]:
     """Return both ends of a slice that may overlap others; ``key`` is category and number."""
-    place = {"name": name, "cat": key.split()[0], "id": key, "pid": process, "tid": thread}
-    yield {"ph": "b", **place, "ts": microseconds(span[0]), "args": args}
-    yield {"ph": "e", **place, "ts": microseconds(span[1])}
-
-
-def count(name: str, process: int, thread: int, time: float, args: dict[str, float]) -> Event:
-    """Return a counter's value, which holds until the next one."""
-    return {
-        "ph": "C",
-        "name": name,
-        "cat": "link",
-        "pid": process,
-        "tid": thread,
-        "ts": microseconds(time),
-        "args": args,
-    }
+    category = key.split()[0]
+    yield event("b", name, category, place, span[0], id=key, args=args)
+    yield event("e", name, category, place, span[1], id=key)
 
 
 def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
-    """Return the ``n`` messages that took longest from hand-over to arrival.
-
-    Examples
-    --------
-    >>> from toruscast.features import simulate
-    >>> from toruscast.mapping import CommGraph, TaskMapping, Torus
-    >>> comm, torus = CommGraph(3, [0, 1], [2, 2], [8192, 8192]), Torus((8,))
-    >>> table = slowest_messages(simulate(comm, torus, TaskMapping([0, 1, 2], 8)), 1)
-    >>> table[["src", "dst", "place"]].values.tolist()
-    [[1, 2, 'in FIFO 1']]
-    """
+    """Return the ``n`` messages that took longest from hand-over to arrival."""
     messages = simulation.messages()
     messages["took"] = messages["arrived"] - messages["handed_over"]
     table = messages.nlargest(n, "took")

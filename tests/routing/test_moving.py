@@ -21,8 +21,17 @@ def walks(draw, **options):
     for _ in range(draw(st.integers(1, 6))):
         tasks = draw(st.sets(st.integers(0, comm.n_tasks - 1), min_size=1, max_size=5))
         nodes = [draw(st.integers(0, torus.n_nodes - 1)) for _ in tasks]
-        moves.append((sorted(tasks), nodes))
+        moves.append((np.array(sorted(tasks)), np.array(nodes, dtype=np.int32)))
     return comm, torus, mapping, moves
+
+
+def by_resource(loads):
+    """Bytes over every resource in each phase: links, injection FIFOs, receivers."""
+    return loads.load.reshape(loads.n_phases, -1) * (loads.unit / loads.parts)
+
+
+def over_links(loads):
+    return by_resource(loads)[:, : loads.torus.n_links].sum(axis=0)
 
 
 @given(walks(amounts=WHOLE))
@@ -31,12 +40,10 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     comm, torus, mapping, moves = case
     loads = MovingLoads(comm, torus, mapping)
     for tasks, nodes in moves:
-        before = loads.hop_bytes
-        change = loads.move(tasks, nodes)
-        assert loads.hop_bytes == before + change
+        loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    assert (loads.link_loads == link_loads(comm, torus, now)).all()
-    assert loads.hop_bytes == (dilations(comm, torus, now) * comm.nbytes).sum()
+    assert (over_links(loads) == link_loads(comm, torus, now)).all()
+    assert loads.units_of_hops * loads.unit == (dilations(comm, torus, now) * comm.nbytes).sum()
     again = MovingLoads(comm, torus, now)
     assert (again.load == loads.load).all()
     assert not loads.change.load.any()
@@ -61,7 +68,7 @@ def test_fifos_and_receivers_are_those_of_the_routing(case):
         place[remote], comm.nbytes[remote], minlength=torus.n_nodes * network.fifos
     )
     received = np.bincount(now.node[comm.dst][remote], comm.nbytes[remote], torus.n_nodes)
-    assert loads.bytes_by_resource[0, torus.n_links :].tolist() == [*injected, *received]
+    assert by_resource(loads)[0, torus.n_links :].tolist() == [*injected, *received]
 
 
 @given(walks(amounts=WHOLE))
@@ -74,7 +81,7 @@ def test_adaptive_loads_are_the_even_split(case):
     now = TaskMapping(loads.node, torus)
     expected = link_loads(comm, torus, now, routing="adaptive")
     rounding = comm.nbytes.sum() * 2.0**-17 + 1e-6
-    np.testing.assert_allclose(loads.link_loads, expected, rtol=1e-12, atol=rounding)
+    np.testing.assert_allclose(over_links(loads), expected, rtol=1e-12, atol=rounding)
     assert (MovingLoads(comm, torus, now, routing="adaptive").load == loads.load).all()
 
 
@@ -85,39 +92,30 @@ def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():
     mapping = TaskMapping(np.arange(8), torus)
     loads = MovingLoads(comm, torus, mapping, routing="adaptive")
     expected = link_loads(comm, torus, mapping, routing="adaptive")
-    np.testing.assert_allclose(loads.link_loads, expected, atol=1e-2)
+    np.testing.assert_allclose(over_links(loads), expected, atol=1e-2)
 
 
 def test_phases_are_counted_apart_and_rounds_together():
     there, back = CommGraph(2, [0], [1], [100]), CommGraph(2, [0], [1], [30])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
     apart = MovingLoads(Workload([there, back]), torus, mapping)
-    assert apart.bytes_by_resource[:, 0].tolist() == [100, 30]
+    assert by_resource(apart)[:, 0].tolist() == [100, 30]
     rounds = MovingLoads(Workload([there, back], dependent=True), torus, mapping)
-    assert rounds.bytes_by_resource[:, 0].tolist() == [130]
-    assert apart.link_loads.tolist() == rounds.link_loads.tolist()
+    assert by_resource(rounds)[:, 0].tolist() == [130]
+    assert over_links(apart).tolist() == over_links(rounds).tolist()
 
 
 def test_wire_bytes_hold_headers():
     loads = MovingLoads(
         CommGraph(2, [0], [1], [600]), Torus((4,)), TaskMapping([0, 1], 4), count="wire_bytes"
     )
-    assert loads.link_loads[0] == 600 + 2 * 32
+    assert over_links(loads)[0] == 600 + 2 * 32
 
 
 def test_fractions_of_bytes_are_kept_to_two_to_the_minus_sixty_of_the_whole():
     comm = CommGraph(2, [0], [1], [1 / 3])
     loads = MovingLoads(comm, Torus((4,)), TaskMapping([0, 1], 4))
-    assert loads.link_loads[0] == pytest.approx(1 / 3, rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("tasks", "nodes"), [([0, 0], [1, 2]), ([5], [0]), ([0], [9]), ([0, 1], [1])]
-)
-def test_moves_that_cannot_be_are_refused(tasks, nodes):
-    loads = MovingLoads(CommGraph(2, [0], [1], [1]), Torus((4,)), TaskMapping([0, 1], 4))
-    with pytest.raises(InputError):
-        loads.move(tasks, nodes)
+    assert over_links(loads)[0] == pytest.approx(1 / 3, rel=1e-15)
 
 
 def test_a_torus_too_large_is_refused():

@@ -8,10 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_cases import cases, rounding
 
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.bounds import _seconds, bounds_of
+from toruscast.routing.bounds import _alone
 from toruscast.routing.messages import order_of, packet_counts
+from toruscast.routing.route_kernels import Ways
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
 from toruscast.validation import Routing
@@ -41,11 +42,8 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     np.testing.assert_allclose(found.fifo_length, length.ravel(), rtol=1e-12)
     assert found.hop_bytes == pytest.approx(hops @ comm.nbytes, rel=1e-12)
     assert found.off_node_bytes == pytest.approx(comm.nbytes[hops > 0].sum(), rel=1e-12)
-    assert found.packet_hops == packets @ hops
-    way = phase_routing(routing, comm, torus)
-    seconds = [part.max(initial=0.0) for part in _seconds(Workload([comm]), torus, mapping, way)]
-    both = bounds_of(found, torus)[:4], seconds
-    np.testing.assert_allclose(*both, rtol=1e-12, atol=atol / min(torus.bandwidth))
+    alone = _alone(comm, torus, mapping, Ways(hops, fifo), phase_routing(routing, comm, torus))
+    assert found.latency == pytest.approx(alone.max(initial=0.0), rel=1e-12)
 
 
 @settings(deadline=None)
