@@ -203,7 +203,11 @@ def _rank_layouts(
     """Rank the layouts on one slice, and write the best."""
     targets = check_files(asked.files, output)
     sends = step.sends or _program(step.hlo or "", output)
-    n = axes_of.parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    n = (
+        mesh_traffic.parse_axes(step.axes or "").n_tasks
+        if isinstance(sends, str)
+        else sends.n_devices
+    )
     torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
     with output.progress("Laying out") as move:
         found = tc.rank_layouts(
