@@ -214,8 +214,9 @@ def times_chart(made: Plan) -> Chart:
             names[i],
             every[i],
             _mark(made, names[i], yours) or "other",
-            *table[["low", "high"]].iloc[i],
-            "" if own in (None, i) else versus(every[i], every[own or 0]),
+            low=table["low"].iloc[i],
+            high=table["high"].iloc[i],
+            note="" if own in (None, i) else versus(every[i], every[own or 0]),
         )
         for i in chosen
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -109,7 +109,9 @@ def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, list[dict
         "slowest_messages": slowest_messages(result, _FEW),
         "longest_waiting_fifos": _most(fifos[fifos["waited"] > 0], "waited", _FEW),
     }
-    return {name: table.to_dict("records") for name, table in tables.items()}
+    return {
+        name: cast(list[dict[str, Any]], table.to_dict("records")) for name, table in tables.items()
+    }
 
 
 def _notes(result: Simulation, why: Reasons, view: View) -> list[str]:

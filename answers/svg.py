@@ -353,7 +353,7 @@ def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
     i, j = np.indices(values.shape)
     parts = [
         f'<rect x="{left}" y="{top}" width="{side}" height="{side}" class="axis"/>',
-        *_squares(levels, left + j * cell, top + i * cell, cell),
+        *_squares(levels, np.asarray(left + j * cell), np.asarray(top + i * cell), cell),
     ]
     last = n * of
     parts += [

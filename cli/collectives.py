@@ -8,7 +8,6 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import flows
 from toruscast.errors import InputError
 from toruscast.text import rounded, seconds
 from toruscast.validation import read_bytes
@@ -16,6 +15,7 @@ from toruscast.validation import read_bytes
 from .mappings import load_mapping
 from .options import Placing, Seed, TorusOptions, argument, mapping_option, option, sub_command
 from .output import Output, records
+from .slow import flows
 from .torus import load_torus
 
 

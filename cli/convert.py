@@ -10,7 +10,6 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import rank_orders, registry
 from toruscast.errors import InputError
 from toruscast.files import check_target
 from toruscast.text import counted, nbytes
@@ -19,6 +18,7 @@ from .mappings import MappingFile, is_folder, write_to_folder
 from .options import Placing, Reading, TorusOptions, argument, option, refuse, sub_command
 from .output import Output
 from .phrases import occupancy
+from .slow import rank_orders, registry
 from .torus import load_torus
 from .traffic import per_iteration, read_traffic
 

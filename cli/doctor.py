@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import dialects, guess, readers, registry, sources
 from toruscast.errors import InputError
 from toruscast.text import counted, nbytes, one_line
 
 from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
+from .slow import dialects, guess, readers, registry, sources
 from .torus import load_torus
 
 if TYPE_CHECKING:
@@ -115,10 +115,10 @@ def _contents(
             return readers.graph_facts(workload) | {"phases": len(workload), "about": about}
         case "mapping" | "hosts" if torus is None:
             raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
-        case "mapping":
+        case "mapping" if torus is not None:
             mappings = tc.read_mappings(file, torus, **placing.how)
             return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
-        case "hosts":
+        case "hosts" if torus is not None:
             return {"hosts": len(tc.read_hosts(file, torus).names)}
         case "torus":
             host = tc.read_torus(file)

@@ -12,7 +12,6 @@ import click
 
 import toruscast as tc
 from toruscast import answers, datasets
-from toruscast._slow import evaluation, feature_registry, measured_runs, metric_evaluation, stored
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 
@@ -30,6 +29,7 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
+from .slow import evaluation, feature_registry, measured_runs, metric_evaluation, stored
 from .torus import load_torus
 from .traffic import load_application
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toruscast import answers
-from toruscast._slow import registry
 from toruscast.errors import InputError
 from toruscast.text import closest
 
 from .options import argument, sub_command
 from .output import Output
+from .slow import registry
 
 
 @dataclass(frozen=True)

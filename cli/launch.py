@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 import toruscast as tc
-from toruscast._slow import jobs
 from toruscast.errors import InputError
 from toruscast.files import check_target
 from toruscast.text import percent
 
 from .options import Traffic, argument, option, sub_command
 from .progress import bar_on_stderr
+from .slow import jobs
 from .torus import load_torus
 from .traffic import load_application
 

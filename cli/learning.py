@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import toruscast as tc
-from toruscast._slow import drawn_samples, metrics
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import check_target
@@ -21,6 +20,7 @@ from toruscast.text import closest
 from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output
+from .slow import drawn_samples, metrics
 from .torus import load_torus
 from .traffic import load_application
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 import toruscast as tc
-from toruscast._slow import allocation, launcher_orders, rank_orders, readers, registry, sampling
 from toruscast.errors import InputError, InputWarning
 from toruscast.files import check_target
 from toruscast.text import closest
 
 from .options import Candidates, Placing
 from .progress import working
+from .slow import allocation, launcher_orders, rank_orders, readers, registry, sampling
 from .traffic import is_file
 
 if TYPE_CHECKING:

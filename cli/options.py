@@ -17,10 +17,10 @@ import click
 from click.core import ParameterSource
 
 import toruscast as tc
-from toruscast._slow import registry
 from toruscast.errors import InputError
 from toruscast.validation import Routing
 
+from .slow import registry
 from .workers import on_workers
 
 Include = Literal["all", "point_to_point", "collective"]

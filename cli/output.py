@@ -18,7 +18,7 @@ import click
 
 from toruscast import answers
 from toruscast._slow import pandas as pd
-from toruscast._slow import parquet, pyarrow, readers, rich_console
+from toruscast._slow import parquet, pyarrow, rich_console
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line, printable
@@ -26,6 +26,7 @@ from toruscast.text import one_line, printable
 from . import progress as recording
 from .options import option
 from .progress import Bar, bar_on_stderr, json_text, working
+from .slow import readers
 
 if TYPE_CHECKING:
     from rich.console import Console

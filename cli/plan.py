@@ -14,8 +14,6 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import forecast_results, registry, run_loop
-from toruscast._slow import times as times_files
 from toruscast.errors import InputError
 from toruscast.files import check_target, folder_to_fill
 from toruscast.text import counted, percent, seconds
@@ -33,6 +31,8 @@ from .options import (
 )
 from .output import Output, PageOutput, check_folder
 from .phrases import application_line, occupancy
+from .slow import forecast_results, registry, run_loop
+from .slow import times as times_files
 from .torus import load_torus
 from .traffic import load_application
 

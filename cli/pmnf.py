@@ -12,7 +12,6 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import formula, intervals, scaling_models, stages
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
 from toruscast.text import percent, printable, shortened
@@ -21,6 +20,7 @@ from .app import SubCommands
 from .options import LEVEL, argument, named_numbers, option, read_pair, sub_command, top_option
 from .output import Output, records, write_text
 from .progress import working
+from .slow import formula, intervals, scaling_models, stages
 
 if TYPE_CHECKING:
     from toruscast.scaling.models import Note

@@ -9,7 +9,6 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import launcher_orders
 from toruscast.text import counted, printable
 
 from .learning import COVERAGE, load_plugin
@@ -27,6 +26,7 @@ from .options import (
 )
 from .output import Output, PageOutput
 from .phrases import application_line, occupancy
+from .slow import launcher_orders
 from .torus import load_torus
 from .traffic import LoadedTraffic, load_application
 from .workers import Compiling

@@ -14,7 +14,6 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import pandas as pd
-from toruscast._slow import pool, reasons, routes, simulation_run, simulation_trace
 from toruscast.errors import InputError
 from toruscast.files import folder_beside
 from toruscast.text import part_of, percent, printable, seconds
@@ -36,6 +35,7 @@ from .options import (
 from .output import Output, PageOutput, check_folder, records, write_text
 from .phrases import Setting, occupancy
 from .progress import json_text
+from .slow import pool, reasons, routes, simulation_run, simulation_trace
 from .torus import load_torus, read_time
 from .traffic import load_application
 
@@ -227,7 +227,10 @@ def _inside(folder: str | None) -> dict[str, str | None]:
     """Return the folder and the files in it that `write_folder` may write, by name."""
     if folder is None:
         return {}
-    return {f"{file} of --out": str(Path(folder) / file) for file in _FILES} | {"--out": folder}
+    inside: dict[str, str | None] = {
+        f"{file} of --out": str(Path(folder) / file) for file in _FILES
+    }
+    return inside | {"--out": folder}
 
 
 def _check_result_folder(folder: str) -> None:

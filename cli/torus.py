@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 import toruscast as tc
-from toruscast._slow import sources, tables
 from toruscast.errors import InputError
 from toruscast.text import closest
 from toruscast.validation import read_bytes, read_seconds
 
 from .options import Host, TorusOptions, read_pair
+from .slow import sources, tables
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus

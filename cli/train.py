@@ -7,7 +7,6 @@ from typing import Literal
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import drawn_samples
 from toruscast.text import counted, printable
 
 from .learning import Samples, check_use, load_plugin, names_of
@@ -22,6 +21,7 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
+from .slow import drawn_samples
 
 
 @dataclass(frozen=True)

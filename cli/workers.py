@@ -17,9 +17,11 @@ import click
 from click.core import ParameterSource
 
 import toruscast as tc
-from toruscast._slow import jit, joblib, loop, setup
+from toruscast._slow import joblib
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
+
+from .slow import jit, loop, setup
 
 if TYPE_CHECKING:
     from toruscast.validation import Routing

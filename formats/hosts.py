@@ -172,7 +172,8 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``node017: 0-3,8``; a host may stand on several."""
     text = source.text
     lines = text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8")
-    at, names, tasks = read_ranks(text, ((number, *match.groups()) for number, match in lines))
+    rows = ((number, match[1], match[2]) for number, match in lines)
+    at, names, tasks = read_ranks(text, rows)
     return mapping_on_hosts(text, options, at, names, task=tasks)
 
 

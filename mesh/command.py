@@ -12,7 +12,10 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast._slow import (
+from toruscast._slow import numpy as np
+from toruscast.cli.options import TorusOptions, Workers, option, sub_command
+from toruscast.cli.output import PageOutput, records, write_text
+from toruscast.cli.slow import (
     device_lists,
     layouts,
     mesh,
@@ -22,9 +25,6 @@ from toruscast._slow import (
     placements,
     registry,
 )
-from toruscast._slow import numpy as np
-from toruscast.cli.options import TorusOptions, Workers, option, sub_command
-from toruscast.cli.output import PageOutput, records, write_text
 from toruscast.cli.torus import load_torus
 from toruscast.files import atomic_path, check_target
 from toruscast.text import seconds

@@ -176,7 +176,7 @@ def _inversions(values: Floats) -> int:
     if not apart:
         return 0
     tau = scipy.stats.kendalltau(np.arange(values.size), values).statistic
-    return round((apart - tau * math.sqrt(pairs * apart)) / 2)
+    return int(round((apart - tau * math.sqrt(pairs * apart)) / 2))  # noqa: RUF046 - untyped
 
 
 def _pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:

@@ -330,7 +330,8 @@ def collective_total(
 def edges_of(name: str, groups: NDArray[np.int64]) -> int:
     """Return about how many edges a collective has."""
     n = groups.shape[1]
-    return groups.size * (n - 1 if name.startswith("alltoall") else n.bit_length())
+    partners: int = n - 1 if name.startswith("alltoall") else n.bit_length()
+    return groups.size * partners
 
 
 def _all_pairs(

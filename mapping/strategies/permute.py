@@ -273,7 +273,7 @@ def job_mappings(
     n_tasks = workload.n_tasks
     each = -(-n_tasks // place.size)
     sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
-    nodes = {}
+    nodes: dict[str, NDArray[Any]] = {}
     for letters in itertools.permutations("XYZ"[: len(sizes)]):
         word = f"rank-map-bynode={''.join(letters)}"
         nodes[word] = ordered(word, job_torus(sizes)[0], n_tasks).node

@@ -1,0 +1,50 @@
+"""Modules that a command needs when it runs, each imported when first used."""
+
+from typing import TYPE_CHECKING
+
+from toruscast._lazy import slow_modules
+
+if TYPE_CHECKING:
+    from toruscast import _jit as jit
+    from toruscast import mesh as mesh
+    from toruscast import workers as pool
+    from toruscast.cli import orders as launcher_orders
+    from toruscast.decision import measured as measured_runs
+    from toruscast.decision import results as forecast_results
+    from toruscast.decision import run_loop as run_loop
+    from toruscast.features import reasons as reasons
+    from toruscast.features import registry as feature_registry
+    from toruscast.formats import dialect as dialects
+    from toruscast.formats import guess as guess
+    from toruscast.formats import jobs as jobs
+    from toruscast.formats import readers as readers
+    from toruscast.formats import registry as registry
+    from toruscast.formats import source as sources
+    from toruscast.formats import tables as tables
+    from toruscast.formats import times as times
+    from toruscast.mapping import task_mapping as allocation
+    from toruscast.mapping.strategies import permute as rank_orders
+    from toruscast.mapping.strategies import sampling as sampling
+    from toruscast.mesh import answer as mesh_answer
+    from toruscast.mesh import device_lists as device_lists
+    from toruscast.mesh import devices as mesh_devices
+    from toruscast.mesh import layouts as layouts
+    from toruscast.mesh import ranking as placements
+    from toruscast.mesh import traffic as mesh_traffic
+    from toruscast.routing import routing as routes
+    from toruscast.scaling import formula as formula
+    from toruscast.scaling import intervals as intervals
+    from toruscast.scaling import models as scaling_models
+    from toruscast.scaling import stages as stages
+    from toruscast.simulation import flows as flows
+    from toruscast.simulation import loop_kernels as loop
+    from toruscast.simulation import run as simulation_run
+    from toruscast.simulation import setup as setup
+    from toruscast.simulation import trace as simulation_trace
+    from toruscast.training import application as drawn_samples
+    from toruscast.training import evaluation as evaluation
+    from toruscast.training import metric_evaluation as metric_evaluation
+    from toruscast.training import metrics as metrics
+    from toruscast.training import stored as stored
+else:
+    globals().update(slow_modules(__name__))
