@@ -172,10 +172,10 @@ def _inversions(values: Floats) -> int:
     """Pairs ``j < i`` with ``values[j] > values[i]``: the discordant ones of Kendall's tau."""
     pairs = values.size * (values.size - 1) / 2
     counts = np.unique(values, return_counts=True)[1]
-    apart = pairs - (counts * (counts - 1)).sum() / 2
+    apart = float(pairs - (counts * (counts - 1)).sum() / 2)
     if not apart:
         return 0
-    tau = scipy.stats.kendalltau(np.arange(values.size), values).statistic
+    tau = float(scipy.stats.kendalltau(np.arange(values.size), values).statistic)
     return round((apart - tau * math.sqrt(pairs * apart)) / 2)
 
 

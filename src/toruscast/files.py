@@ -94,8 +94,8 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     size = place.stat().st_size if place.is_file() else None
     known = counts if size is None else {**counts, "bytes": size}
     amounts = ", ".join(counted(number, noun[:-1]) for noun, number in known.items())
-    found = {"event": "read", "what": what, "file": os.fspath(path), "size": size}
-    found |= {"seconds": seconds, **counts}
+    found: dict[str, object] = {"event": "read", "what": what, "file": os.fspath(path)}
+    found |= {"size": size, "seconds": seconds, **counts}
     logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
 
 
