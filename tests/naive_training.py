@@ -14,8 +14,3 @@ def rcc(x: Sequence[float], y: Sequence[float]) -> float:
             if (x[i] >= x[j] and y[i] >= y[j]) or (x[i] < x[j] and y[i] < y[j]):
                 concordant += 1
     return concordant / pairs
-
-
-def inversions(values: Sequence[int]) -> int:
-    """Pairs out of order."""
-    return sum(values[j] > values[i] for i in range(len(values)) for j in range(i))

@@ -172,11 +172,11 @@ def _inversions(values: Floats) -> int:
     """Pairs ``j < i`` with ``values[j] > values[i]``: the discordant ones of Kendall's tau."""
     pairs = values.size * (values.size - 1) / 2
     counts = np.unique(values, return_counts=True)[1]
-    apart = pairs - (counts * (counts - 1)).sum() / 2
+    apart = float(pairs - (counts * (counts - 1)).sum() / 2)
     if not apart:
         return 0
-    tau = scipy.stats.kendalltau(np.arange(values.size), values).statistic
-    return int(round((apart - tau * math.sqrt(pairs * apart)) / 2))  # noqa: RUF046 - untyped
+    tau = float(scipy.stats.kendalltau(np.arange(values.size), values).statistic)
+    return round((apart - tau * math.sqrt(pairs * apart)) / 2)
 
 
 def _pair(observed: ArrayLike, predicted: ArrayLike) -> tuple[Floats, Floats]:

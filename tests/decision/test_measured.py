@@ -3,7 +3,6 @@ import pandas as pd
 import pytest
 
 import toruscast as tc
-from toruscast import InputError
 from toruscast.decision import measured
 from toruscast.decision.runs import NothingToLearnError, Runs
 from toruscast.training import r2
@@ -113,13 +112,6 @@ def test_equal_times_and_few_mappings_teach_nothing():
         measured.learn(few, runs_of(few, few["release_bound"]))
     six = table[:6]
     assert measured.learn(six, runs_of(six, six["release_bound"])).line.slope == pytest.approx(1)
-
-
-def test_a_time_of_an_unknown_mapping_is_refused():
-    table = samples()
-    runs = Runs.of({"m1": 1.0, "nobody": 2.0})
-    with pytest.raises(InputError, match="found nobody, expected such as m0"):
-        measured.learn(table, runs)
 
 
 def test_times_that_have_nothing_to_do_with_the_network_are_refused():
