@@ -234,7 +234,8 @@ def heat_lines(torus: Torus, busy: NDArray[np.float64], width: int) -> list[tupl
     drawn = []
     for k, axis in enumerate(torus.axes):
         at = np.zeros((2, torus.shape[k]))
-        np.maximum.at(at, (slice(None), torus.coords[:, k]), links[k])
+        for row, own in zip(at, links[k], strict=True):
+            np.maximum.at(row, torus.coords[:, k], own)
         parts = np.array_split(at, min(width, at.shape[1]), axis=1)
         # A link that works at all is no idle one.
         levels = [np.ceil(part.max(axis=1) / most * (len(BARS) - 1)).astype(int) for part in parts]

@@ -214,7 +214,8 @@ def times_chart(made: Plan) -> Chart:
             names[i],
             every[i],
             _mark(made, names[i], yours) or "other",
-            *table[["low", "high"]].iloc[i],
+            table["low"].iloc[i],
+            table["high"].iloc[i],
             "" if own in (None, i) else versus(every[i], every[own or 0]),
         )
         for i in chosen

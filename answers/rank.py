@@ -74,7 +74,7 @@ def default_order(
         allocation = Allocation(torus, tasks_per_node=first.tasks_per_node)
         in_order = allocation.in_order(first.n_tasks).node
     except InputError:
-        in_order = np.empty(0)
+        in_order = np.empty(0, first.node.dtype)
     for mapping, name in zip(mappings, names, strict=True):
         if name == "identity" or np.array_equal(mapping.node, in_order):
             return name
