@@ -96,7 +96,7 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
     )
 
 
-def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, list[dict[Any, Any]]]:
     """Return the links, buffers, messages and FIFOs with most to do, as JSON has them."""
     fifos = result.fifos()
     used = links[links["packets"] > 0]
@@ -166,7 +166,7 @@ def _phases(result: Simulation) -> list[Section]:
     return [Section(title, [TableBlock(rows)])]
 
 
-def _busiest(links: list[dict[str, Any]]) -> TableBlock:
+def _busiest(links: list[dict[Any, Any]]) -> TableBlock:
     return TableBlock(
         [
             {
@@ -180,7 +180,7 @@ def _busiest(links: list[dict[str, Any]]) -> TableBlock:
     )
 
 
-def _fullest(links: list[dict[str, Any]]) -> TableBlock:
+def _fullest(links: list[dict[Any, Any]]) -> TableBlock:
     return TableBlock(
         [
             {
@@ -194,7 +194,7 @@ def _fullest(links: list[dict[str, Any]]) -> TableBlock:
     )
 
 
-def _messages(messages: list[dict[str, Any]]) -> TableBlock:
+def _messages(messages: list[dict[Any, Any]]) -> TableBlock:
     rows = []
     for row in messages:
         alone, queued, wait = row["alone"], row["queued"], row.get("wait")
@@ -213,7 +213,7 @@ def _messages(messages: list[dict[str, Any]]) -> TableBlock:
     return TableBlock(rows, keep=4)
 
 
-def _fifos(torus: Torus, fifos: list[dict[str, Any]]) -> TableBlock:
+def _fifos(torus: Torus, fifos: list[dict[Any, Any]]) -> TableBlock:
     return TableBlock(
         [
             {

@@ -350,7 +350,7 @@ def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
     sent = values > 0
     share = np.log(values[sent] / least) / span if most > least else np.ones(int(sent.sum()))
     levels[sent] = np.clip(share * len(RAMP), 0, len(RAMP) - 1).astype(int)
-    i, j = np.indices(values.shape)
+    i, j = np.indices(values.shape).astype(float)
     parts = [
         f'<rect x="{left}" y="{top}" width="{side}" height="{side}" class="axis"/>',
         *_squares(levels, np.asarray(left + j * cell), np.asarray(top + i * cell), cell),
