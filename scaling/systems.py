@@ -152,7 +152,8 @@ def share_system(
     of each process, where both run on all. The result has two rows for each share: ``share`` (of
     the first), ``application``, ``processes``, ``memory`` (bytes a process), ``n``,
     ``largest_problem``, ``of_alone`` (that problem over the one that it could do alone),
-    ``wall_time`` (s), ``bound_by`` as in `compare_systems`; ``reason`` if it does not fit.
+    ``wall_time`` (s) of it and ``bound_by``, as in `compare_systems`, and ``reason`` if it does not
+    fit.
 
     Examples
     --------

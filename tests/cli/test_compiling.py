@@ -73,13 +73,13 @@ def test_an_index_older_than_the_source_counts_for_nothing(monkeypatch, tmp_path
     source = Path(loop_kernels.run.py_func.__code__.co_filename)
     os.utime(index, (0, source.stat().st_mtime - 1))
     kept_in(monkeypatch, tmp_path)
-    compiling.Compiling(TORUS, "deterministic", Said())
+    compiling.Compiling(TORUS, "deterministic", Said().message)
     assert len(started) == 1
 
 
 def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, started):
     kept_in(monkeypatch, tmp_path)
-    compiling.Compiling(TORUS, "adaptive", Said())
+    compiling.Compiling(TORUS, "adaptive", Said().message)
     assert started == []
 
 

@@ -153,7 +153,7 @@ def test_a_search_that_fails_leaves_no_result(here, monkeypatch, before):
         better(strategies.make("identity", workload.total, torus), 1.0)
         raise MemoryError
 
-    monkeypatch.setattr("toruscast.cli.search.tc.search", failed)
+    monkeypatch.setattr("toruscast.cli.search.tc.search_mapping", failed)
     if before:
         (here / "best.map").write_text(before)
     result = run("search", "--comm", "ring.edges", "--torus", "2x2", "--out", "best.map")
