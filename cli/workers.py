@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import subprocess
@@ -73,18 +74,9 @@ def _cluster(where: str) -> Iterator[int]:
         # What it would say is said in one line.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     started = _started(where) if "://" not in where else None
-    try:
-        client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
-    # Bytes of another protocol give errors of many kinds.
-    except Exception as error:
-        if started is not None:
-            started.close()
-            raise
-        raise InputError(
-            "no scheduler answers",
-            found=f"{where} ({type(error).__name__})",
-            expected="the address that dask scheduler shows, such as tcp://host:8786",
-        ) from None
+    if started is None:
+        _greet(where)
+    client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
     try:
         _check(client, where, WorkersError)
         with joblib.parallel_config("dask", client=client):
@@ -93,6 +85,31 @@ def _cluster(where: str) -> Iterator[int]:
         client.close(timeout=1)
         if started is not None:
             started.close()
+
+
+def _greet(address: str) -> None:
+    """Raise unless a scheduler answers in time: a client would try again and again."""
+    from distributed import rpc
+
+    async def identity() -> Any:
+        scheduler = rpc(address, timeout=_PATIENCE)
+        try:
+            return await asyncio.wait_for(scheduler.identity(), _PATIENCE)
+        finally:
+            await scheduler.close_rpc()
+
+    try:
+        answer, why = asyncio.run(identity()), ""
+    except Exception as error:
+        # Bytes of another protocol give errors of many kinds.
+        answer, why = {}, f" ({type(error).__name__})"
+    kind = answer.get("type")
+    if kind != "Scheduler":
+        raise InputError(
+            "no scheduler answers",
+            found=address + (f", where a {kind} does" if kind else why),
+            expected="the address that dask scheduler shows, such as tcp://host:8786",
+        )
 
 
 def _check(client: Any, where: str, error_type: type[Exception]) -> None:

@@ -20,14 +20,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ._slow import numpy as np
 from .errors import InputError, MissingFileError
 from .text import counted
 from .validation import repeated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"
@@ -94,8 +95,13 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     size = place.stat().st_size if place.is_file() else None
     known = counts if size is None else {**counts, "bytes": size}
     amounts = ", ".join(counted(number, noun[:-1]) for noun, number in known.items())
-    found: dict[str, object] = {"event": "read", "what": what, "file": os.fspath(path)}
-    found |= {"size": size, "seconds": seconds, **counts}
+    found: dict[str, object] = {
+        "event": "read",
+        "what": what,
+        "file": os.fspath(path),
+        "size": size,
+    }
+    found |= {"seconds": seconds, **counts}
     logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
 
 
@@ -201,7 +207,7 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
     if data.count(_MEMBER) > _MAX_MEMBERS:
         expected = f"at most {_MAX_MEMBERS} arrays"
         raise InputError("archive of too many parts", file=path, expected=expected)
-    with _as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with as_damaged(path, ".npz file"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         names = [member.filename.removesuffix(".npy") for member in members]
         if (size := sum(member.file_size for member in members)) > most:
@@ -217,16 +223,17 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
 
 def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
     """Return the array of a ``.npy`` file; nothing is unpickled."""
-    with _as_damaged(path, "NumPy array"):
+    with as_damaged(path, "NumPy array"):
         return _array(data)
 
 
 @contextmanager
-def _as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Say of any error but ours that the file is damaged; name the file in ours."""
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        raise error.replace(file=error.file or path) from None
     # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
     except (Exception, MemoryError) as error:
         clear = isinstance(error, ValueError | EOFError | OSError | zipfile.BadZipFile)

@@ -15,12 +15,6 @@ from toruscast.simulation import loop_kernels
 TORUS = Torus((4,))
 
 
-class Said(list):
-    """What was said."""
-
-    message = list.append
-
-
 @pytest.fixture
 def started(monkeypatch):
     """Commands that would have been started."""
@@ -48,8 +42,8 @@ def kept_in(monkeypatch, folder):
 
 def test_an_empty_folder_starts_it_and_says_so(monkeypatch, tmp_path, started):
     kept_in(monkeypatch, tmp_path)
-    said = Said()
-    process = compiling.Compiling(TORUS, "deterministic", said)
+    said = []
+    process = compiling.Compiling(TORUS, "deterministic", said.append)
     assert len(started) == len(said) == 1
     assert "once on this machine" in said[0]
     process.wait()
@@ -60,8 +54,8 @@ def test_an_empty_folder_starts_it_and_says_so(monkeypatch, tmp_path, started):
 def test_kept_or_not_to_be_kept_starts_nothing(monkeypatch, tmp_path, started, folder):
     (tmp_path / "loop.run-32.py311.nbi").write_bytes(b"")
     kept_in(monkeypatch, None if folder is None else tmp_path)
-    said = Said()
-    compiling.Compiling(TORUS, "deterministic", said).wait()
+    said = []
+    compiling.Compiling(TORUS, "deterministic", said.append).wait()
     assert started == said == []
 
 
@@ -73,13 +67,13 @@ def test_an_index_older_than_the_source_counts_for_nothing(monkeypatch, tmp_path
     source = Path(loop_kernels.run.py_func.__code__.co_filename)
     os.utime(index, (0, source.stat().st_mtime - 1))
     kept_in(monkeypatch, tmp_path)
-    compiling.Compiling(TORUS, "deterministic", Said().message)
+    compiling.Compiling(TORUS, "deterministic", [].append)
     assert len(started) == 1
 
 
 def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, started):
     kept_in(monkeypatch, tmp_path)
-    compiling.Compiling(TORUS, "adaptive", Said().message)
+    compiling.Compiling(TORUS, "adaptive", [].append)
     assert started == []
 
 

@@ -245,9 +245,9 @@ def test_a_cluster_that_is_none_is_told_in_one_line(here, says):
 
 
 NETWORK = """
-overhead=1 hop_latency=40 short_overhead=0.5 overhead=1u overhead=-1us overhead=nan overhead=
+overhead=1 hop_latency=40 short_overhead=0.5 overhead=1u overhead=-1us overhead=nan
 overheads=1us deadlock=datelin fifo_rule=blugene_q tie=rndom payload=-1 bandwidth=fast
-zones=bluegene_p zones= zones=bluegene_q/0
+zones=bluegene_p zones=bluegene_q/0
 """
 
 
