@@ -6,7 +6,8 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ["mapping", "features", "training", "scaling", "answers", "cli", "datasets", "mesh"]
+PACKAGES = ["mapping", "formats", "features", "training", "decision", "mesh", "scaling", "answers"]
+PACKAGES += ["cli", "datasets"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Examples of a package read as its user writes them: its public names are there.
 EVERYWHERE = {"np": "numpy", "nx": "networkx"}
