@@ -52,7 +52,7 @@ def test_an_empty_folder_starts_it_and_says_so(monkeypatch, tmp_path, started):
 
 @pytest.mark.parametrize("folder", ["kept", None])
 def test_kept_or_not_to_be_kept_starts_nothing(monkeypatch, tmp_path, started, folder):
-    (tmp_path / "loop.run-32.py311.nbi").write_bytes(b"")
+    (tmp_path / "loop_kernels.run-32.py311.nbi").write_bytes(b"")
     kept_in(monkeypatch, None if folder is None else tmp_path)
     said = []
     compiling.Compiling(TORUS, "deterministic", said.append).wait()
@@ -62,7 +62,7 @@ def test_kept_or_not_to_be_kept_starts_nothing(monkeypatch, tmp_path, started, f
 def test_an_index_older_than_the_source_counts_for_nothing(monkeypatch, tmp_path, started):
     import os
 
-    index = tmp_path / "loop.run-32.py311.nbi"
+    index = tmp_path / "loop_kernels.run-32.py311.nbi"
     index.write_bytes(b"")
     source = Path(loop_kernels.run.py_func.__code__.co_filename)
     os.utime(index, (0, source.stat().st_mtime - 1))

@@ -290,4 +290,4 @@ def test_doctor_reads_models_and_samples(here):
     np.savez("old.npz", metadata=np.array('{"format": "toruscast predictor", "version": 2}'))
     result = run("doctor", "old.npz")
     assert result.exit_code == 2
-    assert "other version of model file" in result.stdout
+    assert "model file of another version" in result.stdout

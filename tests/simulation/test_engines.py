@@ -108,8 +108,8 @@ def test_the_order_is_better_than_that_of_the_busiest_link(compared):
 
 
 @pytest.mark.parametrize("nbytes", [16384, 4194304])
-def test_the_times_of_the_flow_level_engine_need_no_factor(compared, nbytes):
-    assert compared("flow-level", f"halo2d {nbytes} B")["factor"] == pytest.approx(1, rel=0.01)
+def test_the_times_of_the_flow_level_engine_need_no_factor(flowed, nbytes):
+    assert flowed("flow-level", f"halo2d {nbytes} B")["factor"] == pytest.approx(1, rel=0.01)
 
 
 def test_busiest_link_of_the_flit_level_engine(case):

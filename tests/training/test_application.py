@@ -105,8 +105,8 @@ def test_the_default_model_learns_from_many_sizes_dimensions_and_messages():
 def test_the_busiest_link_is_busy_as_long_as_its_bound():
     for mapping in CANDIDATES[:5]:
         why = explain(COMM, TORUS, mapping)
-        # Bounds are in ticks of the clock.
-        assert why.links["busy"].iloc[0] == pytest.approx(why.bounds["link"], rel=1e-4)
+        # The bound allows half a tick for each event.
+        assert why.links["busy"].iloc[0] == pytest.approx(why.bounds["link"], rel=2e-3)
 
 
 def test_the_hottest_links_count_bytes_without_headers():
