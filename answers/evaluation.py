@@ -9,8 +9,14 @@ import pandas as pd
 
 from toruscast.decision import Measured
 from toruscast.training import single_features, summarise
-from toruscast.training.evaluation import BOUNDS, INTERVAL_SPLITS, SEVERAL, HoldOut, gains
-from toruscast.training.metric_evaluation import MetricEvaluation
+from toruscast.training.evaluation import (
+    BOUNDS,
+    INTERVAL_SPLITS,
+    SEVERAL,
+    HoldOut,
+    MetricEvaluation,
+    gains,
+)
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section, TableBlock

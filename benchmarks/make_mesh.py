@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 import toruscast.mesh.jax
-from toruscast.mesh import rounds
+from toruscast.mesh import ranking as rounds
 from toruscast.mesh.closed_form import score
 from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.rounds import simulated_time
+from toruscast.mesh.ranking import simulated_time
 from toruscast.mesh.traffic import MeshAxes, MeshTraffic, groups_along
 
 MORE: dict[str, list[tuple[int, ...]]] = {

@@ -29,7 +29,7 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
-from .slow import evaluation, feature_registry, measured_runs, metric_evaluation, stored
+from .slow import evaluation, feature_registry, measured_runs, stored
 from .torus import load_torus
 from .traffic import load_application
 
@@ -167,7 +167,7 @@ def _judge_metrics(samples: Samples, mine: tuple[str, ...], how: Judging) -> Non
         table = samples.obtain(max(how.level or 1, tc.training.needed_level(mine, None)))
     n_splits = _SPLITS if is_default("splits") else how.splits
     with samples.output.progress("Judging the metric") as progress:
-        found = metric_evaluation.evaluate_metrics(
+        found = evaluation.evaluate_metrics(
             table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
     samples.output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from toruscast.simulation import trace as simulation_trace
     from toruscast.training import application as drawn_samples
     from toruscast.training import evaluation as evaluation
-    from toruscast.training import metric_evaluation as metric_evaluation
     from toruscast.training import metrics as metrics
     from toruscast.training import stored as stored
 else:

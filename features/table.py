@@ -17,7 +17,6 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.validation import Routing, job_count
 from toruscast.workers import Task
 
-from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
 from .traffic import RoutedTraffic
 

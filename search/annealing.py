@@ -18,8 +18,17 @@ from toruscast.mapping.task_mapping import Allocation
 from toruscast.validation import Routing
 from toruscast.workers import Task
 
-from ._anneal_kernels import Objective, Walker, anneal, heat_of_tasks, sums_of_powers
-from ._move_kernels import Ends, Places, ProposedStep, Uses
+from ._anneal_kernels import (
+    Ends,
+    Objective,
+    Places,
+    ProposedStep,
+    Uses,
+    Walker,
+    anneal,
+    heat_of_tasks,
+    sums_of_powers,
+)
 from .moving import MovingLoads, seconds_of_uses, usable
 
 # Most tasks in a box that is permuted, and the share of tasks that count as hot.

@@ -25,7 +25,7 @@ from toruscast.routing.routing import (
 )
 from toruscast.validation import Routing
 
-from ._move_kernels import Change, Ends, Uses, add_all, move_tasks
+from ._anneal_kernels import Change, Ends, Uses, add_all, move_tasks
 
 # Most nodes for which the ways between all pairs are kept in memory.
 MOST_NODES = 2048

@@ -13,8 +13,8 @@ from scipy.sparse import csgraph
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.task_mapping import Allocation
 
+from ._anneal_kernels import Uses
 from ._graph_kernels import match_pairs
-from ._move_kernels import Uses
 from .annealing import Annealer, Clock, Goal
 
 # A torus is merged down to this many nodes, which are mapped well from any start.

@@ -15,7 +15,7 @@ import pandas as pd
 
 import toruscast as tc
 from toruscast.mesh.closed_form import score
-from toruscast.mesh.rounds import simulated_time
+from toruscast.mesh.ranking import simulated_time
 from toruscast.mesh.traffic import MeshTraffic
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from toruscast import InputError
 from toruscast.cli.evaluate import MOST
 from toruscast.features import unregister
 from toruscast.training import read_samples
-from toruscast.training.metric_evaluation import evaluate_metrics
+from toruscast.training.evaluation import evaluate_metrics
 from toruscast.training.stored import add_metrics
 
 from ..study import Findings, Inputs, Target

@@ -16,7 +16,7 @@ from toruscast.features import (
     register,
     unregister,
 )
-from toruscast.features.definitions import above_mean, near_top
+from toruscast.features.registry import above_mean, near_top
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mesh import rounds
+from toruscast.mesh import ranking
 from toruscast.mesh.candidates import Scored
 from toruscast.mesh.closed_form import least_time, score
 from toruscast.mesh.devices import devices_at
 from toruscast.mesh.layouts import AxisLayout, curves, mesh_of, splits
-from toruscast.mesh.rounds import simulated_time
+from toruscast.mesh.ranking import simulated_time
 from toruscast.mesh.traffic import MeshTraffic, parse_axes, parse_traffic
 
 # Large, so that what software and hops cost is little.
@@ -104,8 +104,8 @@ def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
     lines = np.arange(64).reshape(2, 32)
     found = score(traffic, lines, torus)
     every = simulated_time(traffic, lines, torus, found)
-    monkeypatch.setattr(rounds, "_ALL_ROUNDS", 0)
-    monkeypatch.setattr(rounds, "_FEW_MESSAGES", 200)
+    monkeypatch.setattr(ranking, "_ALL_ROUNDS", 0)
+    monkeypatch.setattr(ranking, "_FEW_MESSAGES", 200)
     assert simulated_time(traffic, lines, torus, found) == pytest.approx(every, rel=0.05)
 
 
@@ -121,8 +121,8 @@ def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus,
     traffic = MeshTraffic(kind, 2e5, ("x",))
     found = score(traffic, lines, torus)
     part = simulated_time(traffic, lines, torus, found)
-    assert rounds._repeating(lines, torus)[1].n_nodes < torus.n_nodes
-    monkeypatch.setattr(rounds, "_repeating", lambda lines, torus: (lines, torus))
+    assert ranking._repeating(lines, torus)[1].n_nodes < torus.n_nodes
+    monkeypatch.setattr(ranking, "_repeating", lambda lines, torus: (lines, torus))
     assert simulated_time(traffic, lines, torus, found) == part
 
 
@@ -300,7 +300,7 @@ def test_a_mesh_of_one_device_sends_nothing():
 def test_rounds_are_those_of_the_collective():
     torus = tc.Torus((4, 2))
     lines = np.arange(8).reshape(2, 4)
-    found = rounds._rounds(MeshTraffic("allreduce", 4e6, ("x",)), lines, torus, "ring")
+    found = ranking._rounds(MeshTraffic("allreduce", 4e6, ("x",)), lines, torus, "ring")
     assert sum(times for times, _ in found) == 6
     sent = sum(times * phase.nbytes.sum() for times, phase in found)
     assert sent == pytest.approx(2 * 2 * 3 * 4e6)

@@ -10,8 +10,7 @@ from toruscast.features import extract, register, unregister
 from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
-from toruscast.training.evaluation import gains
-from toruscast.training.metric_evaluation import MetricEvaluation, evaluate_metrics
+from toruscast.training.evaluation import MetricEvaluation, evaluate_metrics, gains
 from toruscast.training.stored import add_metrics
 
 HALO = patterns.halo_2d((8, 8), 4096, periodic=True)
