@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -101,11 +102,14 @@ def test_what_others_add_while_a_block_is_settled_stays(tmp_path, monkeypatch):
 
     def joined(tables, joined=plan.joined):
         if not adding:
-            adding.append(build_samples([other], store))
+            # It waits until the block is settled.
+            adding.append(Thread(target=build_samples, args=([other], store)))
+            adding[0].start()
         return joined(tables)
 
     monkeypatch.setattr(plan, "joined", joined)
     plan.build(store, block)
+    adding[0].join()
     assert sorted(set(read_samples(store)["workload"])) == ["other", "small"]
     assert len(read_samples(store)) == 7
 
