@@ -180,7 +180,7 @@ def test_traffic_of_a_compiled_step_decides(jax, make_mesh):
     program = """
         import jax, jax.numpy as jnp, sys
         from jax.sharding import NamedSharding, PartitionSpec as P
-        sys.path.insert(0, "tests/training")
+        sys.path.insert(0, "tests/mesh")
         import test_frameworks as here
         import toruscast.mesh.jax
         mesh = jax.make_mesh((4, 4), ("x", "y"))
