@@ -3,8 +3,8 @@
 python benchmarks/make_mesh.py --out FOLDER [--slices SLICE ...]
 
 For each slice and mesh, and for what a step sends one way or another: the time of a step on the
-mesh of each, by simulated packets and by flows. Where `jax.make_mesh` refuses a mesh, that of
-`jax.experimental.mesh_utils.create_device_mesh(..., allow_split_physical_axes=True)` stands for it.
+mesh of each, by simulated packets and by flows. Where `jax.make_mesh` refuses a mesh,
+`jax.experimental.mesh_utils.create_device_mesh(..., allow_split_physical_axes=True)` makes it.
 Devices are faked. JAX must be installed. Rows that are there already are kept.
 """
 
@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 import toruscast.mesh.jax
-from toruscast.mesh import ranking as rounds
+from toruscast.mesh import ranking
 from toruscast.mesh.closed_form import score
 from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.ranking import simulated_time
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic, groups_along
+from toruscast.mesh.traffic import ALGORITHMS, MeshAxes, MeshTraffic, groups_along
 
 MORE: dict[str, list[tuple[int, ...]]] = {
     "tpu_v4:2x4x4": [(32,), (8, 4), (2, 16), (4, 2, 4)],
@@ -40,17 +39,17 @@ SLICES = {**meshes.SLICES, **MORE}
 NAMES = ("x", "y", "z")
 STEPS = ("two-way-ring", "training", "exchange")
 # Rings round 256 devices have more messages than a ranking simulates.
-rounds.MOST_MESSAGES = 600_000
+ranking.MOST_MESSAGES = 600_000
 
 
 def workload(
     traffic: MeshTraffic, lines: NDArray[np.int64], torus: tc.Torus, algorithm: str
 ) -> tc.Workload | None:
     """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
-    if algorithm not in rounds.PLANS:
-        return rounds._at_once(traffic, lines, torus)
-    phases = rounds._rounds(traffic, lines, torus, algorithm)
-    if sum(times * phase.n_edges for times, phase in phases) > rounds.MOST_MESSAGES:
+    if algorithm not in ALGORITHMS:
+        return ranking._at_once(traffic, lines, torus)
+    phases = ranking._rounds(traffic, lines, torus, algorithm)
+    if sum(times * phase.n_edges for times, phase in phases) > ranking.MOST_MESSAGES:
         return None
     return tc.Workload([phase for times, phase in phases for _ in range(times)], dependent=True)
 
@@ -65,7 +64,7 @@ def times(
         if lines.shape[1] == 1:
             continue
         plan = score(traffic, lines, torus)
-        packets = simulated_time(traffic, lines, torus, plan)
+        packets = ranking.simulated_time(traffic, lines, torus, plan)
         sent = workload(traffic, lines, torus, plan.algorithm)
         found["packets"] += np.nan if packets is None else packets
         mapping = tc.TaskMapping(np.arange(torus.n_nodes), torus)
@@ -97,20 +96,20 @@ def theirs_of_two(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple
 
 
 def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[dict[str, Any]]:
-    """Give a row for each kind of step; of a mesh over two slices, times within the first."""
+    """Give a row for each kind of step; times of a mesh over two slices are within the first."""
     torus = tc.machine(text)
     axes = MeshAxes(NAMES[: len(shape)], shape)
     devices = [each for number in range(1 + hybrid) for each in meshes.devices(torus, number)]
     whole = (shape[0] * (1 + hybrid), *shape[1:])
     by, other = (theirs_of_two if hybrid else theirs)(devices, shape)
     for step, sends in meshes.steps(axes.names):
-        # What is sent decides which axis is cut between slices, if it is said.
-        said = None if step == STEPS[0] else sends
-        if step not in STEPS or (hybrid and said):
+        # The traffic decides which axis is cut between slices, if it is given.
+        given = None if step == STEPS[0] else sends
+        if step not in STEPS or (hybrid and given):
             continue
         begin = time.perf_counter()
         ours = toruscast.mesh.jax.make_mesh(
-            whole, axes.names, devices=devices, traffic=said
+            whole, axes.names, devices=devices, traffic=given
         ).devices
         row: dict[str, Any] = {
             "slice": text,

@@ -85,7 +85,7 @@ def devices(torus: tc.Torus, slice_index: int = 0) -> list[Device]:
 
 
 def jax_mesh(torus: tc.Torus, shape: tuple[int, ...], *, hybrid: bool) -> NDArray[np.int64]:
-    """Return the node at each place of JAX's mesh; of a mesh over two slices, in the first."""
+    """Return the node at each place of JAX's mesh, or of its part in the first of two slices."""
     from jax.experimental import mesh_utils
 
     if hybrid:

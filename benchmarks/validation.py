@@ -145,8 +145,7 @@ def flow_cases(folder: Path) -> Iterator[Case]:
     """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, times SMPI's factors.
 
     Its flows are connections of TCP, whose shares of a link are the smaller the more hops they go.
-    Of rounds, a transfer begins when both its sides have begun the round, as in SMPI, whatever its
-    length.
+    A transfer of any length begins when both its sides have begun its round, as in SMPI.
     """
     times = pd.read_csv(folder / "times.csv")
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):

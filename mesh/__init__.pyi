@@ -9,3 +9,5 @@ from .ranking import step_time as step_time
 from .ranking import which_slice as which_slice
 from .results import MeshForecast as MeshForecast
 from .results import RankedLayout as RankedLayout
+from .traffic import MeshAxes as MeshAxes
+from .traffic import MeshTraffic as MeshTraffic

@@ -24,7 +24,7 @@ from toruscast.mesh.devices import counts_devices
 from toruscast.mesh.results import RankedLayout
 from toruscast.text import counted, nbytes, percent, rounded, seconds, shown_name, time_unit
 
-# Devices up to which the program stands on a page, in a terminal, and chips are drawn.
+# Most devices for a program on a page, for one in a terminal, and for a picture of the chips.
 _MOST_DEVICES, _MOST_SHOWN, _MOST_DRAWN = 20_000, 64, 4096
 _FIRST = 5
 # Share of the time that is not worth another layout.
@@ -65,8 +65,8 @@ def _headline(found: MeshForecast) -> tuple[Headline, str]:
     gain = 1 - best.time / yours.time if yours.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
     if gain >= _WORTH:
-        told = f": {seconds(best.time)} a step, {less(best.time, yours.time, against)}"
-        return Headline("Use ", "layout 1", told), badge
+        rest = f": {seconds(best.time)} a step, {less(best.time, yours.time, against)}"
+        return Headline("Use ", "layout 1", rest), badge
     rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
     return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge
 
@@ -96,7 +96,7 @@ def _notes(found: MeshForecast) -> list[str]:
 
 
 def _sections(found: MeshForecast) -> list[Section]:
-    """Return what stands behind the answer."""
+    """Return the tables and charts that support the answer."""
     sections = [
         Section("Layouts", [_layouts(found)], wide=False, only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
@@ -135,7 +135,7 @@ def _order(found: MeshForecast) -> str:
 
 
 def _distance(found: MeshForecast) -> list[str]:
-    """Return how far a step is from what no layout can beat, where that is known."""
+    """Return how far a step is above the lower bound over all layouts, where one is known."""
     bounds = found.lines()["bound"]
     floor = float(bounds.max() if found.overlap else bounds.sum())
     if not floor > 0:
@@ -238,11 +238,11 @@ def _step(found: MeshForecast) -> TableBlock:
 def _reasons(found: MeshForecast) -> list[str]:
     lines = found.lines().to_dict("records")
     slowest = max(lines, key=lambda row: row["share"])
-    told = [f"{shown_name(row['what'])}: {row['why']}." for row in lines]
+    reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in lines]
     if len(lines) > 1 and slowest["share"] > 0:
         share = percent(slowest["share"])
-        told.append(f"Slowest: {shown_name(slowest['what'])}, {share} of the time.")
-    return told
+        reasons.append(f"Slowest: {shown_name(slowest['what'])}, {share} of the time.")
+    return reasons
 
 
 def _chips(found: MeshForecast, axis: int) -> Chart:

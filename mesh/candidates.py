@@ -28,13 +28,13 @@ from toruscast.workers import Task
 
 from .closed_form import RingSteps, Score, box_score, ring_seconds, score
 
-# Ways to cut the dimensions that are looked at; beyond, the plainest have been seen.
+# Most ways to cut the dimensions that are scored; the plainest come first.
 MOST_SPLITS = 100_000
-# Layouts that a worker looks at in one go.
+# Layouts that a worker scores at a time.
 _BLOCK = 500
 # Boxes of the torus that a smaller mesh may fill, and layouts of pieces in each.
 _BOXES, _SPLITS_IN_BOX = 24, 2_000
-# Layouts whose times differ by less are told apart by none.
+# Times that differ by less than this share are equal.
 ALIKE = 1e-6
 Cut = Sequence[Pieces]
 # How an axis lies, the nodes of its groups in the part of the torus that repeats, and its rings.
@@ -62,13 +62,13 @@ class LaidMesh:
 
 @dataclass(eq=False)
 class Scored:
-    """Scores of layouts; what is sent along an axis depends on where that axis lies alone."""
+    """Scores of layouts; a collective along one axis depends on the place of that axis alone."""
 
     torus: Torus
     axes: MeshAxes
     traffic: tuple[MeshTraffic, ...]
     overlap: bool
-    # Of each node; if given, the nodes of a host must form a box of the mesh.
+    # The host of each node; if given, the nodes of a host must form a box of the mesh.
     hosts: NDArray[np.int64] | None = None
     _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Scored:
     ) -> Score:
         found = self._scored(traffic, lines, steps, bucket, cell)
         if not self.overlap:
-            # What links do counts only where several collectives share them.
+            # The times of links matter only where several collectives share them.
             found = found.without_links()
             if cell is not None:
                 found = replace(found, busiest=link_in(self.torus, cell, found.busiest))
@@ -137,7 +137,7 @@ class Scored:
         torus = cell or self.torus
         if traffic.collective != "alltoall":
             return score(traffic, lines, torus, steps=steps, bucket=bucket)
-        # The order in a group, and that of the groups, does not count.
+        # Neither the order in a group nor that of the groups matters.
         groups = np.sort(lines, axis=1)
         key = (traffic.nbytes, torus.shape, groups[np.argsort(groups[:, 0])].tobytes())
         if key not in self._to_all:
@@ -164,7 +164,7 @@ class Scored:
                 for i in alone
             ]
             times.append(sum(each))
-        # What differs by rounding is equal: the plainest is the first.
+        # Times that differ by rounding are equal; the plainest walk is the first.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
         laid, (lines, cell), steps = walks[best]
         for i in alone:
@@ -192,7 +192,7 @@ class Scored:
         return lines_along(self._cells[pieces], laid), self._cells[pieces]
 
     def _walked(self, pieces: Pieces) -> list[_Walk]:
-        """The ways to walk pieces, with what their steps ask of links where rings run there."""
+        """The walks over pieces, with the link loads of their steps where rings use them."""
         if pieces not in self._walks:
             walks = []
             for curve in curves([piece.size for piece in pieces]):
@@ -235,7 +235,7 @@ class Best:
     kept: dict[tuple[int, ...], tuple[float, LaidMesh]]
 
     def first(self, n: int) -> Best:
-        """Return the n fastest; of equal ones those that were seen first."""
+        """Return the n fastest; equal ones stay in the order in which they were scored."""
         return Best(self.number, dict(sorted(self.kept.items(), key=lambda e: e[1][0])[:n]))
 
 

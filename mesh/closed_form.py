@@ -4,7 +4,7 @@ On a ring of ``n`` chips whose links carry ``w`` bytes per second each way, an a
 bytes is a reduce-scatter and an allgather of ``n - 1`` rounds each. In a round every chip sends
 ``B / n`` bytes to the next one, so the links take ``2 (n - 1) / n * B / w`` in all, or half of that
 if half a block goes each way. A chip sends in a round what it got in the last, so each round adds
-what a message costs in software (of two, both) and the latency of its hops.
+the software overhead of its messages and the latency of their hops.
 
 On a line the ring is folded (0, 2, 4, ..., 5, 3, 1) or closed by one long way back. Either way each
 direction of each link carries one block of a one-way ring, so that takes as long as on a closed
@@ -90,7 +90,7 @@ def turns(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
     return rounds
 
 
-# Pairs of an all-to-all that are listed at once: of many chips there are more than fit.
+# Pairs of an all-to-all that are listed at once: those of many chips do not fit in memory.
 _AT_ONCE = 2**20
 Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -118,7 +118,7 @@ def ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
     else:
         some = max(_AT_ONCE // lines.size, 1)
         for begin in range(1, n, some):
-            # Each sends to those so many places on.
+            # Each chip sends to those so many places ahead.
             apart = np.arange(begin, min(begin + some, n))
             to = lines[:, (np.arange(n)[:, None] + apart) % n]
             yield np.broadcast_to(lines[:, :, None], to.shape).ravel(), to.ravel()
@@ -126,11 +126,11 @@ def ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What a collective takes, all its groups at once."""
+    """Time of a collective that all its groups run at once."""
 
     time: float  # seconds in closed form
     algorithm: str  # the fastest of those that were asked for
-    link_seconds: NDArray[np.float64]  # (n_links,); empty where nobody asks for it
+    link_seconds: NDArray[np.float64]  # (n_links,); empty where it is not needed
     busiest: int  # the link that works longest,
     busy: float  # and its seconds
     hops: float  # of its messages on average,
@@ -144,7 +144,7 @@ class Score:
         return self.time if self.simulated is None else self.simulated
 
     def without_links(self) -> Score:
-        """The same without the array, of which there would be many."""
+        """The same without the array of all links, to save memory."""
         return replace(self, link_seconds=np.zeros(0))
 
 
@@ -177,20 +177,16 @@ class _Pace(NamedTuple):
     messages: float
 
 
-def ring_loads(lines: NDArray[np.int64], torus: Torus, ways: int) -> NDArray[np.float64]:
-    """Return the messages over each link in a step round all groups, ``(n_links,)``."""
-    src, dst = lines.ravel(), np.roll(lines, -1, axis=1).ravel()
-    onward = pair_loads(torus, src, dst)
-    return onward if ways == 1 else onward + pair_loads(torus, dst, src)
-
-
 class RingSteps:
     """Load of the links in a step round all groups ``(n_groups, n)``. Arrays are not kept."""
 
     def __init__(self, lines: NDArray[np.int64], torus: Torus) -> None:
         self.torus, self.lines = torus, lines
-        self.paces = {ways: self._pace(ring_loads(lines, torus, ways)) for ways in (1, 2)}
-        hops = torus.distance(lines.ravel(), np.roll(lines, -1, axis=1).ravel())
+        src, dst = lines.ravel(), np.roll(lines, -1, axis=1).ravel()
+        onward = pair_loads(torus, src, dst)
+        both = onward + pair_loads(torus, dst, src)
+        self.paces = {1: self._pace(onward), 2: self._pace(both)}
+        hops = torus.distance(src, dst)
         self.hops = float(hops.mean())
         self.farthest = int(hops.max())
 
@@ -201,7 +197,7 @@ class RingSteps:
 
 
 def ring_score(steps: RingSteps, traffic: MeshTraffic, ways: int) -> Score:
-    """Return what rounds round the ring take; the score has no seconds of links."""
+    """Return the score of rounds round the ring, without the seconds of all links."""
     torus, n = steps.torus, steps.lines.shape[1]
     pace = steps.paces[ways]
     wire = on_the_wire(traffic.nbytes / n / ways, torus)
@@ -226,11 +222,15 @@ def ring_seconds(
     n = lines.shape[1]
     wire = on_the_wire(traffic.nbytes / n / ways, torus)
     rounds = PARTS[traffic.collective] * (n - 1)
-    return np.asarray(ring_loads(lines, torus, ways) / torus.link_bandwidth * (rounds * wire))
+    src, dst = lines.ravel(), np.roll(lines, -1, axis=1).ravel()
+    load = pair_loads(torus, src, dst)
+    if ways == 2:
+        load = load + pair_loads(torus, dst, src)
+    return np.asarray(load / torus.link_bandwidth * (rounds * wire))
 
 
 def box_score(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score | None:
-    """Return what the bucket algorithm takes, a lane for each dimension and way.
+    """Return the score of the bucket algorithm, with a lane for each dimension and way.
 
     None where groups are no boxes of the torus.
     """
@@ -269,7 +269,7 @@ def score(
     steps: RingSteps | None = None,
     bucket: Score | None = None,
 ) -> Score:
-    """Return what a collective takes in closed form; of several algorithms the fastest."""
+    """Return the score of a collective in closed form, by the fastest of its algorithms."""
     if lines.shape[1] == 1:
         return made(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
     if traffic.collective not in PARTS:
@@ -288,7 +288,7 @@ def score(
 
 
 def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
-    """Return seconds below which no layout takes the collective.
+    """Return a lower bound of the seconds of a collective over all layouts.
 
     A chip sends over all its links at once at most: 2 (n - 1) / n of the buffer in an allreduce, (n
     - 1) / n in its halves and an all-to-all. One message goes over one link.
@@ -303,7 +303,7 @@ def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
 
 
 def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score:
-    """Messages all at once; a task hands its own over one after the other."""
+    """Score messages that are all sent at once; a task injects its own one after the other."""
     n, network = lines.shape[1], torus.network
     to_all = traffic.collective == "alltoall"
     each = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1

@@ -146,7 +146,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
 
 
 def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
-    """Write the best layout to each file, and return how each is used where it needs a word."""
+    """Write the best layout to each file, and return advice on how to use a file, by its path."""
     advice = {}
     for form, path in targets:
         if form == "json":
@@ -336,7 +336,7 @@ def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.
 
 
 def _program(path: str, output: PageOutput) -> HloStep:
-    """Read a compiled program; say what of it is left out."""
+    """Read a compiled program, and report the collectives that are not counted."""
     program = tc.read_hlo(path)
     if program.left_out:
         names = ", ".join(program.left_out[:5])

@@ -194,7 +194,7 @@ def are_ids(source: Source) -> bool:
 
 
 def _is_one_list(start: bytes) -> bool:
-    """Whether nothing stands behind the bracket that closes the first one."""
+    """Whether no other list follows the bracket that closes the first one."""
     depth = 0
     for at, letter in enumerate(start):
         depth += {91: 1, 93: -1}.get(letter, 0)
@@ -258,7 +258,7 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
 
 def _whole_numbers(words: str) -> list[int]:
     numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", words)
-    # Of more digits than any device has, so that it is out of range and not slow.
+    # A number with more digits than any device's is out of range; reading it would be slow.
     return [int(word) if len(word) < 10 else 10**9 for word in numbers]
 
 
@@ -289,7 +289,7 @@ def _flat(text: Text, content: Any) -> list[int]:
 
 
 def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write the device number of each task as JSON, nested in the shape of the mesh if told."""
+    """Write the device number of each task as JSON, nested in the shape of the mesh if known."""
     if target.hosts is not None:
         ids: NDArray[Any] = np.array(list(map(int, target.hosts.of_tasks(mapping))))
     else:

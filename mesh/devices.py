@@ -15,7 +15,7 @@ from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
 
 _IN_C_ORDER = ("trainium", "galaxy")
-# Letters of a dimension of devices: the first that a torus has not.
+# Names of a dimension of devices: the first letter that no other dimension has.
 _DEVICES = "CUVWXYZIJ"
 
 
@@ -48,7 +48,7 @@ def usual_devices(torus: Torus) -> Devices:
 
 
 def counts_devices(torus: Torus) -> bool:
-    """Return whether the last dimension counts the devices of a chip, and no places of chips."""
+    """Return whether the last dimension counts the devices of a chip."""
     return torus.ndim > 1 and torus.axes.endswith("C") and not torus.axes.startswith("AB")
 
 

@@ -46,7 +46,7 @@ _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
 _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
-# Of one collective, of all groups together, and of a loop: more is no program's.
+# Limits for a collective, for all groups together, and for a loop; real programs stay below.
 _MOST_BYTES = 1e18
 _MOST_LISTED = 2**24
 _MOST_TIMES = 10**15
@@ -105,7 +105,7 @@ def step_of(text: Text) -> HloStep:
             continue
         name, kind, operation = instruction.groups()
         trips = _TRIPS.search(line)
-        # What is started elsewhere runs once.
+        # The instruction that started it has been counted.
         ends = operation.endswith(("-done", "-update"))
         for called in () if ends else _called(line):
             calls.append((where, called, int(trips[1]) if trips and operation == "while" else 1))
@@ -154,7 +154,7 @@ def _collective(
     starts = operation.endswith("-start")
     kind = KINDS[operation.removesuffix("-start")]
     key = "source_target_pairs" if kind == "permute" else "replica_groups"
-    # Without a list everybody takes part, but a permute says who.
+    # Without a list all devices take part; a permute always has one.
     said = attribute_of(line, key) or ("none" if kind == "permute" else "{}")
     n_devices = 0 if kind == "permute" else sizes["num_partitions"] * sizes["replica_count"]
     if (said, n_devices) not in known:
@@ -207,7 +207,7 @@ def _devices(
 
 
 def _of_start(kind: str, shape: str) -> str:
-    """What an instruction that only starts gives in the end: its type holds the operands too."""
+    """The type of the result of a -start instruction, whose own type holds the operands too."""
     inside = tuple_items(shape)
     if kind == "permute":
         return inside[0]
@@ -217,7 +217,7 @@ def _of_start(kind: str, shape: str) -> str:
 
 
 def _counts(calls: list[tuple[str, str, int]], order: list[str], entry: str | None) -> Counter[str]:
-    """How often a step runs each computation; once where no entry tells."""
+    """How often a step runs each computation; once each without an entry computation."""
     if entry is None:
         return Counter(order)
     inside: dict[str, list[tuple[str, int]]] = {}
@@ -246,7 +246,7 @@ _NO_DIGITS = {"pred": 1.0, "token": 0.0, "opaque": 0.0}
 
 
 def tuple_items(text: str) -> list[str]:
-    """Return what stands between the commas of a tuple's type; the type alone if it is none."""
+    """Return the items of a tuple's type, or the type itself if it is no tuple."""
     text = text.strip()
     if not text.startswith("("):
         return [text]
@@ -297,12 +297,12 @@ _PERMUTED = re.compile(
 )
 _MAXIMAL = re.compile(r"@?maximal_mesh[\[<]device_id=([0-9]+)[\]>]\s*\{\s*\}")
 _AXIS = re.compile(r"['\"]?([^'\"=:]+)['\"]?\s*(?:=([0-9]+)|:\(([0-9]+)\)([0-9]+))?")
-# A list of devices longer than this is no program's.
+# Longest list of devices; those of real programs are shorter.
 _MOST_DEVICES = 2**20
 
 
 def attribute_of(line: str, key: str) -> str | None:
-    """Return what a line says behind ``key=``, up to the end of its brackets; None if nothing."""
+    """Return the value of ``key=`` in a line, up to the end of its brackets; None without a key."""
     match = re.search(rf"\b{key}\s*=\s*", line)
     if match is None:
         return None
@@ -414,7 +414,7 @@ def is_hlo(source: Source) -> bool:
 
 
 def read(source: Source, options: GraphOptions) -> Workload:
-    """Return a phase for each collective; those that run several times send as much more."""
+    """Return a phase for each collective, with the bytes of all its runs in a step."""
     options.only(source.path, "collectives")
     text = source.text
     step = step_of(text)

@@ -43,10 +43,10 @@ def make_mesh(
     traffic : optional
         What a step sends: a mapping of axes such as ``{"model": 64e6, "data": "allgather:1GB"}``
         (bytes of whole buffers; bytes alone are all-reduced round a ring), a function that was
-        lowered or compiled for a mesh of these shapes, or whatever else `toruscast.mesh` takes. If
-        not given, every axis all-reduces as many bytes round a ring.
+        lowered or compiled for a mesh of these shapes, or what `rank_layouts` takes. If not given,
+        every axis all-reduces as many bytes round a ring.
     torus : Torus or str, optional
-        The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not tell.
+        The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not name it.
     contiguous_submeshes : bool
         Whether the devices of each process form a box of the mesh, where the launcher wants that.
 
@@ -76,14 +76,14 @@ def make_mesh(
     ordered = np.empty(found.shape, dtype=object)
     ordered.ravel()[:] = [devices[i] for i in found.ravel().tolist()]
     if axis_types is None:
-        # What JAX takes if nothing is said differs between its versions.
+        # JAX's default axis types differ between its versions.
         one = jax.make_mesh((1,) * len(names), names, devices=devices[:1])
         axis_types = one.axis_types
     return jax.sharding.Mesh(ordered, names, axis_types=axis_types)
 
 
 def _all_of(devices: Sequence[Any]) -> Sequence[Any]:
-    """All devices of the slices, of which some may be asked for."""
+    """All devices of the slices, including those that were not asked for."""
     client: Any = getattr(devices[0], "client", None) if devices else None
     return client.devices() if hasattr(client, "devices") else devices
 

@@ -202,8 +202,8 @@ def cut_curves(
 ) -> Iterator[tuple[NDArray[np.int64], str]]:
     """Give meshes cut from one walk over all nodes that are ours, with a name each.
 
-    The walk is a snake or a loop over the torus; it is cut to the axes, any of them fastest. Of
-    more nodes than the mesh takes, the first are taken.
+    The walk is a snake or a loop over the torus; it is cut to the axes, any of them fastest. A
+    mesh that is smaller takes the first nodes.
     """
     if torus.n_nodes == 1:
         yield np.zeros(axes.sizes, dtype=np.int64), "one device"
@@ -237,7 +237,7 @@ def boxes_in(
 ) -> Iterator[tuple[Torus, NDArray[np.int64]]]:
     """Give the boxes of n nodes that are all ours, each as a torus of its own and its nodes.
 
-    A box stands at the first place where all of its nodes are ours. The most compact come first.
+    A box lies at the first place where all of its nodes are ours. The most compact come first.
 
     Examples
     --------

@@ -47,7 +47,7 @@ KINDS = {
     "TPU7": "tpu7x",
     "TPU v7x": "tpu7x",
 }
-# Bytes of each axis where nothing is said: long enough that links decide, not latencies.
+# Default bytes of each axis, large enough that links decide and not latencies.
 USUAL_BYTES = 64e6
 # Positions in a list of devices, in mesh shape, that a framework would take itself; None if it
 # cannot. It gets the devices of a slice and the sizes of the mesh in it.
@@ -87,14 +87,14 @@ def lay(
 ) -> NDArray[np.int64]:
     """Return the position in the list of the device at each place of the fastest mesh.
 
-    Times are in closed form. Over several slices, axes are cut between slices where that sends
-    least between them: the first that can be, where nothing is said of the traffic.
+    Times are in closed form. Several slices cut the axes so that they send each other least, or
+    the first axis that can be cut if no traffic is given.
     """
     sends = step_traffic(traffic, axes)
     for sent in sends:
         sent.check(axes)
     chosen = _enough(slices, axes)
-    cuts = _cut(len(chosen), axes, sends, said=traffic is not None)
+    cuts = _cut(len(chosen), axes, sends, given=traffic is not None)
     inner = MeshAxes(axes.names, tuple(n // c for n, c in zip(axes.sizes, cuts, strict=True)))
     inside = tuple(sends if len(chosen) == 1 else _within(sends, axes, inner))
     whole = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
@@ -102,8 +102,8 @@ def lay(
     for place, each in zip(product(*map(range, cuts)), chosen, strict=True):
         nodes, hosts = each.devices.nodes, each.hosts if together else None
         own = usual and usual([devices[i] for i in each.devices.ids], inner.sizes)
-        told = (nodes, *(array for array in (hosts, own) if array is not None))
-        key = (each.torus, *(array.tobytes() for array in told))
+        arrays = (nodes, *(array for array in (hosts, own) if array is not None))
+        key = (each.torus, *(array.tobytes() for array in arrays))
         if key not in known:
             known[key] = _in_slice(each, inner, inside, hosts, own)
         index = tuple(part for cut in place for part in (cut, slice(None)))
@@ -239,16 +239,16 @@ def _splits(n: int, axes: MeshAxes) -> list[tuple[int, ...]]:
     return sorted((way for way in ways if math.prod(way) == n), reverse=True)
 
 
-def _cut(n: int, axes: MeshAxes, sends: Sequence[MeshTraffic], *, said: bool) -> tuple[int, ...]:
+def _cut(n: int, axes: MeshAxes, sends: Sequence[MeshTraffic], *, given: bool) -> tuple[int, ...]:
     """How many slices each axis spans."""
     ways = _splits(n, axes)
-    if not said:
+    if not given:
         return ways[0]
     return min(ways, key=lambda way: sum(_between(each, axes, way) for each in sends))
 
 
 def _between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float:
-    """Bytes that a device sends to other slices: of reductions, what its own slice has left."""
+    """Bytes that a device sends to other slices, after the reductions in its own slice."""
     numbers = [axes.number(name) for name in traffic.axes]
     across = math.prod(cuts[i] for i in numbers)
     if across == 1:
@@ -284,7 +284,7 @@ def _in_slice(
     hosts: NDArray[np.int64] | None,
     usual: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
-    """Return the position among a slice's devices of that at each place of the mesh."""
+    """Return the position in the slice's list of the device at each place of the mesh."""
     if not sends:
         sends = step_traffic(None, axes)
     nodes = own.devices.nodes

@@ -21,7 +21,6 @@ from toruscast.mapping.strategies.placement import divisors
 from toruscast.mapping.task_mapping import check_torus
 from toruscast.mesh.devices import Devices, chips_as_devices, usual_devices
 from toruscast.mesh.hlo import HloStep
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic, hlo_traffic, parse_axes, parse_traffic
 from toruscast.simulation import Simulation, simulate
 from toruscast.validation import job_count, whole_array, whole_number
 from toruscast.workers import Task
@@ -30,15 +29,14 @@ from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_t
 from .closed_form import Score, ends, product_grid
 from .layouts import box_of, is_uniform
 from .results import MeshForecast, RankedLayout
+from .traffic import ALGORITHMS, MeshAxes, MeshTraffic, hlo_traffic, parse_axes, parse_traffic
 
-# More messages than this are not simulated: a ranking is to be there soon.
+# Most messages of a collective that is simulated; a ranking must not take long.
 MOST_MESSAGES = 200_000
-# Messages of rounds that are simulated one by one, and of the few that show the pace of more.
+# Most messages if all rounds are simulated, and of the rounds that give the pace of the others.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
-PLANS = ("ring", "two-way-ring", "bucket")
-# Most packets of the longest message, to which real ones are merged, and of all messages together,
-# which keeps thousands of chips fast. A longest message keeps the last of these at least: where all
-# are sent at once, and in rounds.
+# Real packets are merged: to so many of the longest message, and of all messages together. The
+# longest keeps the last of these at least: where all are sent at once, and in rounds.
 _PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, (8, 4)
 
 
@@ -47,12 +45,12 @@ def simulated_time(
 ) -> float | None:
     """Return the seconds of a collective by simulated packets; None if it has too many messages.
 
-    Of many equal rounds a few are simulated, and the others go on at the pace of the second half of
-    them, to within 5 %. Rounds that send the same are simulated once. Flows would not do: those
-    that go far get less of a link that they share, and the rounds wait for them.
+    If there are many equal rounds, a few are simulated, and the others take the pace of the second
+    half of these, to within 5 %. Rounds that send the same are simulated once. Flows would be too
+    slow: long ones get less of a link that they share, and the rounds wait for them.
     """
     lines, torus = _repeating(lines, torus)
-    if found.algorithm not in PLANS:
+    if found.algorithm not in ALGORITHMS:
         at_once = _at_once(traffic, lines, torus)
         return None if at_once is None else _simulated_rounds(at_once, torus).time
     rounds = _rounds(traffic, lines, torus, found.algorithm)
@@ -139,7 +137,7 @@ def _at_once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Wo
     return Workload([sum_edges(torus.n_nodes, src, dst, nbytes, np.ones(src.size))])
 
 
-# Layouts among which the fastest is looked for by simulation.
+# Layouts that may be simulated to find the fastest.
 _POOL = 24
 _Key = tuple[int, bytes]
 Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
@@ -178,7 +176,7 @@ def rank_layouts(
         place for each.
     axes : MeshAxes, mapping or str
         Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
-        an HLO program's groups tell them.
+        the groups of an HLO program define them.
     traffic : sequence of MeshTraffic, str or HloStep
         What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, or what
         `read_hlo` reads of a compiled program.
@@ -263,14 +261,14 @@ def step_time(
 
 
 class _Simulations:
-    """Simulated times of collectives, once for each that lies alike."""
+    """Simulated times of collectives, once for those with the same groups."""
 
     def __init__(self, scored: Scored, n_jobs: int, tell: Progress) -> None:
         self.scored, self.n_jobs, self.tell = scored, n_jobs, tell
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[LaidMesh]) -> None:
-        """Simulate what layouts send, as far as it is not too much."""
+        """Simulate the collectives of layouts."""
         items: dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
         for layout in layouts:
             for key, traffic, lines, score in self._sent(layout):
@@ -408,7 +406,7 @@ _SIMULATED = 3
 
 @dataclass(frozen=True, eq=False)
 class RankedSlices:
-    """Slices of so many chips, that on which a step communicates fastest first."""
+    """Slices of so many chips, sorted by the time that a step communicates."""
 
     n_chips: int
     slices: tuple[str, ...]  # as `machine` takes them
@@ -473,7 +471,7 @@ def which_slice(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> RankedSlices:
-    """Return the slices of so many chips, that on which a step communicates fastest first.
+    """Return the slices of so many chips, sorted by the time that a step communicates.
 
     Axes, traffic and the other arguments are those of `rank_layouts`. Without machines all
     accelerators are ranked. With ``simulate`` the three fastest are simulated packet by packet.
@@ -522,7 +520,7 @@ def which_slice(
     return RankedSlices(n_chips, tuple(order), tuple(answers[text] for text in order))
 
 
-# Places that are looked at, and nodes of a torus whose rest is measured.
+# Most places that are scored, and nodes of a torus whose largest free box is sought.
 _MOST, _MOST_NODES = 4096, 256
 
 
@@ -540,8 +538,8 @@ class MeshPlacement:
 def placements(answer: MeshForecast) -> list[MeshPlacement]:
     """Return every place of the layouts of an answer: the fastest first, then by what stays free.
 
-    A layout is moved along the dimensions, and turned where dimensions are alike. Of places with
-    the same nodes the fastest counts.
+    A layout is moved along the dimensions, and turned where dimensions are alike. Only the
+    fastest of places with the same nodes is returned.
     """
     torus, traffic = answer.torus, answer.traffic
     there = np.zeros(torus.n_nodes, dtype=np.bool_)

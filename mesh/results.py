@@ -1,4 +1,4 @@
-"""What `mesh` answers: layouts by their time, and a line for everything that is sent."""
+"""Results of `rank_layouts`: layouts by their time, and a row for each collective."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ How = Literal["simulated", "forecast"]
 
 @dataclass(frozen=True, eq=False)
 class RankedLayout:
-    """A layout and what a step takes with it.
+    """A layout and the time that a step communicates with it.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class RankedLayout:
     words : str
         How the axes lie.
     sent : tuple of Score
-        Of each collective.
+        The score of each collective.
     time : float
         Seconds that a step communicates.
     how : {"simulated", "forecast"}
@@ -156,7 +156,7 @@ class MeshForecast:
 
     @property
     def not_simulated(self) -> tuple[str, ...]:
-        """What the best layout's time has in closed form only, by the labels of the traffic."""
+        """Labels of the collectives whose time in the best layout is in closed form."""
         if self.overlap:
             return tuple(traffic.label for traffic in self.traffic)
         pairs = zip(self.traffic, self.best.sent, strict=True)

@@ -87,16 +87,17 @@ def _used(text: Text, words: str, meshes: list[tuple[int, str]]) -> tuple[int, s
     named = {name[1]: mesh for mesh in meshes if (name := NAME.search(mesh[1]))}
     used = _instances(words)
     instances = [name for kind, name in used if kind == "mesh"]
-    if len(used) > 1 or len(instances) < len(used) or (not used and len(meshes) != 1):
+    if len(used) > 1 or len(instances) < len(used) or (not used and len(meshes) > 1):
         found = f"{len(used) or len(meshes)} of them"
         expected = "one mesh, which is a torus; sizes such as 8x4 name one of them"
         raise text.fault("several meshes, linked with each other", None, found, expected)
-    if not instances:
+    if meshes and not instances:
         return meshes[0]
-    if instances[0] not in named:
+    name = next(iter(instances), None)
+    if name not in named:
         expected = ", ".join(named) or "a mesh_descriptors with a name"
-        raise text.fault("no such mesh descriptor", None, instances[0], expected)
-    return named[instances[0]]
+        raise text.fault("no such mesh descriptor", None, name, expected)
+    return named[name]
 
 
 def _instances(words: str) -> list[tuple[str, str]]:

@@ -255,7 +255,7 @@ def _permute(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
 
 
 def _key(groups: NDArray[np.int64]) -> bytes:
-    """Groups whatever their order and that of their members."""
+    """Groups as bytes, in an order of their own and of their members."""
     return _pairs(np.sort(groups, axis=1))
 
 

@@ -184,7 +184,7 @@ class Pattern:
 
     tasks: tuple[str, ...]
     # For T the steps that follow each other: how often a step runs, the number of its task, and the
-    # part of the item that it works on; 0 stands for a single element.
+    # part of the item that it works on, or 0 for a single element.
     steps: Callable[[int], Sequence[tuple[int, int, float]]]
     doubles: bool = False  # T must be a power of two
 
@@ -423,7 +423,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
         in which workers share an item, ``scan_4(scan, combine)`` and ``dac_4(divide, solve,
         merge)``; nested at will.
     tasks : mapping
-        The expressions that names stand for.
+        The expression of each name.
 
     Examples
     --------

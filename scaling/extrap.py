@@ -108,7 +108,7 @@ def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
                 expected=", ".join(map(str, order)),
             )
         points[number] = records.point([values[parameter] for parameter in order])
-    # A measurement that stands twice would pass for two repetitions.
+    # A repeated measurement would count as two repetitions.
     rows = document["measurements"]
     once([(row["id"], None) for row in rows if "id" in row], "an id in measurements")
     for row in rows:

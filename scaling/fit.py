@@ -131,7 +131,10 @@ def fit_many(
             "seconds": seconds,
         },
     )
-    return Models(measurements, active, spaces, centred, sign, mixed, left_out, found)
+    searched = dict(zip(active, spaces, strict=True))
+    return Models(
+        measurements, searched, found, centred=centred, sign=sign, mixed=mixed, left_out=left_out
+    )
 
 
 def _signs(values: Array) -> Array:

@@ -83,11 +83,11 @@ class Formula:
         Numbers, parameters, ``+ - * /``, powers (``n^2``, ``n**2``, ``n^(1/2)``), parentheses, and
         the functions ``log2``, ``log`` (natural), ``sqrt``, ``allreduce`` and ``bcast`` (both
         log2), ``alltoall`` (its argument less one). Factors may stand side by side, with a blank
-        after a number. A parameter whose name is not an identifier stands in backquotes.
+        after a number. A parameter whose name is not an identifier needs backquotes.
     variables : sequence of str, optional
         Parameters that may occur; any if left out.
     file, place : str, optional
-        Where the formula stands, for messages.
+        Where the formula comes from, for messages.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Formula:
         """Multiply out to a sum of products of powers and logarithms.
 
         Returns the parameters in alphabetical order, and terms (coefficient, ((i, j) for each
-        parameter)); those with equal exponents are added up, the constant stands first.
+        parameter)); those with equal exponents are added up, the constant comes first.
 
         Examples
         --------
@@ -444,11 +444,12 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
                 )
                 for term in model["terms"]
             ]
-        except (KeyError, TypeError, ValueError, AttributeError):
+            written = text(terms, names, None)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise InputError(f"bad model {number}", file=file, expected=expected) from None
         if key in result:
             raise InputError("two models of one call path", file=file, found=" ".join(key))
-        result[key] = Formula(text(terms, names, None), file=file, place=key[0])
+        result[key] = Formula(written, file=file, place=key[0])
     return result
 
 

@@ -155,11 +155,12 @@ def check_jobs(
             expected = "a name"
         if not good.all():
             row = int(np.argmin(good))
+            run = f"row {row}" if name == "job" else f"job {checked['job'][row]}"
             raise InputError(
-                f"bad {name} of job {checked['job'][row]}",
+                f"bad {name} of {run}",
                 file=file,
                 line=lines[row] if lines else None,
-                found="nothing" if column[row] in ("", None) else column[row],
+                found="nothing" if str(column[row]) in ("", "None") else column[row],
                 expected=expected,
             )
     for name in ("latency", "bandwidth"):

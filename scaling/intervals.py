@@ -33,7 +33,7 @@ _LEVELS = [(k + 0.5) / 20 for k in range(20)]
 _FARTHEST = 50.0
 # Largest relative misfit that is drawn.
 _LARGEST = 1.0
-# A model may miss by this many misfits more, one measured range beyond the last point.
+# A model may be off by this many misfits more, one measured range beyond the last point.
 _A_RANGE = 4.0
 
 
@@ -91,7 +91,7 @@ def interval(
             # Predictions also follow the growth near the largest values, which varies more.
             near = np.broadcast_to(again.predict(X), pooled.shape)
             pooled = np.concatenate([pooled, near])
-        # Elsewhere a model misses by as much as at the points, or by more.
+        # Elsewhere a model is off by at least as much as at the points.
         off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
         pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
         ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)

@@ -30,7 +30,7 @@ class Measurements:
     points : array-like, shape (n_points, n_parameters)
         Not negative, each point once.
     values : array-like, shape (n_paths, n_points, n_repetitions)
-        NaN stands for a missing repetition; each point needs at least one.
+        NaN marks a missing repetition; each point needs at least one.
     callpaths, metrics : sequence of str, optional
         Names, one a path.
 

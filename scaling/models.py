@@ -157,15 +157,15 @@ def of_left_out(
     names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
 ) -> Note:
     """Return a note on repetitions, (points, repetitions), that were left out of the fit."""
-    said = []
+    found = []
     for point, row, out in zip(points, values, left_out, strict=True):
         if out.any():
             where = ", ".join(f"{name}={x:g}" for name, x in zip(names, point, strict=True))
             others = np.nanmedian(row[~out])
             # A value next to nothing has no ratio.
             by = f"{row[out][0] / others:.2g} times" if others else f"{row[out][0]:.3g} beside 0,"
-            said.append(f"at {where} it is {by} their median")
-    return Note("a repetition far from the others is left out", "; ".join(said))
+            found.append(f"at {where} it is {by} their median")
+    return Note("a repetition far from the others is left out", "; ".join(found))
 
 
 def confounded(points: Array) -> list[list[int]]:
@@ -219,18 +219,18 @@ class Models:
     def __init__(
         self,
         measurements: Measurements,
-        active: list[int],
-        spaces: Sequence[TermSpace],
+        searched: dict[int, TermSpace],
+        found: RankedHypotheses,
+        *,
         centred: Centres,
         sign: Array,
         mixed: NDArray[np.bool_],
         left_out: NDArray[np.bool_],
-        found: RankedHypotheses,
     ) -> None:
         self.measurements = measurements
-        # The parameters searched and their terms, and the centres, mirrored where sign is -1.
-        self._active, self._spaces, self._centred = active, spaces, centred
-        self._found = found
+        # The terms of each parameter searched, and the centres, mirrored where sign is -1.
+        self._searched, self._centred, self._found = searched, centred, found
+        self._active = active = list(searched)
         points = measurements.points[:, active]
         on_lines = len(active) > 1 and all(lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
@@ -268,11 +268,10 @@ class Models:
         found, n_parameters = self._found, len(self.measurements.parameters)
         path = whole_number(path, "number of the call path", 0, self.n_paths - 1)
         rank = whole_number(rank, "number of the hypothesis", 0, found.used.shape[1] - 1)
-        searched = list(zip(self._active, self._spaces, strict=True))
         result: list[Term] = []
         for k in np.flatnonzero(found.used[path, rank]):
             exponents = [(0.0, 0.0)] * n_parameters
-            for q, (place, space) in enumerate(searched):
+            for q, (place, space) in enumerate(self._searched.items()):
                 number = int(found.terms[path, rank, k, q]) - 1
                 if number >= 0:
                     exponents[place] = (
@@ -357,7 +356,7 @@ class Models:
         """Values of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
         terms = [
             np.vstack([np.ones(len(places)), space.values(column)])
-            for space, column in zip(self._spaces, places.T, strict=True)
+            for space, column in zip(self._searched.values(), places.T, strict=True)
         ]
         code, coefficient = self._found.terms[:, :most], self._found.coefficient[:, :most]
         total = np.zeros((*coefficient.shape[:2], len(places)))
@@ -376,7 +375,7 @@ class Models:
         total = np.take_along_axis(weight, order, axis=1).cumsum(axis=1)
         result = []
         for level in levels:
-            # Of mirrored values, the upper quantiles are the lower ones of their opposites.
+            # The upper quantiles of mirrored values are the lower ones of their opposites.
             own = np.where(self.sign < 0, 1 - level, level)[:, None, None]
             place = (total < own * total[:, -1:]).sum(axis=1, keepdims=True)
             chosen = np.take_along_axis(order, np.minimum(place, values.shape[1] - 1), axis=1)
@@ -422,8 +421,8 @@ class Models:
         far = _FAR * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, active], (0.05, 0.95))[:, :, 0]
         # Predictions may follow the nearest points, so the formula itself is judged.
-        told = self.evaluate(data.points)
-        off = _farthest(self.sign[:, None] * centred.centre, told)
+        fitted = self.evaluate(data.points)
+        off = _farthest(self.sign[:, None] * centred.centre, fitted)
         paths = zip(centred.variation, self.trusted, low, high, off, strict=True)
         result = [common + of_path(*path) for path in paths]
         negative = (self._found.coefficient[:, 0] < 0).any(axis=1)
@@ -469,7 +468,7 @@ class Models:
                 expected=f"(places, {len(names)})",
             )
         check_points(places, names)
-        for q, space in zip(self._active, self._spaces, strict=True):
+        for q, space in self._searched.items():
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
                 raise InputError(f"parameter {names[q]} must be positive", found=0)
         return places

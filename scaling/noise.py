@@ -1,4 +1,4 @@
-"""What repetitions say of each point, and growth between measured values."""
+"""Centres and errors of points from repetitions, and growth between measured values."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _normal_evidence(squares: Array, n: NDArray[np.int_]) -> Array:
 
 
 def outlying(values: Array) -> NDArray[np.bool_]:
-    """Find repetitions that are as far from the others of their point as no others are.
+    """Find repetitions that are unusually far from the others of their point.
 
     Deviations from the median of a point, relative to it, are pooled over the points of a call
     path. A point needs three repetitions, and at most one of them is outlying.

@@ -75,8 +75,8 @@ def read_measurements(
         wrote. The metadata of a run tell the parameters.
     value : str or sequence of str
         Columns of a table that hold measured values, in place of ``value``; a pattern such as
-        ``rep*`` names several. Several columns are repetitions of a point. Of profiles of Caliper
-        and Thicket, the metrics to read; all if left out.
+        ``rep*`` names several. Several columns are repetitions of a point. For
+        Caliper and Thicket, the metrics to read; all if left out.
     parameters : sequence of str
         Metadata of Caliper and Thicket that are the parameters, such as ``mpi.world.size``, or
         ``p=mpi.world.size`` to call it p; needed if several numbers differ between the runs.
@@ -139,11 +139,11 @@ def _parsed(
         _refuse_choice(path, value, parameters, reduce)
         return parse_document(document, path)
     lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
-    first = next(lines, "")
+    first = next(lines, "nothing")
     separator = separator_of(first)
     if start == "{":
         read = parse_json_lines
-    elif not first or first.split()[0] in FIELDS:
+    elif first.split()[0] in FIELDS:
         read = parse_text
     elif separator and start != "[":
         _refuse_choice(path, (), parameters)
@@ -157,7 +157,7 @@ def _parsed(
 def _refuse_choice(
     path: Path, value: Sequence[str], parameters: Sequence[str], reduce: str | None = None
 ) -> None:
-    """Raise if what a format does not have was chosen."""
+    """Refuse a choice that the format does not offer."""
     for found, message, expected in (
         (value, "has no columns to choose from", "a table"),
         (parameters, "has no metadata to choose from", "profiles of Caliper or Thicket"),

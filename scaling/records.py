@@ -119,7 +119,7 @@ class Records:
 
 
 def as_number(value: object) -> float:
-    """Return a number, or NaN for what is none."""
+    """Return a value as a float, or NaN if it is no number."""
     # Python would read 1_000 as a thousand, and True as one.
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         return math.nan
@@ -131,7 +131,7 @@ def as_number(value: object) -> float:
 
 @contextmanager
 def other_package(name: str, extra: str, what: str, file: PathLike) -> Iterator[None]:
-    """Import and use the package that reads profiles of a kind, or say why it cannot be."""
+    """Turn the errors of a package that reads profiles of some kind into an `InputError`."""
     try:
         yield
     except ImportError:
@@ -177,7 +177,6 @@ def table_rows(
     Empty rows, and lines above the header that start with ``#``, are skipped.
     """
     names: list[str] = []
-    # Names may hold characters that end a line in other programs, such as U+2028.
     reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
     try:
         for cells in reader:
@@ -218,7 +217,8 @@ def parse_csv(
 
     rows = table_rows(content, file, separator, rename)
     start, names = next(rows, (0, []))
-    measured, parameters = _columns(names, values, known, Records(file).fault, start, separator)
+    fault = partial(InputError, file=file, line=start, found=separator.join(names))
+    measured, parameters = _columns(names, values, known, fault)
     records = Records(file, parameters)
     metric = measured[0] if len(measured) == 1 and measured[0].lower() not in _NAMED else "time"
     needed = [name for name in names if name not in {*measured}]
@@ -250,15 +250,9 @@ def parse_csv(
 
 
 def _columns(
-    names: list[str],
-    wanted: Sequence[str],
-    known: Sequence[str],
-    fault: Callable[..., InputError],
-    line: int,
-    separator: str,
+    names: list[str], wanted: Sequence[str], known: Sequence[str], fault: Callable[..., InputError]
 ) -> tuple[list[str], list[str]]:
     """Return the columns of a header that hold values, and those that hold parameters."""
-    fault = partial(fault, line=line, found=separator.join(names))
     matching = {
         column: {name for name in names if name == column or fnmatchcase(name, column)}
         for column in wanted or ["value"]

@@ -272,7 +272,7 @@ def read_application(
         requirements, and so is any file of measurements that `read_measurements` reads, with
         parameters p and n: its models are fitted.
     metrics : mapping, optional
-        For the last two: requirements and the metrics that stand for them, such as
+        For the last two: the metric that holds each requirement, such as
         ``{"bytes_used": "VmPeak"}``.
     callpath : str, optional
         For the last two: the call path to take.
@@ -313,8 +313,8 @@ def read_application(
         if key not in _KEYS:
             raise InputError("unknown key", file=file, found=key, expected=", ".join(_KEYS))
         kind, expected = _KEYS[key]
-        texts = key != "notes" or all(isinstance(note, str) for note in value)
-        if not isinstance(value, kind) or isinstance(value, bool) or not texts:
+        bad = not isinstance(value, kind) or isinstance(value, bool)
+        if bad or (key == "notes" and not all(isinstance(note, str) for note in value)):
             raise InputError(f"bad {key}", file=file, found=value, expected=expected)
     requirements = {
         key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value

@@ -178,7 +178,7 @@ def next_runs(
     cost: str | Formula | Fitted = "1",
     budget: float | None = None,
 ) -> pd.DataFrame:
-    """Say which points to measure next, so that predictions elsewhere become surer.
+    """Return the points to measure next, so that predictions elsewhere become more certain.
 
     The hypotheses of a fit differ at the goal. A run at a candidate tells them apart as far as
     their values there go with those at the goal. One run after the other is chosen, by how much

@@ -347,7 +347,7 @@ def _contract(
     total = weight[:, order]
     done = 1
     for q in reversed(range(len(terms))):
-        # One point of each level stands for all of its points.
+        # All points of a level have the same terms, so the first one is taken.
         value = terms[q][:, :, np.unique(levels[q], return_index=True)[1]]
         powers = [np.ones((len(value), 1, shape[q])), *(value**k for k in range(1, most + 1))]
         basis = np.concatenate(powers, axis=1)[:, None]

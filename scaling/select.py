@@ -70,7 +70,7 @@ class RankedHypotheses:
     terms: Index  # (p, h, k, q): number of each term in a column, counted from 1; 0 if none
     used: NDArray[np.bool_]  # (p, h, k): the column exists
     coefficient: Array  # (p, h, k)
-    log_weight: Array  # (p, h): log evidence, or what stands for it in the criterion asked for
+    log_weight: Array  # (p, h): log evidence, or the score of the chosen criterion
     # (p,): the errors of the points are known, and some hypothesis meets the points within them.
     trusted: NDArray[np.bool_]
     # (p,): without the prior against negative coefficients, another hypothesis would come first.
@@ -198,7 +198,7 @@ def _exact(
     weighted = np.array([column[first] for column in columns])
     fitted = np.einsum("kpn,pk->pn", weighted, coefficient[first])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
-    # A hypothesis far more probable without the prior, but for the sign of a coefficient.
+    # A hypothesis with a negative coefficient that is far more probable without the prior.
     instead = np.where(negative, free, -np.inf).max(axis=1) - free[first]
     kept_sign = (coefficient[first] >= 0).all(axis=1)
     decided = (problem.price > 0) & kept_sign & (instead > 1.0)

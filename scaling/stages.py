@@ -173,7 +173,7 @@ def outgrows(a: Stage, b: Stage) -> bool:
 
 
 def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages that no others outgrow; of several with the same model, one is returned.
+    """Return the stages that no others outgrow, one for each model.
 
     With one parameter that is a single stage. With several, a stage is also left out if the others
     together outgrow it, such as n + p beside n^2 and p^2.

@@ -81,7 +81,7 @@ class TermSpace:
             )
         for pair, share in zip(pairs, p, strict=True):
             expected = ""
-            if not max(map(abs, pair)) <= _LARGEST:
+            if not all(abs(exponent) <= _LARGEST for exponent in pair):
                 expected = f"exponents from {-_LARGEST} to {_LARGEST}"
             elif pair == (0, 0):
                 expected = "no constant term, which is always searched"

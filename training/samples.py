@@ -141,9 +141,8 @@ def build_samples(
                 kept = seconds
             if progress is not None:
                 progress(n_done, rows)
-    except BaseException:
+    finally:
         keep()
-        raise
     table = _assembled(jobs, how, known(tables))
     origin = noted(table, how, told, is_new=bool(missing))
     table.attrs["provenance"] = origin

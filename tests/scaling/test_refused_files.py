@@ -34,8 +34,8 @@ TABLES = [
     ("p,value\n-2,1\n", 2, "-2"),
 ]
 TEXTS = [
-    ("", None, None),
-    ("# nothing\n", None, None),
+    ("", None, "nothing"),
+    ("# nothing\n", None, "nothing"),
     ("HELLO world\n", None, "HELLO world"),
     ("PARAMETER p,n\nPOINTS 1,2\n", None, None),
     ("PARAMETER p\nPOINTS 2 4\nDATA 1\nDATA x\n", 4, "x"),
@@ -154,15 +154,13 @@ JOBS = [
     (f"{HEADER}\na,b,1e-4,1e7,1,1,5\nc,d,40,1e7,1,1,5\n", 3, "40"),
     (f"{HEADER}\na,b,1e-4,112,1,1,5\n", 2, "112"),
 ]
+MODEL = '{"models": [{"callpath": "a", "metric": "m", "terms": [%s]}]}'
 MODELS = [
     ("[", 1, "Expecting"),
     ("{}", None, None),
     ('{"models": [3]}', None, None),
-    (
-        '{"models": [{"callpath": "a", "metric": "m", "terms": [{"coefficient": "x"}]}]}',
-        None,
-        None,
-    ),
+    (MODEL % '{"coefficient": "x"}', None, None),
+    (MODEL % '{"coefficient": 1, "exponents": {"p": [1e999, 0]}}', None, None),
 ]
 TOML = [
     ("x", None, None),
@@ -170,6 +168,7 @@ TOML = [
     ('requirements = "n"', None, "n"),
     ("more = 1\n[requirements]\n", None, "more"),
     ("notes = [1]\n[requirements]\n", None, "[1]"),
+    ("notes = 5\n[requirements]\n", None, "5"),
     ("smallest = true\n[requirements]\n", None, "True"),
     ('smallest = -1\n[requirements]\nbytes_used="n"', None, "-1"),
     (f'smallest = 1{"0" * 400}\n[requirements]\nbytes_used="n"', None, "inf"),

@@ -193,6 +193,7 @@ def test_wrong_term_spaces(polynomial, logarithm, prior):
         {"space": [(30, 0)]},
         {"space": [(0, 11)]},
         {"space": [(np.nan, 0)]},
+        {"space": [(0, np.nan)]},
         {"space": []},
         {"max_terms": 1.5},
         {"max_terms": 3},
