@@ -20,7 +20,6 @@ from toruscast.routing.loads import Along, check_ways, link_loads, loads_along_r
 from toruscast.routing.messages import common_message, longest_message, mean_message, packet_counts
 from toruscast.routing.route_kernels import Ways
 from toruscast.routing.routing import (
-    check_routing,
     dilations,
     edge_ways,
     phase_routings,
@@ -29,7 +28,7 @@ from toruscast.routing.tally import Tally, tally
 from toruscast.simulation.run import Simulation
 from toruscast.simulation.simulator import attempts, between_barriers, repeated, simulate
 from toruscast.simulation.state import LARGEST_PACKET, clock_loss
-from toruscast.validation import Routing
+from toruscast.validation import Routing, check_routing
 
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.

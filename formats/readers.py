@@ -22,7 +22,7 @@ from toruscast.files import (
     read_limited,
 )
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
-from toruscast.mapping.machines.machine import SIZE_LETTERS, get, parse_sizes
+from toruscast.mapping.machines.machine import SIZE_LETTERS, torus_from_text
 from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
@@ -596,8 +596,7 @@ def parse_torus(text: str) -> Torus:
     """
     if isinstance(text, str) and _names_file(text.strip()):
         return read_torus(text.strip())
-    machine = isinstance(text, str) and text.strip()[:1].isalpha()
-    return get(text) if machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
+    return torus_from_text(text)
 
 
 def _names_file(text: str) -> bool:

@@ -14,6 +14,7 @@ from .comm_graph import (
 )
 from .machines import get as machine
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
+from .problem import MappingProblem
 from .task_mapping import Hosts, TaskMapping
 from .torus import TieRule, Torus
 
@@ -25,6 +26,7 @@ __all__ = [
     "FifoRule",
     "Hosts",
     "InputError",
+    "MappingProblem",
     "Network",
     "TaskMapping",
     "TieRule",

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -526,10 +526,34 @@ class Workload(PickledByFields):
         return len(self.phases)
 
 
-def as_workload(traffic: Workload | CommGraph) -> Workload:
-    """Return ``traffic`` as a workload; a single graph becomes its only phase."""
-    if not isinstance(traffic, Workload | CommGraph):
-        raise InputError(
-            "bad traffic", found=type(traffic).__name__, expected="a Workload or CommGraph"
-        )
-    return traffic if isinstance(traffic, Workload) else Workload([traffic])
+if TYPE_CHECKING:
+    Traffic = (
+        Workload
+        | CommGraph
+        | nx.Graph[Any]
+        | pd.DataFrame
+        | sparse.sparray
+        | sparse.spmatrix
+        | NDArray[Any]
+    )
+
+
+def as_workload(traffic: Traffic) -> Workload:
+    """Return traffic as a workload; a graph or a matrix becomes its only phase."""
+    if isinstance(traffic, Workload):
+        return traffic
+    if isinstance(traffic, CommGraph):
+        return Workload([traffic])
+    # Packages are told by their attributes, so that none is imported.
+    other: Any = traffic
+    if hasattr(other, "adj"):
+        return Workload([from_networkx(other)])
+    if hasattr(other, "columns"):
+        return Workload([from_pandas(other)])
+    if hasattr(other, "tocoo") or (isinstance(other, np.ndarray) and other.ndim == 2):
+        return Workload([from_scipy(other)])
+    raise InputError(
+        "bad traffic",
+        found=type(traffic).__name__,
+        expected="a Workload, a CommGraph, a NetworkX graph, a DataFrame or a matrix of bytes",
+    )

@@ -84,7 +84,7 @@ def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
 
 def _used(text: Text, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
     """The descriptor of the only mesh that the top level has an instance of."""
-    named = {name[1]: mesh for mesh in meshes if (name := NAME.search(mesh[1]))}
+    named = {match[1]: mesh for mesh in meshes if (match := NAME.search(mesh[1]))}
     used = _instances(words)
     instances = [name for kind, name in used if kind == "mesh"]
     if len(used) > 1 or len(instances) < len(used) or (not used and len(meshes) > 1):
@@ -93,11 +93,11 @@ def _used(text: Text, words: str, meshes: list[tuple[int, str]]) -> tuple[int, s
         raise text.fault("several meshes, linked with each other", None, found, expected)
     if meshes and not instances:
         return meshes[0]
-    name = next(iter(instances), None)
-    if name not in named:
+    instance = next(iter(instances), None)
+    if instance not in named:
         expected = ", ".join(named) or "a mesh_descriptors with a name"
-        raise text.fault("no such mesh descriptor", None, name, expected)
-    return named[name]
+        raise text.fault("no such mesh descriptor", None, instance, expected)
+    return named[instance]
 
 
 def _instances(words: str) -> list[tuple[str, str]]:

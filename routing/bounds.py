@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toruscast._jit import scratch
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.validation import Routing
+from toruscast.validation import Routing, check_routing
 
 from ._load_kernels import spread_runs
 from .loads import check_ways, link_loads
@@ -33,7 +33,6 @@ from .release_kernels import (
 from .route_kernels import Ways, keys_of, last_arrival, sort_keys
 from .routing import (
     check_fit,
-    check_routing,
     edge_ways,
     grid_of,
     list_links,

@@ -11,14 +11,14 @@ from toruscast._jit import scratch
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.network import Groups
-from toruscast.validation import Routing, as_array
+from toruscast.validation import Routing, as_array, check_routing
 
 from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
 from . import routing as twisted
 from ._load_kernels import add_adaptive_loads, merge_pairs, widen_reach
 from .messages import fixed_point
-from .routing import check_fit, check_routing, grid_of, phase_routing, routes
+from .routing import check_fit, grid_of, phase_routing, routes
 from .tables import offset_table, worthwhile_runs
 
 # Number of edges that are searched for one that goes that way.

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.network import Groups
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.torus import TIE_RULES
-from toruscast.validation import Routing, one_of
+from toruscast.validation import Routing
 
 from . import route_kernels as kernels
 from .route_kernels import Ways
@@ -143,11 +142,6 @@ FIFO_RULES = {
     "round_robin": kernels.ROUND_ROBIN,
     "first_free": kernels.ROUND_ROBIN,
 }
-
-
-def check_routing(routing: str) -> None:
-    """Raise `InputError` unless this is a known routing."""
-    one_of(routing, "routing", get_args(Routing))
 
 
 def check_fit(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> None:

@@ -18,12 +18,11 @@ from toruscast.routing.loads import link_loads
 from toruscast.routing.messages import packet_counts
 from toruscast.routing.routing import (
     FIFO_RULES,
-    check_routing,
     fifos_between,
     phase_routings,
     routes,
 )
-from toruscast.validation import Routing
+from toruscast.validation import Routing, check_routing
 
 from ._anneal_kernels import Change, Ends, Uses, add_all, move_tasks
 

@@ -12,8 +12,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages, longest_message
-from toruscast.routing.routing import check_routing
-from toruscast.validation import Routing, real_number, whole_number
+from toruscast.validation import Routing, check_routing, real_number, whole_number
 
 from .message_times import noted
 from .run import Options, Progress, Simulation, Steps, packet_hops, run_stretch

@@ -4,9 +4,9 @@
 machine makes a torus of a shape. A machine is called with sizes: ``machines.tpu_v4((4, 4, 8))``.
 """
 
-from .machine import Citation, Machine, Shapes, get, named, names
+from .machine import Citation, Machine, Shapes, get, named, names, torus_from_text
 
-__all__ = ["Citation", "Machine", "Shapes", "get", "named", "names"]
+__all__ = ["Citation", "Machine", "Shapes", "get", "named", "names", "torus_from_text"]
 
 
 def __getattr__(name: str) -> Machine:

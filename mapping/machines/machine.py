@@ -413,6 +413,12 @@ def get(text: str) -> Torus:
     raise InputError("machine decides itself which dimensions wrap", found=text, expected=expected)
 
 
+def torus_from_text(text: str) -> Torus:
+    """Return the torus of sizes such as ``8x8x8m``, or of a machine as in `get`."""
+    is_machine = isinstance(text, str) and text.strip()[:1].isalpha()
+    return get(text) if is_machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
+
+
 def _asked(machine: Machine, given: Torus, n_outer: int) -> tuple[bool, ...] | None:
     """Which of the given dimensions are typed as rings, where that is free."""
     return None if machine.shapes.decide or all(given.wrap) else given.wrap[:n_outer]

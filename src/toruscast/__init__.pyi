@@ -34,6 +34,7 @@ from .formats import write_mappings as write_mappings
 from .formats import write_torus as write_torus
 from .mapping import CommGraph as CommGraph
 from .mapping import Hosts as Hosts
+from .mapping import MappingProblem as MappingProblem
 from .mapping import Network as Network
 from .mapping import TaskMapping as TaskMapping
 from .mapping import Torus as Torus

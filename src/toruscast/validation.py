@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ._slow import joblib
 from ._slow import numpy as np
@@ -125,6 +125,13 @@ def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
 
 
 Routing = Literal["deterministic", "adaptive", "by_size"]
+
+
+def check_routing(routing: str) -> None:
+    """Raise `InputError` unless this is a known routing."""
+    one_of(routing, "routing", get_args(Routing))
+
+
 """How messages are routed: in dimension order, over any minimal route, or by their length."""
 
 
