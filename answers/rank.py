@@ -443,7 +443,7 @@ def trust(found: Forecast) -> str:
     if verdict.kind == "proved":
         proved = "Proved for this graph" if found.workload.summed else "Proved"
         text = f"{proved}: every other candidate takes at least as long."
-    elif cost.to_answer:
+    elif cost.simulated:
         text = _sure(found)
     else:
         chance = percent(found.table["p_best"].iloc[0])
@@ -459,16 +459,16 @@ def trust(found: Forecast) -> str:
             )
     if verdict.kind == "open" and verdict.rivals:
         text += f" These may still be faster: {_rivals(found)}; more --simulations may decide."
-    if cost.to_answer:
+    if cost.simulated:
         text += (
-            f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
+            f" That took {counted(cost.simulated, 'simulation')} of {cost.candidates} candidates"
         )
-        rest = cost.simulated - cost.to_answer
+        rest = cost.simulated - cost.simulated
         why = "were quick to simulate and sort the rest" if cost.coarsening == 1 else "followed"
         text += f"; {rest} more {why}." if rest else "."
     n_sketched = int((found.table["how"] == "sketched").sum())
     if cost.coarsening is not None and cost.coarsening > 1 and n_sketched:
-        who = "The others are" if cost.to_answer else "They are"
+        who = "The others are" if cost.simulated else "They are"
         if (found.table["how"] == "forecast").any():
             who = f"{counted(n_sketched, 'candidate')} {'is' if n_sketched == 1 else 'are'}"
         text += f" {who} ordered by a simulation with packets {cost.coarsening} times as long."

@@ -151,7 +151,9 @@ def _budget(
     if math.isfinite(seconds) and not every:
         return budget
     most = len(mappings) if every else most
-    minutes = tc.decision.simulation_minutes(application.workload, torus, mappings, most)
+    minutes = tc.decision.simulation_minutes(
+        tc.MappingProblem(application.workload, torus), mappings, most
+    )
     minutes = math.ceil(minutes / work.jobs)
     if minutes <= _LONG:
         return budget

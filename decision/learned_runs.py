@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from toruscast.decision.race import REGRET
+from toruscast.decision.loop import REGRET
+from toruscast.decision.posterior import TIME, ErrorTerm, Kernel, Posterior
 from toruscast.decision.results import SHOWN_FEATURES, Cost, Forecast, Verdict, ranked
 from toruscast.errors import InputWarning
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.text import factor
 from toruscast.training.feature_sets import FEATURE_SETS, SKETCHED
-from toruscast.training.fitted import FittedModel, PriorPrediction, p_best, prior_of
+from toruscast.training.fitted import FittedModel, PriorPrediction, prior_of
 from toruscast.training.samples import SIMULATED, in_words, references_to_try, with_references
 
 from .measured import Measured, learn
 from .runs import Runs, Times, check_enough, mappings_of
 
 Floats = NDArray[np.float64]
-_DRAWS = 4000
 # Networks are known to a factor of a few; units differ by a thousand.
 _ODD_SLOPE = 30.0
-# A standard error that nobody knows, of a time that the model meets exactly.
-_LEAST_ERROR = 1e-9
+# Standard error where the model meets each time exactly, and the deviation of an unknown time.
+_MIN_ERROR, _UNKNOWN = 1e-6, 100.0
+RUNS = "runs"
+"""Source of the medians of runs from which a model has learned."""
 
 
 def learn_runs(
@@ -89,113 +91,91 @@ def _ask_for_unit(found: Measured) -> None:
 
 
 def forecast_machine(
-    workload: Workload,
-    torus: Torus,
+    problem: MappingProblem,
     mappings: Sequence[TaskMapping],
     model: FittedModel,
-    learned: Measured | None,
+    times: Times | None,
     *,
-    routing: Routing,
+    simulate: bool,
     coverage: float,
     n_jobs: int,
     seed: int,
     progress: Callable[[int, int], object] | None,
 ) -> Forecast:
     """Return the answer of a model of measured times, and of the runs that it learned from."""
+    workload, torus, routing = problem.workload, problem.torus, problem.routing
+    shared: dict[str, Any] = {"routing": routing, "n_jobs": n_jobs, "progress": progress}
+    learned = None
+    if times is not None:
+        learned = learn_runs(
+            workload, torus, mappings, times, simulate=simulate, seed=seed, **shared
+        )
+        model = learned.model
     names = (*model.required_columns, *SHOWN_FEATURES)
-    features = with_references(
-        workload, torus, mappings, names, routing=routing, n_jobs=n_jobs, progress=progress
+    features = with_references(workload, torus, mappings, names, **shared)
+    prediction, _ = prior_of(model, features, workload, torus, routing, mappings)
+    rows = list(map(str, features.index))
+    posterior, is_measured = condition_on_runs(
+        prediction, rows, None if learned is None else learned.runs, seed
     )
-    prior, _ = prior_of(model, features, workload, torus, routing, mappings)
-    runs = None if learned is None else learned.runs
-    found = join(prior, list(features.index), runs, coverage=coverage, seed=seed)
-    how = np.where(found.is_measured, "measured", "forecast")
-    ends = {"time": found.time, "low": found.low, "high": found.high, "p_best": found.p_best}
-    table = ranked(list(features.index), features, {**ends, "how": how}).reset_index(drop=True)
-    if not prior.is_bounded or (table["time"] < table["lower_bound"]).any():
+    time, low, high = posterior.interval(coverage)
+    draws = posterior.sample()
+    chances = draws.p_best(time.size)
+    leads = np.flatnonzero(time == time.min())
+    best = int(leads[np.argmax(chances[leads])])
+    certainty = float((draws.loss(best) <= np.log1p(REGRET)).mean())
+    how = np.where(is_measured, "measured", "forecast")
+    columns = {"time": time, "low": low, "high": high, "p_best": chances, "how": how}
+    table = ranked(rows, features, columns).reset_index(drop=True)
+    if not prediction.is_bounded or (table["time"] < table["lower_bound"]).any():
         # Measured times below it show that it is none.
         table["lower_bound"] = np.nan
     sketched = bool({*SKETCHED, *SIMULATED} & set(model.required_columns))
     return Forecast(
-        workload=workload,
-        torus=torus,
+        problem=problem,
         mappings=tuple(mappings),
-        routing=routing,
         fitted=model,
         coverage=coverage,
         table=table,
-        verdict=Verdict.of(table, found.certainty),
-        cost=Cost(0, 0, len(mappings), sketched, int(found.is_measured.sum())),
-        scores={},
+        verdict=Verdict.of(table, certainty),
+        cost=Cost(0, len(mappings), sketched, int(is_measured.sum())),
         learned=learned,
     )
 
 
-class Joined(NamedTuple):
-    """What runs and a model that learned from them say of every candidate."""
+def condition_on_runs(
+    prediction: PriorPrediction, names: Sequence[str], runs: Runs | None, seed: int = 0
+) -> tuple[Posterior, NDArray[np.bool_]]:
+    """Return the posterior of measured times, and which candidates were measured.
 
-    # Seconds, and the probability of being the fastest, in the order of the candidates.
-    time: Floats
-    low: Floats
-    high: Floats
-    p_best: Floats
-    is_measured: NDArray[np.bool_]
-    # Of several with the least time the likeliest to be fastest.
-    best: int
-    # Probability that no other takes less by more than 1 %.
-    certainty: float
-
-
-def join(
-    prior: PriorPrediction,
-    names: Sequence[str],
-    runs: Runs | None,
-    *,
-    coverage: float,
-    seed: int,
-) -> Joined:
-    """Join what was measured of some candidates and what a model says of the others.
-
-    A measured time is as sure as its runs agree. Where no mapping ran twice, nobody knows the
-    noise: the whole miss of the model counts as such.
+    A measured time is as sure as its runs agree. Where no mapping ran twice, the noise is unknown:
+    the whole error of the model counts as noise. The model has learned from the runs already, so
+    that they teach nothing more about the other candidates.
     """
-    time, (low, high) = prior.times(), prior.interval(coverage).T
-    error = _miss_runs(prior)
-    is_measured = np.zeros(len(names), dtype=bool)
+    centre, width = prediction.logs()
+    residuals = prediction.calibrated
+    width = width * residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
+    is_measured, own = np.zeros(len(names), dtype=bool), Kernel(0.0, 0.0, 1.0)
+    least = np.zeros(len(names))
+    if prediction.scale is not None and prediction.is_bounded:
+        least = np.minimum(prediction.scale.least, np.exp(centre))
+    which, variance = np.empty(0, dtype=np.int64), np.empty(0)
     if runs is not None:
         place = {name: i for i, name in enumerate(names)}
         which = np.array([place[name] for name in runs.names])
         is_measured[which] = True
-        time, low, high = time.copy(), low.copy(), high.copy()
-        time[which] = runs.times
-        known = np.isfinite(runs.errors)
-        error[which] = np.where(known, np.maximum(runs.errors, _LEAST_ERROR), error[which])
-        reach = scipy.special.ndtri((1 + coverage) / 2) * error[which]
-        low[which], high[which] = runs.times * np.exp(-reach), runs.times * np.exp(reach)
-        if prior.scale is not None and prior.is_bounded:
-            low[which] = np.maximum(low[which], np.minimum(prior.scale.least[which], time[which]))
-    leads = np.flatnonzero(time == time.min())
-    chances = p_best(_draws(prior, time, error, is_measured, seed))
-    best = int(leads[np.argmax(chances[leads])])
-    regretted = sum(
-        int((block[:, best] > (1 + REGRET) * block.min(axis=1)).sum())
-        for block in _draws(prior, time, error, is_measured, seed)
+        error = np.where(np.isfinite(runs.errors), runs.errors, width[which])
+        variance = np.maximum(error, _MIN_ERROR) ** 2
+        least[which] = np.minimum(least[which], runs.times)
+    prior = Posterior(
+        centres=centre[None],
+        # The runs alone decide about the mappings that ran.
+        errors={"prior": ErrorTerm(np.where(is_measured, _UNKNOWN, width), own)},
+        sources={TIME: ("prior",), RUNS: ("prior",)},
+        features=prediction.features,
+        bounds=least,
+        seed=seed,
     )
-    certainty = 1 - regretted / _DRAWS
-    return Joined(time, low, high, chances, is_measured, best, certainty)
-
-
-def _miss_runs(prior: PriorPrediction) -> Floats:
-    known = prior.calibrated
-    return np.asarray(prior.logs()[1] * float(np.sqrt(np.mean(known.residuals**2))))
-
-
-def _draws(
-    prior: PriorPrediction, time: Floats, error: Floats, is_measured: NDArray[np.bool_], seed: int
-) -> Iterator[Floats]:
-    rng = np.random.default_rng(seed)
-    measured = np.flatnonzero(is_measured)
-    for block in prior.draws(_DRAWS, seed):
-        spread = rng.standard_normal((len(block), measured.size)) * error[measured]
-        block[:, measured] = time[measured] * np.exp(spread)
-        yield block
+    if runs is None:
+        return prior, is_measured
+    return prior.condition(which, RUNS, runs.times, variance), is_measured

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,33 +13,32 @@ import scipy
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast.decision.forecasts import process_of
-from toruscast.decision.hypotheses import Hypotheses, Repeated
-from toruscast.decision.networks import simulated_prior
-from toruscast.decision.posterior import DRAWS, Outcomes
-from toruscast.decision.race import REGRET, SURE, Simulate
+from toruscast.decision.forecasts import describe_candidates
+from toruscast.decision.loop import REGRET, SURE
+from toruscast.decision.machine import machine_posterior, simulate_all
+from toruscast.decision.posterior import RUN, Draws, Posterior
 from toruscast.decision.results import Kind, Verdict, names_of
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
-from toruscast.features import extract
 from toruscast.formats.times import holds_runs
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted, shown_name
 from toruscast.training import fitted
-from toruscast.training.fitted import APART, FittedModel, PriorPrediction, p_best, prior_of
+from toruscast.training.fitted import FittedModel
 from toruscast.training.model_file import load_fitted
 from toruscast.validation import job_count, real_number, repeated, whole_number
+
+if TYPE_CHECKING:
+    from toruscast.mapping.comm_graph import Traffic
+    from toruscast.mapping.problem import Mappings, TorusLike
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 COVERAGE = 0.9
 """Share of the cases in which a mapping's time lies between ``low`` and ``high``."""
-# Mappings that are looked at together: those that may be the fastest.
-_TOGETHER = 200
 # Mappings that differ by fewer widths of the noise may be called tied.
 _BLURRED = 1.5
 # Runs of a mapping that show by themselves which of them was disturbed.
@@ -50,6 +49,9 @@ _BEFORE_AGAIN = 4
 _NOTHING = 1e-4
 # Chance of being faster than the best from which on a mapping counts as its rival.
 _RIVAL = 0.05
+# Disturbed runs: one in twenty; how much longer it takes has, in logarithms, a density of about 1.
+# Among fewer than four runs none is taken for disturbed; the slowest are looked at.
+_DISTURBANCE, _MIN_RUNS, _N_SUSPECTS = float(np.log(0.05)), 4, 24
 
 
 class Plan:
@@ -69,18 +71,17 @@ class Plan:
 
     def __init__(
         self,
+        problem: MappingProblem,
         mappings: Sequence[TaskMapping],
-        prior: PriorPrediction,
+        prior: Posterior,
         *,
         noise: float | None = None,
         goal: float | None = None,
         run_cost: float | None = None,
         seed: int = 0,
-        workload: Workload | None = None,
-        routing: Routing = "deterministic",
         is_simulated: bool = False,
     ) -> None:
-        self.mappings = tuple(mappings)
+        self.problem, self.mappings = problem, tuple(mappings)
         self.names = names_of(self.mappings)
         self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
         self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
@@ -90,13 +91,20 @@ class Plan:
         self._place = {name: i for i, name in enumerate(self.names)}
         if len(self._place) < len(self.names):
             raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
-        self.workload = workload
-        self.routing: Routing = routing
         self.is_simulated = is_simulated
-        self._prediction = prior
-        self._prior = Hypotheses(process_of(prior), self.noise)
+        self._prior = prior
         self.runs: Runs | None = None
         """Runs made so far; None before the first."""
+
+    @property
+    def workload(self) -> Workload:
+        """The traffic."""
+        return self.problem.workload
+
+    @property
+    def routing(self) -> Routing:
+        """The routing of its messages."""
+        return self.problem.routing
 
     @property
     def n_runs(self) -> int:
@@ -118,7 +126,7 @@ class Plan:
 
         Seconds, ``(n_mappings,)``, in the order of `mappings`.
         """
-        return self._prediction.times()
+        return np.asarray(np.exp(self._prior.centres.mean(axis=0)))
 
     def name_of(self, mapping: TaskMapping) -> str:
         """Return the name of a candidate in the table and in files of runs."""
@@ -152,7 +160,7 @@ class Plan:
         n = whole_number(n, "number of mappings", 1)
         if self.runs is None:
             # Nothing tells them apart but the forecast.
-            order = np.argsort(self._prediction.times(), kind="stable")[:n]
+            order = np.argsort(self.forecast_times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         chosen = self._likely[best_batch(*self._joint, self.noise_share**2, n, self._goal)]
         if self.noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
@@ -209,7 +217,7 @@ class Plan:
     @property
     def noise_share(self) -> float:
         """Standard deviation of a run's time as a share of it, as given or as likely."""
-        return self._posterior.noise_share()
+        return self._posterior.noise
 
     @property
     def noise_from(self) -> Literal["user", "repetitions", "nothing"]:
@@ -222,7 +230,8 @@ class Plan:
     @property
     def constant_share(self) -> float:
         """Share of the median time that likely does not depend on the mapping."""
-        return self._posterior.constant_share()
+        constant = np.maximum([world.constant for world in self._posterior.worlds], 0.0)
+        return float(self._posterior.weights @ (constant / (1 + constant)))
 
     @lazy
     def _marginal(self) -> tuple[Floats, Floats]:
@@ -239,12 +248,11 @@ class Plan:
 
     @lazy
     def _lost(self) -> Floats:
-        return self._drawn.lost(self._best)
+        return self._drawn.loss(self._best)
 
     def _rivals(self) -> Indices:
         """Return which mappings may well be faster than the best, the likeliest first."""
-        logs, which = self._drawn.logs, self._likely
-        faster = (logs < logs[:, which == self._best]).mean(axis=0)
+        which, faster = self._likely, self._drawn.faster(self._best)
         order = np.argsort(-faster, kind="stable")
         kept: Indices = which[order[(faster[order] >= _RIVAL) & (which[order] != self._best)]]
         return kept
@@ -259,13 +267,12 @@ class Plan:
         the network alone, as the model forecasts them.
         """
         if self.runs is not None:
-            mean, scale = self._marginal
-            reach = scipy.special.ndtri((1 + COVERAGE) / 2)
-            time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
-            chances = self._drawn.p_best(len(self.names))
+            time, low, high = self._posterior.interval(COVERAGE)
         else:
-            time, (low, high) = self._prediction.times(), self._prediction.interval(COVERAGE).T
-            chances = p_best(self._prediction.draws(DRAWS, self.seed))
+            time = self.forecast_times()
+            reach = scipy.special.ndtri((1 + COVERAGE) / 2) * self._prior.error_deviation()
+            low, high = time * np.exp(-reach), time * np.exp(reach)
+        chances = self._drawn.p_best(len(self.names))
         counts = np.bincount(self._which, minlength=time.size)
         seconds = np.empty(0) if self.runs is None else self.runs.seconds
         sums = np.bincount(self._which, seconds, minlength=time.size)
@@ -291,16 +298,34 @@ class Plan:
             return np.zeros(0, dtype=bool)
         # Of many runs of a mapping the others show, fast or slow.
         out = self.runs.is_outlier & (self.runs.counts >= _SEVERAL)[self.runs.which]
-        out[~out] = self._prior.disturbed(self._which[~out], self.runs.seconds[~out])
-        return out
+        kept = np.flatnonzero(~out)
+        if kept.size < _MIN_RUNS:
+            return out
+        best = self._conditioned(kept).evidence
+        while True:
+            slowest = kept[np.argsort(-self.runs.seconds[kept], kind="stable")][:_N_SUSPECTS]
+            trials = [(self._conditioned(kept[kept != i]), int(i)) for i in slowest]
+            # As long as the others and a rare disturbance explain the times better.
+            for rest, i in sorted(trials, key=lambda trial: -trial[0].evidence):
+                if rest.evidence + _DISTURBANCE <= best:
+                    return out
+                expected = rest.marginal(self._which[[i]])[0][0]
+                if np.log(self.runs.seconds[i]) > expected:
+                    best, out[i], kept = rest.evidence, True, kept[kept != i]
+                    break
+            else:
+                return out
 
     @lazy
-    def _posterior(self) -> Hypotheses:
-        """What all runs say; those that were disturbed are left out."""
+    def _posterior(self) -> Posterior:
+        """Posterior after all runs, those that were disturbed left out."""
         if self.runs is None:
             return self._prior
-        kept = ~self.disturbed
-        return self._prior.given(Repeated.of(self._which[kept], self.runs.seconds[kept]))
+        return self._conditioned(np.flatnonzero(~self.disturbed))
+
+    def _conditioned(self, kept: Indices) -> Posterior:
+        assert self.runs is not None
+        return self._prior.condition(self._which[kept], RUN, self.runs.seconds[kept])
 
     @property
     def _which(self) -> Indices:
@@ -309,8 +334,8 @@ class Plan:
         return np.array([self._place[name] for name in self.runs.names])[self.runs.which]
 
     @lazy
-    def _drawn(self) -> Outcomes:
-        return Outcomes.of(self._posterior, self.seed, _TOGETHER)
+    def _drawn(self) -> Draws:
+        return self._posterior.sample()
 
     @property
     def _likely(self) -> Indices:
@@ -324,6 +349,10 @@ class Plan:
         score = (mean[self._best] - mean) / np.maximum(scale, 1e-12)
         chance = scipy.special.ndtr(score)
         return float(np.delete(chance, self._likely).sum())
+
+
+def _report_features(progress: Callable[[int, int], object], _: str, done: int, n: int) -> None:
+    progress(done, n)
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
@@ -383,9 +412,9 @@ def _pairs(runs: Runs) -> list[tuple[str, float]]:
 
 
 def plan(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mappings: TaskMapping | Sequence[TaskMapping],
+    traffic: Traffic,
+    torus: TorusLike,
+    mappings: Mappings,
     times: Times | None = None,
     *,
     noise: float | None = None,
@@ -445,38 +474,40 @@ def plan(
     >>> runs.best.name, runs.is_enough, runs.n_runs < 10
     ('identity', True, True)
     """
-    several = as_mappings(mappings)
+    problem = MappingProblem(traffic, torus, routing)
+    several = problem.mappings(mappings)
     if not several:
         raise InputError("no mapping to plan runs of")
     chosen = load_fitted(model) if isinstance(model, str) else model
     fitted.check_model(chosen)
-    workload = as_workload(traffic)
-    fitted.check_sends(workload)
-    features = extract(
-        workload,
-        torus,
+    fitted.check_sends(problem.workload)
+    noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
+    candidates = describe_candidates(
+        problem,
         several,
-        routing=routing,
-        features=chosen.required_columns,
-        also={APART: attrgetter("rounds_apart")},
-        n_jobs=job_count(n_jobs),
-        progress=progress,
+        chosen,
+        job_count(n_jobs),
+        seed,
+        None if progress is None else partial(_report_features, progress),
     )
-    prior, _ = prior_of(chosen, features, workload, torus, routing, several)
-    simulated = None
-    if simulate and len(several) > 1 and chosen.by_kind_:
-        each = Simulate(workload, torus, several, routing, job_count(n_jobs))
-        simulated = simulated_prior(each, prior)
+    coarsening = None
+    if simulate and len(several) > 1 and chosen.provenance_.get("default"):
+        coarsening = simulate_all(candidates.simulations)
+    prior = machine_posterior(
+        candidates.posterior,
+        None if coarsening is None else candidates.simulations,
+        coarsening or 1,
+        noise=noise,
+    )
     made = Plan(
+        problem,
         several,
-        simulated or prior,
+        prior,
         noise=noise,
         goal=goal,
         run_cost=run_cost,
         seed=seed,
-        workload=workload,
-        routing=routing,
-        is_simulated=simulated is not None,
+        is_simulated=coarsening is not None,
     )
     is_file = isinstance(times, str | os.PathLike)
     if times is not None and (not is_file or holds_runs(times)):

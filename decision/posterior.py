@@ -1,208 +1,113 @@
-"""Student-t processes over the times of candidates, and what follows from them.
+"""The posterior of the candidates' times, whatever was observed: simulations, coarse ones, runs.
 
-The race, the order of all candidates and the plan of runs condition them on different sources, and
-ask the same of them: which candidate may be fastest (`Outcomes`), and how many pairs are in the
-right order (`wrong_pairs`).
+Each number is the logarithm of a time plus errors. An error has a width for each candidate and a
+kernel, the share of it that candidates have in common, so that every number teaches something about
+all candidates. What is not Gaussian takes a few values, the worlds, which the observations weigh:
+the scale of the errors, and for runs the constant in a measured time, its noise and the network of
+the machine. Five scales are a Student-t distribution of four degrees of freedom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from toruscast.training.fitted import p_best
+from toruscast._lazy import lazy
+from toruscast.training.fitted import PriorPrediction
 from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-
-# Share of the residual variance that all candidates of one application have in common.
-_COMMON = 0.5
-# Variance of a logarithm that is nothing, but not zero; and of the difference of two known times.
-_LEAST, _KNOWN = 1e-18, 1e-9
-DRAWS = 4000
-"""Possible times that are drawn of each candidate."""
-TOGETHER = 400
-"""Candidates whose times are drawn together: those that may be the fastest."""
-# Candidates whose pairs are counted; some stand for all where they are more.
-_PAIRED = 1000
+TIME, FULL, COARSE, RUN, MACHINE = "time", "full", "coarse", "run", "machine"
+"""Sources of numbers: the simulated time that is wanted; a simulation with real packets, which is
+that time; one with coarse packets; a run; and the time on a machine, of which runs are noisy."""
+N_DRAWS = 4000
+"""Times that are drawn of each candidate."""
+N_TOGETHER = 200
+"""Most candidates whose times are drawn together: those likeliest to be the fastest."""
+# Equally likely scales of a Student-t with four degrees of freedom, relative to its deviation.
+_SCALES = 2.0 / np.sqrt(scipy.special.chdtri(4, (np.arange(5) + 0.5) / 5))
+_SCALES /= np.sqrt(np.mean(_SCALES**2))
+_ON_MACHINE = (RUN, MACHINE)
+# Variance of the logarithm of the factor between measured and simulated times: it may be anything.
+_FACTOR_VARIANCE = 3.0**2
+# Part of an expected time that a negative constant leaves at least.
+_LEFT = 0.1
+# Variances that keep exact observations solvable, and pairs of known times apart.
+_JITTER, _KNOWN = 1e-18, 1e-9
+# Worlds that are less likely than this share of the likeliest are dropped.
+_UNLIKELY = 1e-3
+# Most candidates whose pairs are counted; evenly chosen ones represent all.
+_MAX_PAIRED = 1000
+# Share of the own part of a prior error that candidates of like features have in common
+# (`benchmarks/posterior.py`).
+_SMOOTH = 2 / 3
 
 
 class Kernel(NamedTuple):
-    """Correlation of the errors of a forecast, in shares of their variance.
+    """Correlation of an error between candidates, in shares of its variance."""
 
-    The default was fitted on the samples of the default model, each application forecast by a model
-    that had not seen its kind of graph and then raced (`benchmarks/posterior.py` repeats it):
-    of kernels that make the times nearly as likely as any, one whose intervals hold 90 % of them.
-    """
-
-    common: float = 0.08
-    """Variance that all candidates of an application have in common."""
-    smooth: float = 0.2
-    """Variance that candidates of like features have in common."""
-    own: float = 0.1
-    """Variance of each alone."""
+    common: float
+    """Common to all candidates."""
+    smooth: float
+    """Common to candidates with like features."""
+    own: float
+    """Of each candidate alone."""
     length: float = 0.5
-    """Distance of features, over the root of their number, at which the likeness fades."""
-    freedom: float = 4.0
-    """Degrees of freedom of Student's t; infinite where the widths are certain."""
-    offset: float = 0.0
-    """Variance of a factor that all times share, whatever their widths."""
-
-    @classmethod
-    def of(cls, common: float, deviation: float) -> Self:
-        """Return the kernel of residuals with these variances, over and within applications."""
-        likeness = cls()
-        share = likeness.smooth / (likeness.smooth + likeness.own)
-        return cls(_COMMON * common, share * deviation, (1 - share) * deviation)
+    """Distance of features, over the root of their number, at which likeness fades."""
 
 
-class Posterior:
-    """Student-t process over the logarithms of the candidates' times.
+class ErrorTerm(NamedTuple):
+    """An error that some sources contain: its deviation for each candidate, and its kernel."""
 
-    A Gaussian process whose overall scale is not certain either: observations narrow it or widen
-    it (Shah, Wilson and Ghahramani, AISTATS 2014). Times that were observed are exact unless they
-    come with a variance. Centre and width are logarithms of seconds; by their normalised
-    ``features`` candidates are alike.
+    width: Floats
+    kernel: Kernel
+
+
+class World(NamedTuple):
+    """Values of what is not Gaussian.
+
+    A run takes ``b (constant * median + t)`` where the network takes ``t``, for any ``b``, with
+    this relative ``noise``.
     """
 
-    def __init__(
-        self, centre: Floats, width: Floats, features: Floats, kernel: Kernel | None = None
-    ) -> None:
-        self.centre, self.width, self.features = centre, width, features
-        self.kernel = Kernel() if kernel is None else kernel
-        self._seen = np.empty(0, dtype=np.int64)
-        self._missed = np.empty(0)
-        self._factor: tuple[Floats, bool] | None = None
-        self._spread = 1.0
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom after the observations."""
-        return self.kernel.freedom + self._seen.size
-
-    @OneBlasThread()
-    def given(self, seen: Indices, logs: Floats, variance: float | Floats = 0.0) -> Self:
-        """Return the posterior once the logarithms of the times of ``seen`` are known.
-
-        ``variance`` is that of each of them, such as the noise of a machine.
-        """
-        other = type(self)(self.centre, self.width, self.features, self.kernel)
-        if not len(seen):
-            return other
-        covariance = self._covariance(seen, seen)
-        # The jitter keeps candidates with equal features apart, and those of no width solvable.
-        jitter = 1e-9 * float(np.diag(covariance).mean()) + _LEAST + variance
-        covariance[np.diag_indices(len(seen))] += jitter
-        other._seen, other._missed = np.asarray(seen), np.asarray(logs) - self.centre[seen]
-        other._factor = scipy.linalg.cho_factor(covariance, lower=True)
-        surprise = float(other._missed @ scipy.linalg.cho_solve(other._factor, other._missed))
-        nu = self.kernel.freedom
-        other._spread = 1.0 if np.isinf(nu) else (nu + surprise) / (nu + len(seen))
-        return other
-
-    @OneBlasThread()
-    def marginal(self, wanted: Indices | None = None) -> tuple[Floats, Floats]:
-        """Return centre and scale of each candidate's Student-t, logarithms of seconds."""
-        which = np.arange(self.centre.size) if wanted is None else wanted
-        k = self.kernel
-        prior = k.offset + self.width[which] ** 2 * (k.common + k.smooth + k.own)
-        if self._factor is None:
-            return self.centre[which], np.sqrt(prior)
-        across = self._covariance(which, self._seen)
-        weights = scipy.linalg.cho_solve(self._factor, across.T)
-        middle = self.centre[which] + weights.T @ self._missed
-        rest = np.maximum(prior - np.einsum("ij,ji->i", across, weights), 0.0)
-        return middle, np.sqrt(self._spread * rest)
-
-    @OneBlasThread()
-    def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
-        """Return centre and scale matrix of the Student-t of ``wanted`` together."""
-        covariance = self._covariance(wanted, wanted)
-        middle = self.centre[wanted]
-        if self._factor is not None:
-            across = self._covariance(wanted, self._seen)
-            weights = scipy.linalg.cho_solve(self._factor, across.T)
-            middle = middle + weights.T @ self._missed
-            covariance = self._spread * (covariance - across @ weights)
-        return middle, covariance
-
-    @OneBlasThread()
-    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
-        middle, covariance = self.joint(wanted)
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        normal = rng.standard_normal((n_draws, len(wanted))) @ root.T
-        if np.isinf(self.freedom):
-            return np.asarray(middle + normal)
-        scale = np.sqrt(self.freedom / rng.chisquare(self.freedom, size=(n_draws, 1)))
-        return np.asarray(middle + scale * normal)
-
-    def alike(self, rows: Indices, columns: Indices) -> Floats:
-        """Covariance of the residuals of candidates, over the product of their widths."""
-        k = self.kernel
-        a, b = self.features[rows], self.features[columns]
-        squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T
-        distance = np.maximum(squares, 0.0) / max(1, a.shape[1])
-        shared = k.common + k.smooth * np.exp(-distance / (2 * k.length**2))
-        return np.asarray(shared + k.own * (rows[:, None] == columns[None]))
-
-    def _covariance(self, rows: Indices, columns: Indices) -> Floats:
-        widths = self.width[rows][:, None] * self.width[columns][None]
-        return np.asarray(self.kernel.offset + self.alike(rows, columns) * widths)
+    scale: float = 1.0
+    """Factor of the widths of the prior error."""
+    constant: float = 0.0
+    """Time that does not depend on the mapping, over the median time of the network."""
+    reach: float = 1.0
+    """Factor of the widths of the machine's error."""
+    noise: float = 0.0
+    """Relative deviation of repeated runs."""
+    network: int = 0
+    """Row of the centres: the network that the machine has."""
 
 
-class Mixture:
-    """Processes of which one is right, with the weight of each."""
+class Observations(NamedTuple):
+    """Logarithms of observed times, runs of a mapping put together."""
 
-    processes: Sequence[Posterior]
-    weights: Floats
-
-    def __init__(self, processes: Sequence[Posterior], weights: Floats) -> None:
-        self.processes, self.weights = processes, weights
-
-    @OneBlasThread()
-    def marginal(self, wanted: Indices | None = None) -> tuple[Floats, Floats]:
-        """Return mean and deviation of the logarithm of each mapping's time, without noise."""
-        parts = [posterior.marginal(wanted) for posterior in self.processes]
-        means, scales = (np.array(part) for part in zip(*parts, strict=True))
-        mean = self.weights @ means
-        return mean, np.sqrt(self.weights @ (scales**2 + (means - mean) ** 2))
-
-    @OneBlasThread()
-    def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
-        """Return mean and covariance of the logarithms of the times of ``wanted``."""
-        parts = [posterior.joint(wanted) for posterior in self.processes]
-        means = np.array([mean for mean, _ in parts])
-        mean = self.weights @ means
-        apart = means - mean
-        covariance = np.einsum("h,hi,hj->ij", self.weights, apart, apart)
-        for weight, (_, within) in zip(self.weights, parts, strict=True):
-            covariance += weight * within
-        return mean, covariance
-
-    @OneBlasThread()
-    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
-        shares = rng.multinomial(n_draws, self.weights)
-        drawn = [
-            posterior.draws(wanted, int(n), rng)
-            for posterior, n in zip(self.processes, shares, strict=True)
-            if n
-        ]
-        return np.concatenate(drawn)
+    which: Indices
+    source: NDArray[np.str_]
+    logs: Floats
+    variance: Floats
+    counts: Indices
+    """Runs behind each number."""
+    scatter: float
+    """Sum of the squared deviations of repeated runs from their means."""
 
 
-Process = Posterior | Mixture
+_NOTHING = Observations(
+    np.empty(0, np.int64), np.empty(0, "U8"), np.empty(0), np.empty(0), np.empty(0, np.int64), 0.0
+)
 
 
-class Outcomes(NamedTuple):
+class Draws(NamedTuple):
     """Possible times of the candidates that may be the fastest, drawn together."""
 
     which: Indices
@@ -210,47 +115,347 @@ class Outcomes(NamedTuple):
     logs: Floats
     """Logarithms of their times, ``(n_draws, n_likely)``."""
 
-    @classmethod
-    def of(cls, process: Process, seed: int, most: int = TOGETHER) -> Self:
-        """Draw the times of at most so many candidates."""
-        middle, scale = process.marginal()
-        likely = np.sort(np.argsort(middle - 2 * scale, kind="stable")[:most])
-        return cls(likely, process.draws(likely, DRAWS, np.random.default_rng(seed)))
-
     def p_best(self, n: int) -> Floats:
-        """Probability that each of ``n`` candidates is the fastest; those that tie share it."""
-        shares = np.zeros(n)
-        shares[self.which] = p_best([self.logs])
-        return shares
+        """Return the probability that each of ``n`` candidates is the fastest; ties share it."""
+        is_least = self.logs <= self.logs.min(axis=1, keepdims=True) + _KNOWN
+        chances = np.zeros(n)
+        chances[self.which] = (is_least / is_least.sum(axis=1, keepdims=True)).mean(axis=0)
+        return chances
 
-    def lost(self, candidate: int) -> Floats:
-        """Logarithm of a candidate's time over the least of all, of each draw."""
+    def loss(self, candidate: int) -> Floats:
+        """Return the logarithm of a candidate's time over the least of all, for each draw."""
         own = self.logs[:, int(np.flatnonzero(self.which == candidate)[0])]
         return np.asarray(own - self.logs.min(axis=1))
 
-    def certainty(self, candidate: int, share: float) -> float:
-        """Probability that no other takes less by more than a share of its time."""
-        return float((self.lost(candidate) <= np.log1p(share)).mean())
+    def faster(self, candidate: int) -> Floats:
+        """Return how likely each of ``which`` is faster than a candidate."""
+        own = self.logs[:, self.which == candidate]
+        return np.asarray((self.logs < own).mean(axis=0))
 
 
-def wrong_pairs(process: Process) -> tuple[Indices, Floats]:
-    """Return some or all candidates, and how likely each two of them are in the wrong order.
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Distribution of the candidates' times, in logarithms of seconds.
 
-    Shape ``(n, n)``; 0 for times that are known.
+    Parameters
+    ----------
+    centres : ndarray, shape (n_networks, n)
+        Expected logarithms before any observation; worlds choose the row.
+    errors : dict of str to ErrorTerm
+        ``prior`` and ``machine`` are scaled by the worlds.
+    sources : dict of str to tuple of str
+        Errors that the numbers of each source contain.
+    features : ndarray, shape (n, n_features)
+        Normalised; candidates with like features have like errors.
+    bounds : ndarray, shape (n,)
+        Seconds that no simulated time falls below; 0 where none is known.
+    worlds, world_weights
+        What may be, and how likely before any observation.
+    target : {"time", "machine"}
+        Source of the times that are asked about.
     """
-    n = process.marginal()[0].size
-    which = np.unique(np.linspace(0, n - 1, min(n, _PAIRED)).astype(np.int64))
-    mean, covariance = process.joint(which)
+
+    centres: Floats
+    errors: Mapping[str, ErrorTerm]
+    sources: Mapping[str, tuple[str, ...]]
+    features: Floats
+    bounds: Floats
+    worlds: Sequence[World] = (World(),)
+    world_weights: Floats | None = None
+    target: str = TIME
+    seed: int = 0
+    observations: Observations = _NOTHING
+
+    @classmethod
+    def from_prediction(cls, prediction: PriorPrediction, bounds: Floats, seed: int = 0) -> Self:
+        """Return the posterior before any observation, with the intervals of a prediction."""
+        centre, width = prediction.logs()
+        residuals = prediction.calibrated
+        common, own = float(residuals.common.var()), float(residuals.deviations.var())
+        share = common / (common + own) if common + own else 0.0
+        kernel = Kernel(share, _SMOOTH * (1 - share), (1 - _SMOOTH) * (1 - share))
+        unit = residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
+        return cls(
+            centres=centre[None],
+            errors={"prior": ErrorTerm(unit * width, kernel)},
+            sources={TIME: ("prior",), FULL: ("prior",)},
+            features=prediction.features,
+            bounds=bounds,
+            worlds=[World(scale=float(scale)) for scale in _SCALES],
+            seed=seed,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of candidates."""
+        return int(self.centres.shape[1])
+
+    def condition(
+        self, which: Indices, source: str, times: Floats, variance: float | Floats = 0.0
+    ) -> Self:
+        """Return the posterior once these times were observed as well.
+
+        ``variance`` is that of their logarithms, beside the errors and the noise of the worlds.
+        Several runs of a mapping are given at once.
+        """
+        if not len(which):
+            return self
+        logs, old = np.log(times), self.observations
+        each, place = np.unique(which, return_inverse=True)
+        counts = np.bincount(place)
+        means = np.bincount(place, logs) / counts
+        variances = np.bincount(place, np.broadcast_to(variance, logs.shape)) / counts**2
+        new = Observations(
+            which=np.concatenate([old.which, each]),
+            source=np.concatenate([old.source, np.full(each.size, source, "U8")]),
+            logs=np.concatenate([old.logs, means]),
+            variance=np.concatenate([old.variance, variances]),
+            counts=np.concatenate([old.counts, counts]),
+            scatter=old.scatter + float(((logs - means[place]) ** 2).sum()),
+        )
+        return replace(self, observations=new)
+
+    def with_error(self, source: str, name: str, term: ErrorTerm) -> Self:
+        """Return the posterior with an error in a source, beside what the wanted time contains."""
+        contents = (*self.sources.get(source, self.sources[TIME]), name)
+        errors, sources = {**self.errors, name: term}, {**self.sources, source: contents}
+        return replace(self, errors=errors, sources=sources)
+
+    def known(self) -> Floats:
+        """Return the logarithms of times that are known exactly, ``(n,)``; NaN elsewhere."""
+        known = np.full(self.n, np.nan)
+        if self.target == TIME:
+            exact = self.observations.source == FULL
+            known[self.observations.which[exact]] = self.observations.logs[exact]
+        return known
+
+    @property
+    def weights(self) -> Floats:
+        """Probability of each world, ``(n_worlds,)``; 0 for those that are dropped."""
+        return self._fit[0]
+
+    @property
+    def evidence(self) -> float:
+        """Logarithm of the density of the observations."""
+        return self._fit[1]
+
+    def mean_of(self, name: str) -> float:
+        """Return the mean of a value of the worlds."""
+        return float(self.weights @ [getattr(world, name) for world in self.worlds])
+
+    @property
+    def noise(self) -> float:
+        """Likely relative deviation of a run."""
+        logs = np.log([max(world.noise, 1e-9) for world in self.worlds])
+        return float(np.exp(self.weights @ logs))
+
+    @property
+    def network_weights(self) -> Floats:
+        """Probability of each row of the centres, ``(n_networks,)``."""
+        network = [world.network for world in self.worlds]
+        return np.bincount(network, self.weights, len(self.centres)).astype(np.float64)
+
+    @OneBlasThread()
+    def marginal(self, which: Indices | None = None) -> tuple[Floats, Floats]:
+        """Return mean and deviation of each logarithm, ``(n_which,)`` both."""
+        which = np.arange(self.n) if which is None else which
+        weights, means, variances = self._moments(which, diagonal=True)
+        mean = weights @ means
+        return mean, np.sqrt(weights @ (variances + (means - mean) ** 2))
+
+    @OneBlasThread()
+    def joint(self, which: Indices) -> tuple[Floats, Floats]:
+        """Return mean and covariance of some logarithms."""
+        weights, means, covariances = self._moments(which)
+        mean = weights @ means
+        apart = means - mean
+        spread = np.einsum("w,wi,wj->ij", weights, apart, apart)
+        return mean, spread + np.einsum("w,wij->ij", weights, covariances)
+
+    def error_deviation(self) -> Floats:
+        """Return the deviation of each logarithm but for a factor that all share, ``(n,)``."""
+        own = self.marginal()[1] ** 2
+        return np.sqrt(np.maximum(own - _FACTOR_VARIANCE * (self.target in _ON_MACHINE), 0.0))
+
+    def interval(self, coverage: float) -> tuple[Floats, Floats, Floats]:
+        """Return likely time, low and high end of each candidate, seconds; none below its bound."""
+        mean, deviation = self.marginal()
+        reach = scipy.special.ndtri((1 + coverage) / 2) * deviation
+        known = self.known()
+        ends = [np.exp(np.where(np.isnan(known), mean + way * reach, known)) for way in (0, -1, 1)]
+        bounds = self.bounds if self.target == TIME else 0.0
+        middle, low, high = (
+            np.where(np.isnan(known), np.maximum(end, bounds), end) for end in ends
+        )
+        return middle, low, high
+
+    @OneBlasThread()
+    def sample(self, which: Indices | None = None, n_draws: int = N_DRAWS) -> Draws:
+        """Draw the times of some candidates together; of the likeliest if none are named.
+
+        None falls below its bound, and known times are exact.
+        """
+        if which is None:
+            mean, deviation = self.marginal()
+            which = np.sort(np.argsort(mean - 2 * deviation, kind="stable")[:N_TOGETHER])
+        rng = np.random.default_rng(self.seed)
+        kept = np.flatnonzero(self.weights)
+        counts = rng.multinomial(n_draws, self.weights[kept] / self.weights[kept].sum())
+        _, means, covariances = self._moments(which)
+        drawn = []
+        for mean, covariance, n in zip(means, covariances, counts, strict=True):
+            values, vectors = np.linalg.eigh(covariance)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            drawn.append(mean + rng.standard_normal((n, which.size)) @ root.T)
+        logs = np.concatenate(drawn)
+        if self.target == TIME:
+            logs = np.maximum(logs, np.log(np.maximum(self.bounds[which], 1e-300)))
+        known = self.known()[which]
+        return Draws(which, np.where(np.isnan(known), logs, known))
+
+    @lazy
+    def _fit(self) -> tuple[Floats, float, Floats, Floats]:
+        """Weights of the worlds, evidence, and of each world the root and the solved residuals."""
+        seen, n_worlds = self.observations, len(self.worlds)
+        prior = np.ones(n_worlds) if self.world_weights is None else self.world_weights
+        prior = prior / prior.sum()
+        if not seen.which.size:
+            return prior, 0.0, np.empty((n_worlds, 0, 0)), np.empty((n_worlds, 0))
+        every = np.arange(n_worlds)
+        covariance = self._covariance(every, seen.which, seen.source, seen.which, seen.source)
+        noise = np.array([world.noise for world in self.worlds])
+        is_run = seen.source == RUN
+        diagonal = np.arange(seen.which.size)
+        own = covariance[:, diagonal, diagonal]
+        own = own + seen.variance + is_run * noise[:, None] ** 2 / seen.counts
+        # Candidates with equal features, and those without a width, stay solvable.
+        covariance[:, diagonal, diagonal] = own + _KNOWN * own.mean(axis=1)[:, None] + _JITTER
+        root = np.linalg.cholesky(covariance)
+        residuals = seen.logs - self._centre(every, seen.which, seen.source)
+        solved = np.linalg.solve(root, residuals[:, :, None])[:, :, 0]
+        logs = np.log(prior) - 0.5 * (solved**2).sum(axis=1)
+        logs -= np.log(root[:, diagonal, diagonal]).sum(axis=1)
+        n_runs, n_spare = int(seen.counts.sum()), int((seen.counts - 1).sum())
+        if n_spare:
+            logs -= n_spare * np.log(noise) + seen.scatter / (2 * noise**2)
+        evidence = float(scipy.special.logsumexp(logs))
+        evidence -= (np.log(2 * np.pi) * n_runs + np.log(seen.counts).sum()) / 2
+        weights = np.exp(logs - logs.max())
+        weights[weights < _UNLIKELY] = 0.0
+        back = np.linalg.solve(root.transpose(0, 2, 1), solved[:, :, None])[:, :, 0]
+        return weights / weights.sum(), evidence, np.asarray(root), np.asarray(back)
+
+    def _moments(self, which: Indices, *, diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
+        """Weight of each likely world, and mean and (co)variance that it gives to the target."""
+        weights, _, roots, solved = self._fit
+        seen, kept = self.observations, np.flatnonzero(weights)
+        means, spreads = [], []
+        for w in kept:
+            world = np.array([w])
+            mean = self._centre(world, which, self.target)[0]
+            if diagonal:
+                spread = self._variance(world, which, self.target)[0]
+            else:
+                spread = self._covariance(world, which, self.target, which, self.target)[0]
+            if seen.which.size:
+                across = self._covariance(world, which, self.target, seen.which, seen.source)[0]
+                mean = mean + across @ solved[w]
+                half = scipy.linalg.solve_triangular(roots[w], across.T, lower=True)
+                spread = spread - ((half**2).sum(axis=0) if diagonal else half.T @ half)
+            means.append(mean)
+            spreads.append(np.maximum(spread, 0.0) if diagonal else spread)
+        return weights[kept], np.array(means), np.array(spreads)
+
+    def _centre(self, worlds: Indices, which: Indices, source: Any) -> Floats:
+        """Expected logarithms before any observation, ``(n_worlds, n_which)``."""
+        network = np.array([self.worlds[w].network for w in worlds])
+        centre = self.centres[network][:, which]
+        is_run = np.isin(source, _ON_MACHINE)
+        return np.where(is_run, self._line(worlds)[0][:, which], centre) if is_run.any() else centre
+
+    def _line(self, worlds: Indices) -> tuple[Floats, Floats]:
+        """Logarithm of a run's time, but for a factor, and its slope in that of the network's.
+
+        Near the expected time, the logarithm of constant + time is linear in that of the time.
+        """
+        centre = self.centres[[self.worlds[w].network for w in worlds]]
+        constant = np.array([self.worlds[w].constant for w in worlds])[:, None]
+        middle = np.median(centre, axis=1, keepdims=True)
+        unit = np.exp(centre - middle)
+        # A forecast may hold more of a constant than the run, such as a program's start.
+        total = np.maximum(constant + unit, _LEFT * unit)
+        return np.log(total) + middle, unit / total
+
+    def _covariance(
+        self, worlds: Indices, rows: Indices, a: Any, columns: Indices, b: Any
+    ) -> Floats:
+        """Prior covariance of numbers of sources ``a`` and ``b``, ``(n_worlds, rows, columns)``."""
+        total = np.zeros((worlds.size, rows.size, columns.size))
+        for name, term in self.errors.items():
+            first = self._amounts(worlds, name, rows, a)
+            second = self._amounts(worlds, name, columns, b)
+            if first.any() and second.any():
+                likeness = correlation(term.kernel, self.features, rows, columns)
+                total += first[:, :, None] * second[:, None, :] * likeness
+        ends = (
+            np.broadcast_to(np.isin(source, _ON_MACHINE), which.shape)
+            for source, which in ((a, rows), (b, columns))
+        )
+        return total + _FACTOR_VARIANCE * np.outer(*ends)
+
+    def _variance(self, worlds: Indices, which: Indices, source: Any) -> Floats:
+        """The diagonal of the covariance of numbers of a source with themselves."""
+        total = np.zeros((worlds.size, which.size))
+        for name, term in self.errors.items():
+            amounts = self._amounts(worlds, name, which, source)
+            total += amounts**2 * (term.kernel.common + term.kernel.smooth + term.kernel.own)
+        return total + _FACTOR_VARIANCE * np.isin(source, _ON_MACHINE)
+
+    def _amounts(self, worlds: Indices, name: str, which: Indices, source: Any) -> Floats:
+        """Deviation of an error in numbers of a source, ``(n_worlds, n_which)``."""
+        contains = [key for key, names in self.sources.items() if name in names]
+        width = np.isin(source, contains) * self.errors[name].width[which]
+        if not width.any():
+            return np.zeros((worlds.size, which.size))
+        several = [self.worlds[w] for w in worlds]
+        factor = np.ones(worlds.size)
+        if name == "prior":
+            factor = np.array([world.scale for world in several])
+        elif name == MACHINE:
+            factor = np.array([world.reach for world in several])
+        is_run = np.isin(source, _ON_MACHINE)
+        slope = np.where(is_run, self._line(worlds)[1][:, which], 1.0) if is_run.any() else 1.0
+        return np.asarray(factor[:, None] * slope * width)
+
+
+def correlation(kernel: Kernel, features: Floats, rows: Indices, columns: Indices) -> Floats:
+    """Return the correlation of an error between candidates, ``(n_rows, n_columns)``."""
+    same = kernel.own * (rows[:, None] == columns[None])
+    if not kernel.smooth:
+        return np.asarray(kernel.common + same)
+    a, b = features[rows], features[columns]
+    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T
+    distance = np.maximum(squares, 0.0) / max(1, a.shape[1])
+    near = np.exp(-distance / (2 * kernel.length**2))
+    return np.asarray(kernel.common + kernel.smooth * near + same)
+
+
+def wrong_pairs(posterior: Posterior) -> tuple[Indices, Floats]:
+    """Return some or all candidates, and how likely each two are in the wrong order, ``(n, n)``.
+
+    0 for times that are known.
+    """
+    n = posterior.n
+    which = np.unique(np.linspace(0, n - 1, min(n, _MAX_PAIRED)).astype(np.int64))
+    mean, covariance = posterior.joint(which)
     diagonal = covariance.diagonal()
     apart = diagonal[:, None] + diagonal[None] - 2 * covariance
     score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(apart, _KNOWN))
-    nu = process.freedom if isinstance(process, Posterior) else np.inf
-    wrong = scipy.special.stdtr(nu, score)
-    return which, np.where(apart > _KNOWN, wrong, 0.0)
+    return which, np.where(apart > _KNOWN, scipy.special.ndtr(score), 0.0)
 
 
-def expected_rcc(process: Process) -> float:
-    """Return the share of pairs that are expected in the order of the middle times."""
-    wrong = wrong_pairs(process)[1]
+def expected_rcc(posterior: Posterior) -> float:
+    """Return the share of pairs that are expected in the order of the likely times."""
+    wrong = wrong_pairs(posterior)[1]
     n = len(wrong)
     return 1.0 if n < 2 else float(1 - wrong.sum() / (n * (n - 1)))

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.notebook import html_card, html_rows
 from toruscast.routing import Routing
 from toruscast.text import counted, percent, seconds, shown_name
 from toruscast.training.fitted import FittedModel
 
-from .race import REGRET, SURE, Goal
+from .loop import REGRET, SURE, Goal
 
 if TYPE_CHECKING:
     from toruscast.decision.measured import Measured
@@ -86,17 +86,15 @@ class Verdict:
 class Cost(NamedTuple):
     """What an answer cost."""
 
-    to_answer: int
-    """Candidates simulated until it was decided."""
     simulated: int
-    """Candidates simulated in all: cheap ones are simulated to the last, for their order."""
+    """Candidates simulated with real packets until it was decided."""
     candidates: int
     sketched: bool
-    """Whether the model reads a sketch, a coarser simulation, of every candidate."""
+    """Whether the model reads a coarse simulation of every candidate."""
     measured: int = 0
     """Candidates that ran on the machine."""
     coarsening: int | None = None
-    """Packets that were one in a simulation of all others, for their order; None without one."""
+    """Packets in one of the coarse simulations; None without any."""
     networks: int = 1
     """Networks that each candidate was simulated on: several where the rules are unknown."""
 
@@ -158,22 +156,35 @@ class Forecast:
         (`Network.rules`).
     """
 
-    workload: Workload
-    torus: Torus
+    problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
-    routing: Routing
     fitted: FittedModel
     coverage: float
     table: pd.DataFrame
     verdict: Verdict
     cost: Cost
-    scores: dict[str, float]
+    scores: Mapping[str, float] = field(default_factory=dict)
     learned: Measured | None = None
     unlearned: tuple[str, ...] = ()
     networks: Networks | None = None
     physical: PhysicalOrder | None = None
     spent: Mapping[str, float] = field(default_factory=dict)
     goal: Goal = "fastest"
+
+    @property
+    def workload(self) -> Workload:
+        """The traffic."""
+        return self.problem.workload
+
+    @property
+    def torus(self) -> Torus:
+        """The network."""
+        return self.problem.torus
+
+    @property
+    def routing(self) -> Routing:
+        """The routing of its messages."""
+        return self.problem.routing
 
     @property
     def model(self) -> TimePredictor:
@@ -197,13 +208,14 @@ class Forecast:
     def reasons(self, mapping: str | None = None) -> Reasons:
         """Return what limits a candidate and its busiest links; the best if none is named."""
         name = self.table["mapping"].iloc[0] if mapping is None else mapping
-        return explain(self.workload, self.torus, self.named(name), routing=self.routing)
+        problem = self.problem
+        return explain(problem.workload, problem.torus, self.named(name), routing=problem.routing)
 
     def __repr__(self) -> str:
         first = self.table.iloc[0]
         return (
             f"Forecast({shown_name(first['mapping'])} is fastest of "
-            f"{counted(len(self.table), 'candidate')} on {shown_name(self.torus)}: "
+            f"{counted(len(self.table), 'candidate')} on {shown_name(self.problem.torus)}: "
             f"{seconds(first['time'])} {first['how']}, {self.verdict.kind})"
         )
 
@@ -212,7 +224,7 @@ class Forecast:
         facts = [
             ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
             ("how sure", f"{self.verdict.kind}, {percent(self.verdict.certainty)}"),
-            ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
+            ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
         rows = [
             (

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.decision.forecasts import forecast
-from toruscast.decision.race import Budget
+from toruscast.decision.loop import Budget
 from toruscast.decision.results import Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic

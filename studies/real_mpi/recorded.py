@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.decision.networks import Possible
-from toruscast.decision.race import Simulate
+from toruscast.decision.simulations import PossibleNetwork, Simulations
 from toruscast.features import RoutedTraffic
 from toruscast.mapping.comm_graph import as_workload
 from toruscast.training import rcc_told_apart
@@ -115,17 +114,16 @@ def run(inputs: Inputs) -> Findings:
 def _held_out(programs: Sequence[Program]) -> np.ndarray:
     """RCC of each program by the three networks that order the others best, mean where several."""
     networks = [
-        Possible("", TORUS.with_network(fifo_rule=fifo, feeding=feeding, arbitration=turn))
+        PossibleNetwork("", TORUS.with_network(fifo_rule=fifo, feeding=feeding, arbitration=turn))
         for fifo in ("bluegene_q", "first_dimension")
         for feeding in ("tasks", "messages", "packets")
         for turn in ("first_come", "round_robin")
     ]
-    networks.append(Possible("flows", TORUS, flows=True))
+    networks.append(PossibleNetwork("flows", TORUS, flows=True))
     rcc = []
     for each in programs:
-        simulate = Simulate(each.workloads[ROUNDS], TORUS, each.mappings, "deterministic", 1)
-        every = np.arange(len(each.mappings))
-        logs = np.log([network.times(simulate, every, 1) for network in networks])
+        problem = tc.MappingProblem(each.workloads[ROUNDS], TORUS)
+        logs = np.log(_simulated(problem, each.mappings, 1, networks)[1].T)
         sets = combinations(logs, 3)
         rcc.append([_rcc(each, np.exp(np.mean(several, axis=0))) for several in sets])
     of_sets = np.array(rcc)
@@ -205,10 +203,21 @@ def _forecasts(program: Program, n_jobs: int) -> dict[str, np.ndarray]:
         routed = [RoutedTraffic(workload, program.torus, each) for each in program.mappings]
         found[f"{label}, bound"] = np.array([each.release_bound for each in routed])
         found[f"{label}, simulated"] = np.array([each.simulation.time for each in routed])
-        answer = tc.forecast(workload, unknown, program.mappings, n_jobs=n_jobs)
-        by_name = answer.table.set_index("mapping")["time"]
-        found[f"{label}, averaged networks"] = by_name[list(program.runs.names)].to_numpy()
+        problem = tc.MappingProblem(workload, unknown)
+        found[f"{label}, averaged networks"] = _simulated(problem, program.mappings, n_jobs)[0]
     return found
+
+
+def _simulated(
+    problem: tc.MappingProblem,
+    mappings: Sequence[tc.TaskMapping],
+    n_jobs: int = 1,
+    networks: Sequence[PossibleNetwork] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean time of each mapping over networks, and the times on each network."""
+    bounds = np.full(len(mappings), np.nan)
+    simulations = Simulations(problem, mappings, bounds, bounds, n_jobs, networks)
+    return simulations(np.arange(len(mappings))), simulations.times
 
 
 def _rcc(program: Program, forecast: np.ndarray) -> float:

@@ -7,8 +7,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-from toruscast.decision.forecasts import process_of
-from toruscast.decision.race import Budget, Race, run
+from toruscast.decision import Budget
+from toruscast.decision.loop import Decision, decide
+from toruscast.decision.posterior import Posterior
+from toruscast.decision.simulations import RecordedTimes
 from toruscast.training import rcc, rcc_told_apart, regret
 from toruscast.training.evaluation import random_splits
 
@@ -98,11 +100,12 @@ def _one(
         scored[name] = rcc(seen, told)
     scored["sketch_apart"] = rcc_told_apart(seen, told, _APART)
     # No bound holds for an iteration that others overlap.
-    race = Race(process_of(learner.prior_prediction(wanted)), np.zeros(seen.size), rcc=1.0)
-    run(race, seen.__getitem__, Budget(_SIMULATED))
-    middle, _ = race.posterior.marginal()
-    times = np.where(race.is_simulated, race.times, np.exp(middle))
+    nothing = np.zeros(seen.size)
+    posterior = Posterior.from_prediction(learner.prior_prediction(wanted), nothing)
+    recorded, budget = RecordedTimes({1: seen}, nothing, nothing), Budget(_SIMULATED, np.inf, 1.0)
+    ordered = decide(Decision(posterior, recorded, "order", budget))
+    times = ordered.posterior.interval(0.9)[0]
     scored["ordered"] = rcc(seen, times)
     scored["ordered_regret"] = regret(seen, times, 1)
-    scored["simulated_share"] = len(race.order) / seen.size
+    scored["simulated_share"] = ordered.n_simulated / seen.size
     return scored

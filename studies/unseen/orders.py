@@ -13,13 +13,14 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import toruscast as tc
-from toruscast.decision.forecasts import process_of
-from toruscast.decision.race import HOPS_A_SECOND, Race, affordable, mean_hops, sketched
-from toruscast.features import RoutedTraffic, extract
+from toruscast.decision import Budget
+from toruscast.decision.forecasts import describe_candidates
+from toruscast.decision.loop import Decision, decide
+from toruscast.decision.simulations import HOPS_PER_SECOND, mean_hops
+from toruscast.features import RoutedTraffic
 from toruscast.formats import parse_torus
-from toruscast.routing.messages import mean_message
-from toruscast.training import load_predictor, rcc, rcc_told_apart, regret
-from toruscast.training.fitted import APART, prior_of
+from toruscast.training import rcc, rcc_told_apart, regret
+from toruscast.training.model_file import load_fitted
 
 from ..study import Findings, Inputs, Target
 from .graphs import KINDS, draw
@@ -109,37 +110,18 @@ def forecast(case: Case) -> pd.DataFrame:
 
 def hops_of(case: Case, coarsening: int) -> float:
     """Return the packet-hops with so many packets in one, as a share of those with real ones."""
-    each = case.workload, case.torus, case.mappings
-    return mean_hops(*each, coarsening) / mean_hops(*each)
+    problem = tc.MappingProblem(case.workload, case.torus, case.routing)
+    return mean_hops(problem, case.mappings, coarsening) / mean_hops(problem, case.mappings)
 
 
-def within(case: Case, share: float, times: Floats) -> Floats:
-    """Return the times by which a part of the packet-hops orders, as ``goal="order"`` does.
-
-    All candidates are simulated with the shortest packets that it allows, and with real ones those
-    of whose pairs most are expected in the wrong order.
-    """
-    each = case.workload, case.torus, case.mappings
-    model = load_predictor()
-    features = extract(
-        *each,
-        routing=case.routing,
-        features=(*model.required_columns, "release_bound"),
-        also={APART: attrgetter("rounds_apart")},
-    )
-    prior, _ = prior_of(model, features, case.workload, case.torus, case.routing, case.mappings)
-    process, left = process_of(prior), share * times.size
-    levels = affordable(*each, left * mean_hops(*each) / HOPS_A_SECOND, goal="order")
-    if levels:
-        lower, release = (features[f"{which}_bound"].to_numpy() for which in ("lower", "release"))
-        packets, coarse = mean_message(case.workload, case.torus), simulated(case, levels[0])
-        process = sketched(coarse, levels[0], packets, lower, release, prior.features)
-        left -= hops_of(case, levels[0]) * times.size
-    race = Race(process, np.zeros(times.size), rcc=1.0)
-    for _ in range(int(left)):
-        which = race.next(1)
-        race.observe(which, times[which])
-    return np.exp(race.posterior.marginal()[0])
+def within(case: Case, share: float) -> Floats:
+    """Return the times by which ``goal="order"`` orders for a part of the packet-hops."""
+    problem = tc.MappingProblem(case.workload, case.torus, case.routing)
+    candidates = describe_candidates(problem, case.mappings, load_fitted("default"), 1)
+    simulations, n = candidates.simulations, len(case.mappings)
+    budget = Budget(n, share * n * simulations.hops() / HOPS_PER_SECOND, 1.0)
+    ordered = decide(Decision(candidates.posterior, simulations, "order", budget))
+    return ordered.posterior.interval(0.9)[0]
 
 
 def _scored(case: Case) -> tuple[list[dict[str, object]], pd.DataFrame]:
@@ -157,7 +139,7 @@ def _scored(case: Case) -> tuple[list[dict[str, object]], pd.DataFrame]:
         found[name] = (*_clocked(lambda m=m: simulated(case, m)), hops_of(case, m))
     (bound, bound_took, _), (coarse, took, hops) = found[BOUND], found[next(iter(merged))]
     found[MIXED] = bound**OF_BOUND * coarse ** (1 - OF_BOUND), bound_took + took, hops
-    found |= {name: (within(case, share, times), np.nan, share) for share, name in SHARES.items()}
+    found |= {name: (within(case, share), np.nan, share) for share, name in SHARES.items()}
     rows: list[dict[str, object]] = []
     for name, (estimate, took, hops) in found.items():
         table[name] = estimate

@@ -1,15 +1,11 @@
 """Racing: the answer is that of simulating everything, at a fraction of the cost."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toruscast.decision import Budget, forecast
-from toruscast.decision.posterior import Kernel, Posterior
-from toruscast.decision.race import Race, run
+from toruscast.decision import forecast
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
@@ -34,7 +30,7 @@ def answer():
 def test_the_best_is_the_best_of_all_simulated(answer, times):
     assert answer.verdict.kind == "proved"
     assert times[answer.best.name] == min(times.values())
-    assert answer.cost.to_answer == answer.cost.simulated < 10
+    assert answer.cost.simulated < 10
 
 
 def test_the_table_tells_what_was_simulated(answer, times):
@@ -58,10 +54,19 @@ def test_no_time_lies_below_the_bound_beside_it(answer):
         assert (table[column] >= table["lower_bound"]).all()
 
 
-def test_where_simulations_are_cheap_all_are_simulated(times):
-    answer = forecast(COMM, TORUS, CANDIDATES)
-    assert answer.cost.simulated == 30
-    assert answer.table["time"].tolist() == sorted(times.values())
+def test_nothing_is_simulated_after_the_decision(answer):
+    found = forecast(COMM, TORUS, CANDIDATES)
+    assert found.cost == answer.cost
+    assert (found.table["how"] == "simulated").sum() == found.cost.simulated
+
+
+def test_the_default_order_is_simulated_like_the_winner():
+    for seed in range(3):
+        slow = strategies.make("identity", COMM, TORUS)
+        others = strategies.sample(COMM, TORUS, n=12, seed=seed)
+        found = forecast(COMM, TORUS, [m for m in others if m.name != "identity"] + [slow])
+        how = found.table.set_index("mapping")["how"]
+        assert how["identity"] == how.iloc[0] == "simulated"
 
 
 def test_without_a_simulation_all_is_forecast():
@@ -169,113 +174,6 @@ def test_the_sure_bound_holds_whatever_packets_choose(seed, shape, adaptive, dep
     assert time >= bound
 
 
-def race_of(times, bounds, misses=0.1):
-    n = len(times)
-    rng = np.random.default_rng(1)
-    centre = np.log(times) + misses * rng.standard_normal(n)
-    return Race(Posterior(centre, np.full(n, misses), np.zeros((n, 1))), bounds)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**31), st.integers(1, 40), st.booleans())
-def test_what_is_proved_is_true(seed, n, tight):
-    rng = np.random.default_rng(seed)
-    times = rng.lognormal(0, 0.3, n)
-    bounds = times * (rng.uniform(0.7, 1, n) if tight else 0)
-    race = race_of(times, bounds)
-    run(race, lambda which: times[which], Budget(n))
-    kind, certainty = race.verdict()
-    assert kind in {"proved", "sure"}
-    assert 0.95 <= certainty <= 1
-    if kind == "proved":
-        assert race.best_time == times.min()
-
-
-def test_a_sure_answer_is_right_as_often_as_it_says():
-    rng = np.random.default_rng(3)
-    right, said = [], []
-    for _ in range(150):
-        n = 30
-        posterior = Posterior(np.zeros(n), np.full(n, 0.15), rng.normal(size=(n, 2)))
-        truth = posterior.draws(np.arange(n), 1, rng)[0]
-        race = Race(posterior, np.zeros(n))
-        run(race, lambda which, truth=truth: np.exp(truth[which]), Budget(n))
-        right.append(race.best_time <= np.exp(truth.min()) * 1.01)
-        said.append(race.verdict()[1])
-    # Three standard deviations of a count of so many.
-    assert np.mean(right) > np.mean(said) - 3 * np.std(right) / np.sqrt(len(right))
-
-
-def test_a_budget_ends_the_race():
-    times = np.linspace(1, 2, 20)
-    race = race_of(times, np.zeros(20), misses=0.5)
-    run(race, lambda which: times[which], Budget(3))
-    assert len(race.order) == 3
-    assert race.verdict()[0] == "open"
-    late = race_of(times, np.zeros(20))
-    run(late, lambda which: times[which], Budget(3, seconds=0.0))
-    assert late.order == []
-
-
-def test_with_too_little_time_for_all_longer_packets_come_first(monkeypatch):
-    module = import_module("toruscast.decision.forecasts")
-    monkeypatch.setattr(module, "affordable", lambda *_, **__: [4])
-    calls, real = [], module.Simulate.__call__
-
-    def noted(self, which, coarsening=None, *seconds):
-        calls.append((coarsening, len(which)))
-        return real(self, which, coarsening, *seconds)
-
-    monkeypatch.setattr(module.Simulate, "__call__", noted)
-    answer = forecast(COMM, TORUS, CANDIDATES, budget=Budget(2, seconds=600.0), n_jobs=1)
-    assert calls[:3] == [(4, 1), (4, 29), (None, 1)]
-    assert set(answer.table["how"]) == {"simulated", "sketched"}
-    assert answer.cost.coarsening == 4
-
-
-def test_forecasts_that_are_surely_right_are_not_refused():
-    posterior = Posterior(np.arange(3.0), np.zeros(3), np.zeros((3, 1)))
-    middle, scale = posterior.given(np.array([0, 2]), np.array([0.0, 2.0])).marginal()
-    assert middle == pytest.approx([0, 1, 2])
-    assert scale == pytest.approx(0)
-
-
-@pytest.mark.parametrize("freedom", [float("inf"), 4.0])
-def test_a_posterior_is_the_closed_form_of_its_process(freedom):
-    rng = np.random.default_rng(2)
-    kernel = Kernel(0.5, 0.3, 0.2, 1.0, freedom)
-    posterior = Posterior(rng.normal(size=4), np.ones(4), rng.normal(size=(4, 2)), kernel)
-    every = np.arange(4)
-    whole = posterior._covariance(every, every)
-    seen, rest = np.array([0, 2]), np.array([1, 3])
-    found = posterior.given(seen, np.array([1.0, -1.0]))
-    residuals = np.array([1.0, -1.0]) - posterior.centre[seen]
-    inverse = np.linalg.inv(whole[np.ix_(seen, seen)])
-    weights = whole[np.ix_(rest, seen)] @ inverse
-    spread = whole[np.ix_(rest, rest)] - weights @ whole[np.ix_(seen, rest)]
-    if np.isfinite(freedom):
-        # Shah, Wilson and Ghahramani (2014), lemma 3, with the scale matrix in place of the
-        # covariance: residuals of two observations against two of this scale.
-        spread *= (freedom + residuals @ inverse @ residuals) / (freedom + 2)
-    middle, scale = found.marginal(rest)
-    np.testing.assert_allclose(middle, posterior.centre[rest] + weights @ residuals, rtol=1e-6)
-    np.testing.assert_allclose(scale, np.sqrt(np.diag(spread)), rtol=1e-6)
-    assert found.freedom == freedom + 2
-    # A Student-t with f degrees of freedom has f / (f - 2) times its scale matrix as covariance.
-    factor = (freedom + 2) / freedom if np.isfinite(freedom) else 1.0
-    drawn = found.draws(rest, 40_000, rng)
-    np.testing.assert_allclose(np.cov(drawn.T), factor * spread, atol=0.02 * factor)
-
-
-@pytest.mark.parametrize(("n", "is_decided"), [(10, False), (11, True)])
-def test_few_rivals_are_simulated_for_a_proof_and_many_are_not(n, is_decided):
-    # The first is surely the fastest; no bound proves it.
-    race = race_of(np.linspace(1.0, 3.0, n), np.zeros(n), misses=0.01)
-    race.observe(np.array([0]), np.array([1.0]))
-    assert race.certainty() > 0.95
-    assert race.is_decided() == is_decided
-
-
 def test_the_default_model_reads_features_of_routes_alone():
     model = load_predictor()
     assert model.target == "slowdown"
@@ -294,17 +192,3 @@ def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():
         candidates.remove(answer.best)
     # Shares of 4,000 draws.
     assert leader["p_best"] == pytest.approx(alike["p_best"].max(), abs=0.01)
-
-
-def test_simulations_for_the_order_are_no_part_of_the_answer():
-    decided = forecast(COMM, TORUS, CANDIDATES, check=True, n_jobs=1)
-    ordered = forecast(COMM, TORUS, CANDIDATES, n_jobs=1)
-    assert decided.verdict.kind in {"proved", "sure"}
-    assert ordered.cost.simulated == len(CANDIDATES)
-    assert ordered.cost.to_answer == decided.cost.to_answer < len(CANDIDATES)
-
-
-def test_only_equal_times_share_the_first_place():
-    race = race_of(np.array([1.0, 1.0, 1.00005]), np.zeros(3))
-    race.observe(np.arange(3), np.array([1.0, 1.0, 1.00005]))
-    assert race.outcomes().p_best(3).tolist() == [0.5, 0.5, 0.0]

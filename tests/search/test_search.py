@@ -150,7 +150,7 @@ def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog
         search_mapping(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=0)
     said = [record.event for record in caplog.records if hasattr(record, "event")]
     first = said[: said.index("search ended") + 1]
-    assert {"annealed", "features", "simulated", "race ended"} <= set(first)
+    assert {"annealed", "features", "simulated", "decided"} <= set(first)
     assert said.count("search ended") == 2
 
 

@@ -1,0 +1,306 @@
+"""What is simulated next, and when to stop.
+
+To find the fastest candidate:
+
+1. The likeliest and the default order of tasks are simulated with real packets.
+2. If so few rivals remain that a proof is near, they are simulated, likeliest first.
+3. Otherwise the rivals are simulated once with coarse packets, and then with real ones, those
+   likeliest to be the fastest first.
+4. It stops when the best is proved or sure to be the fastest, or the budget is spent.
+
+To find the order, all candidates are simulated once with coarse packets, and then with real ones
+those whose pairs are likeliest to be in the wrong order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.validation import real_number
+
+from .posterior import FULL, Draws, Posterior, expected_rcc, wrong_pairs
+from .simulations import HOPS_PER_SECOND, MAX_HOPS, Fidelity
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Goal = Literal["fastest", "order"]
+logger = logging.getLogger(__name__)
+
+REGRET = 0.01
+"""A candidate that takes so much longer than the fastest is as good as it."""
+SURE = 0.95
+"""Probability from which an answer counts as sure."""
+MAX_PROOF = 10
+"""Most simulations in all for a proof; where it would take more, being sure is enough."""
+# Candidates that are simulated before the posterior is looked at again: a constant, so that the
+# answer does not depend on the number of cores.
+_BATCH = 2
+# Candidates that are swept with coarse packets at most, and the most that a coarse simulation may
+# cost, as a share of a full one: finer ones would cost as much as the real ones that they save.
+_MAX_SWEPT, _SWEEP_COST = 200, 0.07
+# Seconds within which an order is found, if none are given.
+_ORDER_SECONDS = 30.0
+# Simulations by which the fastest is found, if no number is given.
+_MAX_SIMULATIONS = 30
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where the simulations end although nothing is decided.
+
+    Parameters
+    ----------
+    simulations : int, optional
+        Most candidates that are simulated with real packets. If not given, 30 to find the fastest,
+        and all to find the order.
+    seconds : float, optional
+        Seconds that simulations may take on one core, estimated by their packet-hops: a limit that
+        does not depend on how busy the machine is. If not given, there is no limit to find the
+        fastest, and 30 to find the order.
+    rcc : float
+        Share of pairs that are expected in the right order from which on the order is found.
+    """
+
+    simulations: int | None = None
+    seconds: float | None = None
+    rcc: float = 0.97
+
+    def __post_init__(self) -> None:
+        real_number(self.rcc, "RCC", 0.5, 1.0)
+
+    def limits(self, goal: Goal, n: int) -> tuple[int, float]:
+        """Return the most simulations of ``n`` candidates, and the most seconds."""
+        if goal not in get_args(Goal):
+            raise InputError("unknown goal", found=goal, expected=" or ".join(get_args(Goal)))
+        usual, last = (_MAX_SIMULATIONS, np.inf) if goal == "fastest" else (n, _ORDER_SECONDS)
+        most = usual if self.simulations is None else self.simulations
+        return min(most, n), last if self.seconds is None else self.seconds
+
+
+class Decision:
+    """Candidates while they are simulated: the times so far, the posterior, and what is left.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Before any simulation.
+    fidelity : callable
+        Simulates candidates, see `Fidelity`.
+    default : int, optional
+        The candidate with the default order of tasks.
+    n_cores : int
+        Cores that share the simulations.
+    progress : callable, optional
+        Called with the candidates simulated and the most that there will be.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        fidelity: Fidelity,
+        goal: Goal = "fastest",
+        budget: Budget | None = None,
+        *,
+        default: int | None = None,
+        n_cores: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        budget = Budget() if budget is None else budget
+        self.posterior, self.fidelity, self.goal = posterior, fidelity, goal
+        self.rcc, self.default, self.progress = budget.rcc, default, progress
+        self.n_allowed, seconds = budget.limits(goal, posterior.n)
+        self.hops_left = seconds * n_cores * HOPS_PER_SECOND
+        self.times = np.full(posterior.n, np.nan)
+        """Times simulated with real packets, seconds; NaN elsewhere."""
+        self.is_coarse = np.zeros(posterior.n, dtype=bool)
+        """Which candidates were simulated with coarse packets."""
+        self.coarsening: int | None = None
+        """Packets in one of the coarse simulations; None without any."""
+
+    # -- what is known ------------------------------------------------------------------------
+
+    @property
+    def is_simulated(self) -> NDArray[np.bool_]:
+        """Which candidates were simulated with real packets."""
+        return np.asarray(~np.isnan(self.times))
+
+    @property
+    def n_simulated(self) -> int:
+        """How many candidates were simulated with real packets."""
+        return int(self.is_simulated.sum())
+
+    @property
+    def best_time(self) -> float:
+        """Least simulated time, seconds; infinite before the first."""
+        return float(np.nanmin(self.times)) if self.n_simulated else np.inf
+
+    def rivals(self) -> Indices:
+        """Return the candidates whose bound leaves room below the best simulated time."""
+        return np.flatnonzero(~self.is_simulated & (self.posterior.bounds < self.best_time))
+
+    def draws(self) -> Draws:
+        """Draw possible times of the best simulated and of its likeliest rivals."""
+        best = np.flatnonzero(self.times == self.best_time)
+        return self.posterior.sample(np.concatenate([best, self.likely_rivals()[0]]))
+
+    def certainty(self, share: float = REGRET) -> float:
+        """Return the probability that no other is more than a share of its time faster."""
+        if not self.n_simulated:
+            return 0.0
+        likely, chance = self.likely_rivals(share)
+        best = int(np.nanargmin(self.times))
+        loss = self.posterior.sample(np.concatenate([[best], likely])).loss(best)
+        rest = float(chance[likely.size :].sum())
+        return max(0.0, float((loss <= np.log1p(share)).mean()) - rest)
+
+    def verdict(self) -> tuple[Literal["proved", "sure", "open"], float]:
+        """Return whether the best simulated is proved or sure to be fastest, and how sure."""
+        if self.n_simulated and not self.rivals().size:
+            return "proved", 1.0
+        certainty = self.certainty()
+        return ("sure" if certainty >= SURE else "open"), certainty
+
+    def is_decided(self) -> bool:
+        """Return whether the goal is reached."""
+        if self.goal == "order":
+            return bool(self.is_simulated.all()) or expected_rcc(self.posterior) >= self.rcc
+        if not self.n_simulated:
+            return False
+        if self.is_proof_near():
+            return not self.rivals().size
+        return self.certainty() >= SURE
+
+    def is_proof_near(self) -> bool:
+        """Return whether simulating all rivals takes few simulations, and seconds."""
+        most = min(MAX_PROOF, MAX_HOPS / max(self.fidelity.hops(), 1.0))
+        return self.n_simulated + self.rivals().size <= most
+
+    def likely_first(self) -> Indices:
+        """Return all candidates in the order of their likely times."""
+        mean, _ = self.posterior.marginal()
+        least = np.log(np.maximum(self.posterior.bounds, 1e-300))
+        return np.argsort(np.maximum(mean, least), kind="stable")
+
+    def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
+        """The rivals likeliest to be faster that are drawn, and all chances in this order."""
+        rivals, goal = self.rivals(), self.best_time / (1 + share)
+        mean, deviation = self.posterior.marginal(rivals)
+        chance = scipy.special.ndtr((np.log(goal) - mean) / np.maximum(deviation, 1e-12))
+        chance = np.where(self.posterior.bounds[rivals] < goal, chance, 0.0)
+        # Where chances are equal, as where none is left, the bound decides.
+        order = np.lexsort((self.posterior.bounds[rivals], -chance))
+        return rivals[order[:_MAX_SWEPT]], chance[order]
+
+    # -- what is done -------------------------------------------------------------------------
+
+    def simulate(self, which: Indices) -> bool:
+        """Simulate candidates with real packets as far as the budget allows; False if it ends."""
+        which = which[~self.is_simulated[which]]
+        n = min(which.size, self.n_allowed - self.n_simulated, self._affordable(1))
+        which = which[: max(n, 0)]
+        if not which.size:
+            return False
+        self.hops_left -= which.size * self.fidelity.hops()
+        self.times[which] = self.fidelity(which)
+        self.posterior = self.posterior.condition(which, FULL, self.times[which])
+        self.report("simulated")
+        return True
+
+    def sweep(self, which: Indices, coarsening: int) -> None:
+        """Simulate candidates once with coarse packets, as far as the budget allows."""
+        which = which[: max(self._affordable(coarsening), 0)]
+        if not which.size or coarsening == 1:
+            return
+        self.hops_left -= which.size * self.fidelity.hops(coarsening)
+        times = self.fidelity(which, coarsening)
+        self.posterior = self.fidelity.observe_coarse(self.posterior, which, times, coarsening)
+        self.is_coarse[which], self.coarsening = True, coarsening
+        self.report("swept")
+
+    def _affordable(self, coarsening: int) -> int:
+        return int(min(self.hops_left / max(self.fidelity.hops(coarsening), 1.0), 2**31))
+
+    def report(self, event: str) -> None:
+        """Record how far the decision has come."""
+        if self.progress is not None:
+            self.progress(self.n_simulated, self.n_allowed)
+        if logger.isEnabledFor(logging.INFO):
+            n, n_rivals, best = self.n_simulated, self.rivals().size, self.best_time
+            found = {"event": event, "simulated": n, "best_time": best, "rivals": n_rivals}
+            message = "%s: %d with real packets, the fastest takes %.6g s, %d may be faster"
+            logger.info(message, event, n, best, n_rivals, extra=found)
+
+
+def decide(decision: Decision) -> Decision:
+    """Simulate until the goal is reached or the budget is spent."""
+    if decision.n_allowed:
+        if decision.goal == "fastest":
+            _find_fastest(decision)
+        else:
+            _find_order(decision)
+        best, default = int(decision.likely_first()[0]), decision.default
+        if default is not None and decision.is_simulated[best]:
+            # The answer compares the winner with it, whatever the number of simulations.
+            decision.n_allowed = max(decision.n_allowed, decision.n_simulated + 1)
+            decision.simulate(np.array([default]))
+    decision.report("decided" if decision.is_decided() else "budget spent")
+    return decision
+
+
+def _find_fastest(decision: Decision) -> None:
+    first = decision.likely_first()[:1]
+    default = [] if decision.default is None else [decision.default]
+    if not decision.simulate(np.unique([*first, *default][: decision.n_allowed])):
+        # Not even one simulation with real packets is allowed.
+        decision.sweep(decision.likely_first(), decision.fidelity.levels[-1])
+        return
+    is_swept = False
+    while not decision.is_decided():
+        likely = decision.likely_rivals()[0]
+        if not is_swept and not decision.is_proof_near():
+            is_swept = True
+            decision.sweep(likely, _sweep_coarsening(decision, likely.size))
+        elif not decision.simulate(likely[:_BATCH]):
+            break
+
+
+def _sweep_coarsening(decision: Decision, n: int) -> int:
+    """Return how many packets are one in the sweep of the rivals; 1 if a sweep does not pay."""
+    hops, full = decision.fidelity.hops, decision.fidelity.hops()
+    for level in decision.fidelity.levels:
+        if hops(level) <= _SWEEP_COST * full and n * hops(level) <= MAX_HOPS:
+            return level
+    return 1
+
+
+def _find_order(decision: Decision) -> None:
+    coarsening = _order_coarsening(decision)
+    if coarsening is not None and coarsening > 1:
+        decision.sweep(decision.likely_first(), coarsening)
+    while not decision.is_decided():
+        which, wrong = wrong_pairs(decision.posterior)
+        which = which[np.argsort(-wrong.sum(axis=1), kind="stable")]
+        which = which[~decision.is_simulated[which]]
+        if not which.size or not decision.simulate(which[:_BATCH]):
+            break
+
+
+def _order_coarsening(decision: Decision) -> int | None:
+    """Return the coarsest sweep that is expected to reach the RCC, or the finest affordable."""
+    n, fidelity = decision.posterior.n, decision.fidelity
+    levels = [m for m in fidelity.levels if n * fidelity.hops(m) <= decision.hops_left]
+    every = np.arange(n)
+    times = np.exp(decision.posterior.marginal()[0])
+    for level in reversed([m for m in levels if m > 1]):
+        after = fidelity.observe_coarse(decision.posterior, every, times, level)
+        if expected_rcc(after) >= decision.rcc:
+            return level
+    return levels[0] if levels else None
