@@ -3,7 +3,7 @@
     python benchmarks/plan.py --out FOLDER [--data FOLDER]
 
 Measured: the emulated torus of `--data`, one repetition a run, drawn at random, or the mean of a
-mapping's repetitions. Simulated: two captured applications and an octree of 64 tasks, 84
+mapping's repetitions. Simulated: two captured applications and four generated ones of 64 tasks, 84
 candidates each; a run is the time on a network whose FIFOs follow another rule than the one that
 the plan simulates, and a constant as large as the median of them all, times noise.
 
@@ -44,6 +44,8 @@ Floats = NDArray[np.float64]
 STARTS = 20
 BEGUN = 3
 HOST, CAPTURED = "4x4x4", ("lammps-lj-64", "espresso-si-64")
+GENERATED = {"octree": 16.0, "unstructured mesh": 8.0, "multigrid": 8.0, "transposes": 8.0}
+"""Kinds of generated graphs, and packets of their mean message."""
 NOISES = {
     "noise of 1 %": (0.01, 0.0),
     "noise of 3 %": (0.03, 0.0),
@@ -126,18 +128,18 @@ def simulated() -> Iterator[Machine]:
 
 
 def graphs() -> Iterator[tuple[str, CommGraph]]:
-    """Yield two captured applications and a generated one."""
+    """Yield two captured applications and four generated ones."""
     for name in CAPTURED:
         yield name, datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
     network = parse_torus(HOST).network
-    yield "octree", draw("octree", 64, network.payload, 16.0, np.random.default_rng(5))
+    for kind, packets in GENERATED.items():
+        yield kind, draw(kind, 64, network.payload, packets, np.random.default_rng(5))
 
 
 def answer(machine: Machine, seed: int) -> dict[str, Any]:
     """Plan from one random start."""
     rng = np.random.default_rng([seed, zlib.crc32((machine.name + machine.run).encode())])
     runs = copy(machine.planned)
-    runs.seed = seed
     place = {name: i for i, name in enumerate(runs.names)}
     n = len(place)
     quarter = n // 4

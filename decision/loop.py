@@ -211,7 +211,7 @@ class Decision:
         self.hops_left -= which.size * self.fidelity.hops()
         self.times[which] = self.fidelity(which)
         self.posterior = self.posterior.condition(which, FULL, self.times[which])
-        self.report("simulated")
+        self.report("observed")
         return True
 
     def sweep(self, which: Indices, coarsening: int) -> None:

@@ -27,7 +27,7 @@ ABOUT = {
     "cli": "the toruscast command",
     "answers": "answers as blocks; terminal, page, figures",
     "search": "better mappings, reasons, bounds",
-    "decision": "forecasts, races, plans, measured runs",
+    "decision": "posterior, loop, forecasts, plans, measured runs",
     "training": "samples, predictor, evaluation",
     "features": "routed traffic, named metrics",
     "mesh": "layouts of sharded models",
@@ -40,12 +40,12 @@ WAYS = {
     "graph to answer": (
         ("cli/rank.py", "decision/forecasts.py"),
         ("decision/forecasts.py", "features/table.py"),
-        ("decision/forecasts.py", "decision/race.py"),
+        ("decision/forecasts.py", "decision/loop.py"),
         ("features/traffic.py", "simulation/simulator.py"),
     ),
     "runs to plan": (
         ("cli/plan.py", "decision/planning.py"),
-        ("decision/planning.py", "decision/hypotheses.py"),
+        ("decision/planning.py", "decision/machine.py"),
     ),
     "samples to model": (
         ("cli/learning.py", "training/application.py"),
