@@ -6,8 +6,8 @@
 simulated with real packets and with 4, 8 and 16 in one. coarse.csv has the root mean square of the
 errors of coarse times, the part that all candidates share and the part of each, and the latter over
 the width that the posterior expects. kernels.csv has, for many kernels of the prior error, how
-likely the times are that the loop did not simulate, and the share of these in 90 % intervals. loop.csv has
-what the loop found and spent. About half an hour.
+likely the times are that the loop did not simulate, and the share of these in 90 % intervals.
+loop.csv has what the loop found and spent. About half an hour.
 """
 
 from __future__ import annotations

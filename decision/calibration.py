@@ -50,9 +50,9 @@ class MeasuredTransfer:
 
     source: int
     destination: int
-    # Of a message, or of a rank's part of a collective.
+    # Bytes of a message, or of a rank's part of a collective.
     nbytes: float
-    # Seconds of a message one way, its share of a stream, or of a whole collective.
+    # Seconds for a message one way, for its share of a stream, or for a whole collective.
     time: float
     kind: Kind
     # Streams between the two nodes at once.
@@ -126,7 +126,7 @@ def _imb(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[
             processes = int(count[1])
         elif test in _IMB_TESTS and re.match(r"\s*\d+\s+\d+\s+[\d.]", line):
             if processes != 2:
-                # Of a chain of more, nothing says where they ran.
+                # The file does not say where the processes of a longer chain ran.
                 continue
             # PingPong prints one time, the others the least, the most and the mean of processes.
             cells = _numbers(line, path, number, 3)
@@ -214,20 +214,20 @@ _EVERY = 5
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What microbenchmarks say of a network."""
+    """Constants of a network, estimated from microbenchmarks."""
 
     # The machine with the constants that were found; others are those it came with.
     torus: Torus
-    # Of each constant: value, low, high (90 %), unit, and how: "measured", or "kept" if not told.
+    # A row per constant: value, low, high (90 %), unit, and how: "measured" or "kept".
     table: pd.DataFrame
-    # Of each time: place, kind, hops, nbytes, time and predicted (s), error, outlier, held_out.
+    # A row per time: place, kind, hops, nbytes, time and predicted (s), error, outlier, held_out.
     rows: pd.DataFrame
-    # What could not be told apart, and what was left out.
+    # Constants that the times do not separate, and rows that were left out.
     notes: tuple[str, ...]
 
     @property
     def outliers(self) -> pd.DataFrame:
-        """Times that the model misses by far; they do not count."""
+        """Times far from those of the model; they do not count."""
         return self.rows[self.rows["outlier"]]
 
     @property
@@ -261,9 +261,9 @@ def calibrate(
     ----------
     times : path-like or sequence of path-like or MeasuredTransfer
         Files of OSU, IMB or nccom-test, or a CSV of ``source,destination,bytes,time``; as of
-        `read_microbenchmark`. Times over several distances tell the time a hop from the rest.
+        `read_microbenchmark`. Times over several distances separate the time per hop from the rest.
     torus : Torus
-        The machine: its shape, and packet sizes and constants that the times do not tell.
+        The machine: its shape, packet sizes, and constants that the times do not determine.
     between : pair of int
         Nodes of the two processes, where a file does not say.
     check : bool
@@ -401,7 +401,7 @@ class _Problem:
         free = list(range(4))
         values = self.known.copy()
         alone = self.kind[used] == "message"
-        for drop, text in self._not_told(full, alone):
+        for drop, text in self._undetermined(full, alone):
             if drop in free:
                 free.remove(drop)
                 notes.append(text)
@@ -422,18 +422,18 @@ class _Problem:
         spread[free] = np.sqrt(np.diag(covariance))
         return _Fit(values, spread, degrees, outlier, tuple(notes))
 
-    def _not_told(
+    def _undetermined(
         self, full: NDArray[np.float64], alone: NDArray[np.bool_]
     ) -> Iterable[tuple[int, str]]:
-        """Yield the constants that the times do not tell, with a word on each."""
+        """Yield the constants that the times do not determine, with the reason for each."""
         hops, wire = full[alone, 2], full[:, 3]
         if not alone.any() or np.ptp(hops) == 0:
             at = f"all times are over {hops[0]:.0f} hops" if alone.any() else "no message alone"
-            yield 2, f"hop_latency is kept: {at}, so that it cannot be told from the rest"
+            yield 2, f"hop_latency is kept: {at}, so it cannot be separated from the rest"
         streams = self.kind == "stream"
         software = streams.any() and (full[:, 1] > 0)[~alone].any()
         if not software:
-            begins = "start and overhead cannot be told apart: no stream of short messages"
+            begins = "start and overhead cannot be separated: no stream of short messages"
             if self.known[0] > 0 or (full[:, 0] > 0)[~alone].any():
                 yield 1, f"{begins}; overhead is kept, the rest is start"
             else:
@@ -458,12 +458,12 @@ class _Problem:
             )
         if (self.kind == "collective").any():
             notes.append(
-                "of a collective, bandwidth is what every rank sends, and start all that does not "
-                "grow with bytes: its rounds cannot be told apart"
+                "for a collective, bandwidth is what every rank sends, and start is all that does "
+                "not grow with bytes: its rounds cannot be separated"
             )
         if middle > 0.1:
             notes.append(
-                f"the model misses half the times by {percent(middle)} or more: sizes may use "
+                f"the model is off by {percent(middle)} or more for half the times: sizes may use "
                 "several protocols (give those of one), or several messages shared a link"
             )
         network = replace(

@@ -32,13 +32,13 @@ _EXACT = 1e-5
 # Trees with small leaves make up for a poor reference, those with large ones bear more noise.
 _SMALL_LEAF, _LARGE_LEAF = 1, 5
 _FOLDS, _ROUNDS = 5, 2
-# Samples from which on one round tells as much.
+# Samples from which one round is as precise.
 _MANY = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What measured times teach; made by `learn`.
+    """A model of measured times and its held-out scores; made by `learn`.
 
     Attributes
     ----------
@@ -47,10 +47,10 @@ class Measured:
     model : TimePredictor
         Its target is ``measured``: a line in a reference time, and what features add if they do.
     held_out : DataFrame
-        A row per model that was tried, indexed by its name: ``miss`` (mean relative miss of times
-        kept from it), ``offered``.
+        A row per model that was tried, indexed by its name: ``miss`` (mean relative error for
+        held-out times), ``offered``.
     predicted : ndarray, shape (n_rounds, n)
-        What the offered model said of each mapping when that was kept from it, seconds.
+        Held-out predictions of the offered model, seconds.
     """
 
     table: pd.DataFrame
@@ -81,15 +81,15 @@ class Measured:
         forecast reach; ``tied``, the share of pairs that noise does not tell apart; ``r2``;
         ``miss``, the mean relative one, and ``miss_of_line``; ``regret_1``.
         """
-        times, said = self.runs.times, self.predicted
+        times, predicted = self.runs.times, self.predicted
         return {
-            "rcc": float(np.mean([rcc_told_apart(times, row) for row in said])),
+            "rcc": float(np.mean([rcc_told_apart(times, row) for row in predicted])),
             "rcc_possible": possible_rcc(self.runs),
             "tied": tied_share(self.runs),
-            "r2": float(np.mean([r2(times, row) for row in said])),
-            "miss": _miss(said, times),
+            "r2": float(np.mean([r2(times, row) for row in predicted])),
+            "miss": _mean_error(predicted, times),
             "miss_of_line": float(self.held_out["miss"][self.model.reference]),
-            "regret_1": float(np.mean([regret(times, row) for row in said])),
+            "regret_1": float(np.mean([regret(times, row) for row in predicted])),
         }
 
     @property
@@ -118,12 +118,15 @@ def learn(
     references = [name for name in REFERENCES if name in table.columns]
     folds = _folds(len(known), seed)
     lines = {name: line_in(name) for name in references}
-    said = {name: _held_out(_fewer(model), known, times, folds) for name, model in lines.items()}
-    residuals = {name: _miss(each, times) for name, each in said.items()}
+    predicted = {
+        name: _held_out(_with_few_trees(model), known, times, folds)
+        for name, model in lines.items()
+    }
+    residuals = {name: _mean_error(each, times) for name, each in predicted.items()}
     # Of equal ones the cheapest.
     ordered = sorted(residuals, key=lambda name: residuals[name])
     best = ordered[0]
-    flat = _miss(_held_out(DummyRegressor(strategy="median"), known, times, folds), times)
+    flat = _mean_error(_held_out(DummyRegressor(strategy="median"), known, times, folds), times)
     names = feature_set(features) if features else tuple(map(str, table.columns))
     trees = {
         f"{name} and features, leaves of {leaf}": _trees(name, names, leaf, seed, n_jobs)
@@ -131,21 +134,23 @@ def learn(
         for name in followed
     }
     for name, model in trees.items():
-        said[name] = _held_out(_fewer(model), known, times, folds)
-        residuals[name] = _miss(said[name], times)
+        predicted[name] = _held_out(_with_few_trees(model), known, times, folds)
+        residuals[name] = _mean_error(predicted[name], times)
     better = min(trees, key=lambda name: residuals[name])
-    follows = residuals[best] < flat and _follows(known[best].to_numpy(), times, len(lines))
+    follows = residuals[best] < flat and _is_related(known[best].to_numpy(), times, len(lines))
     helps = residuals[best] > _EXACT and residuals[better] <= (1 - _GAIN) * residuals[best]
-    helps = helps and _order(said[better], times) >= _order(said[best], times)
+    helps = helps and _mean_rcc(predicted[better], times) >= _mean_rcc(predicted[best], times)
     offered = better if helps else best
     learned = residuals[offered] <= (1 - _GAIN) * flat
-    if not follows and not (learned and _follows(said[offered].mean(axis=0), times, len(said))):
-        raise _unlearned(runs, flat, min(residuals.values()))
+    if not follows and not (
+        learned and _is_related(predicted[offered].mean(axis=0), times, len(predicted))
+    ):
+        raise _nothing_learned(runs, flat, min(residuals.values()))
     model = {**lines, **trees}[offered].fit(known, times)
     held_out = pd.DataFrame({"miss": {"all alike": flat, **residuals}})
     held_out.index.name = "tried"
     held_out["offered"] = held_out.index == offered
-    return Measured(known, model, runs, held_out, said[offered])
+    return Measured(known, model, runs, held_out, predicted[offered])
 
 
 def line_in(reference: str) -> TimePredictor:
@@ -175,7 +180,7 @@ def _folds(n: int, seed: int) -> list[KFold]:
     return [KFold(min(_FOLDS, n), shuffle=True, random_state=seed + i) for i in range(rounds)]
 
 
-def _fewer(model: TimePredictor) -> TimePredictor:
+def _with_few_trees(model: TimePredictor) -> TimePredictor:
     """A model like this with few trees, which forecasts held-out times nearly as well."""
     n_trees = min(model.n_estimators, 40)
     fewer: TimePredictor = clone(model).set_params(calibration_folds=0, n_estimators=n_trees)
@@ -185,20 +190,20 @@ def _fewer(model: TimePredictor) -> TimePredictor:
 def _held_out(
     model: TimePredictor | DummyRegressor, table: pd.DataFrame, times: Floats, rounds: list[KFold]
 ) -> Floats:
-    """What a model says of each mapping when that is kept from it, shape ``(n_rounds, n)``."""
-    said = [cross_val_predict(model, table, times, cv=folds) for folds in rounds]
-    return np.array(said, dtype=np.float64)
+    """Predict each mapping with a model that has not seen it, ``(n_rounds, n)``."""
+    predicted = [cross_val_predict(model, table, times, cv=folds) for folds in rounds]
+    return np.array(predicted, dtype=np.float64)
 
 
-def _miss(said: Floats, times: Floats) -> float:
-    return float(np.abs(np.log(said / times)).mean())
+def _mean_error(predicted: Floats, times: Floats) -> float:
+    return float(np.abs(np.log(predicted / times)).mean())
 
 
-def _order(said: Floats, times: Floats) -> float:
-    return float(np.mean([rcc_told_apart(times, row) for row in said]))
+def _mean_rcc(predicted: Floats, times: Floats) -> float:
+    return float(np.mean([rcc_told_apart(times, row) for row in predicted]))
 
 
-def _follows(forecast: Floats, times: Floats, tried: int) -> bool:
+def _is_related(forecast: Floats, times: Floats, tried: int) -> bool:
     """Whether times grow with the best of so many forecasts tried, and hardly by chance."""
     if np.ptp(forecast) == 0:
         return False
@@ -207,7 +212,7 @@ def _follows(forecast: Floats, times: Floats, tried: int) -> bool:
     return bool(chance < CHANCE)
 
 
-def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
+def _nothing_learned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
     with_row = float(scipy.stats.kendalltau(np.arange(runs.times.size), runs.times).statistic)
     along = "; they rise from row to row" if with_row > 0.8 else ""
     along = "; they fall from row to row" if with_row < -0.8 else along

@@ -57,7 +57,7 @@ _DISTURBANCE, _MIN_RUNS, _N_SUSPECTS = float(np.log(0.05)), 4, 24
 class Plan:
     """Runs of mappings, one after the other: ask which is next, observe its time.
 
-    `plan` makes it, and tells what its parameters mean.
+    `plan` makes it and documents its parameters.
     """
 
     def __repr__(self) -> str:
@@ -159,12 +159,12 @@ class Plan:
         """
         n = whole_number(n, "number of mappings", 1)
         if self.runs is None:
-            # Nothing tells them apart but the forecast.
+            # Only the forecast distinguishes them.
             order = np.argsort(self.forecast_times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         chosen = self._likely[best_batch(*self._joint, self.noise_share**2, n, self._goal)]
         if self.noise_from == "nothing" and self.n_runs >= _BEFORE_AGAIN:
-            # A second run of the one that leads tells the noise, and whether it was lucky.
+            # A second run of the leader shows the noise, and whether the first was lucky.
             chosen = np.array([self._best, *chosen[chosen != self._best]])[:n]
         return [self.mappings[i] for i in chosen]
 
@@ -209,7 +209,7 @@ class Plan:
 
     @property
     def more_runs(self) -> int:
-        """Runs after which the best and its rivals are told apart as far as ``goal``, or 1 %."""
+        """Runs that separate the best from its rivals as far as ``goal``, or 1 %."""
         each = 2 * (scipy.special.ndtri(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
         made = np.bincount(self._which, minlength=len(self.names))[[self._best, *self._rivals()]]
         return int(np.maximum(np.ceil(each) - made, 0).sum())

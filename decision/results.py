@@ -32,7 +32,7 @@ OF_SUMS = (0.84, 2.3)
 """Times of programs with their rounds over those of all their messages at once: 90 % lie between
 (`python -m studies run real_mpi`)."""
 TOLD_APART = 0.01
-"""Candidates less likely to be the fastest are told apart from it."""
+"""Candidates that are less likely to be the fastest are no rivals."""
 
 
 Kind = Literal["proved", "sure", "tied", "priced", "open"]
@@ -45,21 +45,21 @@ class Verdict:
     Attributes
     ----------
     kind : {"proved", "sure", "tied", "priced", "open"}
-        *proved*: the best simulated time is no longer than what every other candidate takes at
-        least. *sure*: no other takes less by more than ``goal``, with the probability of
+        *proved*: the best simulated time is no longer than the lower bound of every other
+        candidate. *sure*: no other is faster by more than ``goal``, with the probability
         ``certainty``, 95 % or more. *open*: neither; the budget was spent, or more runs are worth
-        while. Of runs also *priced*: more runs cost more than they gain in the mean; and *tied*:
-        so it is, or noise blurs the rest, and the rivals cannot be told apart without many more.
+        while. Runs also have *priced*: more runs cost more than they gain in the mean; and *tied*:
+        the same, or noise hides the rest, and only many more runs would separate the rivals.
     certainty : float
-        Probability that no candidate takes less than the best by more than ``goal``.
+        Probability that no candidate is faster than the best by more than ``goal``.
     rivals : tuple of str
         Candidates that may still be the fastest, likeliest first.
     rcc : float or None
-        Share of all pairs of candidates that are expected in the right order; None of times of a
-        machine alone.
+        Share of all pairs of candidates that are expected in the right order; None if only
+        times of a machine are known.
     goal : float
-        Share of the time that ``certainty`` is about: what is not worth more simulations or
-        runs, or more where *tied* or *priced*.
+        Share of the time that ``certainty`` refers to: differences that are not worth more
+        simulations or runs; larger where *tied* or *priced*.
     """
 
     kind: Kind
