@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing.routing import routes
 from toruscast.text import shown_name
-from toruscast.validation import Routing
 
 # A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
 _MOST_SHARES, _FEWEST = 130_000, 3
@@ -84,14 +83,12 @@ class LinkMap:
     parts: Sequence[str] = ()
 
 
-def link_uses(
-    workload: Workload, torus: Torus, candidates: Sequence[Candidate], routing: Routing
-) -> list[LinkUse]:
+def link_uses(problem: MappingProblem, candidates: Sequence[Candidate]) -> list[LinkUse]:
     """Return the use of links under candidates; the first two with their task pairs."""
     uses = []
     for i, candidate in enumerate(candidates):
-        traffic = RoutedTraffic(workload, torus, candidate.mapping, routing)
-        busy = traffic.all_wire_bytes / torus.link_bandwidth
+        traffic = RoutedTraffic(problem, candidate.mapping)
+        busy = traffic.all_wire_bytes / problem.torus.link_bandwidth
         behind = pairs_behind(traffic, busy) if i < 2 else None
         uses.append(LinkUse(candidate.name, candidate.time, busy, behind))
     return uses
@@ -105,7 +102,7 @@ def most_candidates(torus: Torus) -> int:
 def pairs_behind(traffic: RoutedTraffic, busy: NDArray[np.float64]) -> Behind | None:
     """Return the task pairs behind the hottest links; None where packets choose their way."""
     torus, comm, node = traffic.torus, traffic.comm, traffic.mapping.node
-    if traffic.routing != "deterministic" or torus.ties_are_open or torus.zones:
+    if traffic.problem.routing != "deterministic" or torus.ties_are_open or torus.zones:
         return None
     src, dst = node[comm.src], node[comm.dst]
     hops = torus.distance(src, dst)

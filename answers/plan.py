@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.decision import Plan, Runs
-from toruscast.mapping import TaskMapping
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.text import counted, number, percent, probability, seconds, shown_name, time_unit
 
 from . import svg
@@ -198,7 +198,7 @@ def _view(made: Plan) -> View | None:
     best, yours = made.name_of(made.best), _yours(made)
     rows.sort(key=lambda row: (row["mapping"] != best, row["mapping"] != yours))
     several = [Candidate(row["mapping"], by_name[row["mapping"]], row["time"]) for row in rows]
-    return View(made.workload, torus, several, made.routing)
+    return View(MappingProblem(made.workload, torus, made.routing), several)
 
 
 def times_chart(made: Plan) -> Chart:

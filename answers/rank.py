@@ -15,7 +15,7 @@ from toruscast.decision import Forecast
 from toruscast.decision.results import OF_SUMS, Networks
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons
-from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.search.lower_bounds import least_time
 from toruscast.text import (
@@ -166,7 +166,8 @@ class _Ranking:
             for i in order[: len(self.names)]
         ]
         found = self.found
-        return View(found.workload, found.torus, several, found.routing, bool(self.at))
+        problem = MappingProblem(found.workload, found.torus, found.routing)
+        return View(problem, several, bool(self.at))
 
     @cached_property
     def floor(self) -> float:

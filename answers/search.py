@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast.mapping import TaskMapping
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
@@ -121,7 +121,7 @@ def _view(found: Found, against: str) -> View:
     if not np.array_equal(best.node, found.reference.node):
         name = found.reference.name or against
         several.append(Candidate(name, found.reference, time(found.given, found.reference)))
-    return View(found.workload, found.torus, several, found.routing)
+    return View(MappingProblem(found.workload, found.torus, found.routing), several)
 
 
 def _before_and_after(view: View, found: Found) -> Chart:
@@ -270,7 +270,7 @@ def _explained(why: Explanation) -> View:
     """Return the traffic under both mappings."""
     pair = ((why.mapping, why.time), (why.against, why.against_time))
     several = [Candidate(shown_name(each.name), each, time) for each, time in pair]
-    return View(why.workload, why.torus, several, why.routing, moved=False)
+    return View(MappingProblem(why.workload, why.torus, why.routing), several, moved=False)
 
 
 def _advice(why: Explanation) -> str:

@@ -36,10 +36,10 @@ def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
 def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "") -> Answer:
     """Return what a simulation of one mapping says; ``why`` is what bounds it, where known."""
     workload, torus = result.workload, result.torus
-    why = why or explain(workload, torus, result.mapping, routing=result.routing)
+    why = why or explain(result.problem, result.mapping)
     name = shown_name(result.mapping.name or "the mapping")
     one = Candidate(result.mapping.name or "mapping", result.mapping, result.time)
-    view = View(workload, torus, [one], result.routing)
+    view = View(result.problem, [one])
     links = result.links()
     found = _most_waited(result, links)
     sections = [

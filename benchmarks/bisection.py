@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toruscast.mapping import TaskMapping, Torus, patterns
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, patterns
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate
 
@@ -30,7 +30,7 @@ def reached(shape: tuple[int, ...], shuffled: bool = True) -> dict[str, object]:
     mapping = TaskMapping(np.random.default_rng(1).permutation(node) if shuffled else node, torus)
     comm = patterns.all_to_all(torus.n_nodes, 512.0 * PACKETS)
     result = simulate(comm, torus, mapping, routing="adaptive")
-    bound = time_bounds(comm, torus, mapping).link
+    bound = time_bounds(MappingProblem(comm, torus), mapping).link
     links = result.links().groupby("dimension")[["busy_share", "mean_buffered"]].mean()
     row: dict[str, object] = {
         "torus": str(torus),

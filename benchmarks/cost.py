@@ -29,6 +29,7 @@ import pandas as pd
 import toruscast as tc
 from toruscast.answers.html import describe_machine
 from toruscast.features import RoutedTraffic
+from toruscast.mapping import MappingProblem
 from toruscast.workers import Task
 
 # Task grid and node grid.
@@ -68,7 +69,7 @@ def case(n_tasks: int) -> tuple[tc.CommGraph, tc.Torus, tc.TaskMapping]:
 def sizes_of(n_tasks: int) -> dict[str, int]:
     """Return what costs are counted by."""
     comm, torus, mapping = case(n_tasks)
-    hops = RoutedTraffic(tc.Workload([comm]), torus, mapping).packet_hops
+    hops = RoutedTraffic(MappingProblem(tc.Workload([comm]), torus), mapping).packet_hops
     return {"tasks": n_tasks, "messages": comm.n_edges, "packet_hops": hops}
 
 

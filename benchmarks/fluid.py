@@ -32,6 +32,7 @@ import toruscast as tc
 from studies.unseen.graphs import KINDS, draw
 from toruscast.features import RoutedTraffic
 from toruscast.formats import parse_torus
+from toruscast.mapping import MappingProblem
 from toruscast.routing import routes
 from toruscast.routing.messages import list_messages, mean_message
 from toruscast.simulation import simulate
@@ -449,7 +450,7 @@ def fluid(
 ) -> float:
     """Return the time of the fluid, with so many steps in the mean message."""
     network, rounds = torus.network, len(workload)
-    listed = list_messages(workload, torus, mapping, 1)
+    listed = list_messages(MappingProblem(workload, torus), mapping, 1)
     rows = listed.task * np.int64(rounds) + listed.round
     receiver = listed.receiver * np.int64(rounds) + listed.round
     n_rows = mapping.n_tasks * rounds
@@ -480,7 +481,7 @@ def fluid(
         torus.n_nodes * network.fifos,
     )
     ways = ways_of(torus, listed.src, listed.dst, adaptive)
-    packets = mean_message(workload, torus)
+    packets = mean_message(MappingProblem(workload, torus))
     step = max(packets, 1.0) * whole / max(torus.bandwidth) / steps
     return network.start + run(sent, ways, links, step, passes)
 
@@ -540,7 +541,7 @@ def chosen(workload: tc.Workload, torus: tc.Torus, mapping: tc.TaskMapping) -> f
     It is an estimate: other ways may take less.
     """
     network = torus.network
-    listed = list_messages(workload, torus, mapping, 1)
+    listed = list_messages(MappingProblem(workload, torus), mapping, 1)
     remote = listed.src != listed.dst
     first = np.r_[0, np.flatnonzero(np.diff(listed.task)) + 1]
     sums = np.cumsum(listed.software)
@@ -622,7 +623,7 @@ def adaptive_cases() -> list[Case]:
             host = HOSTS[(number + seed) % len(HOSTS)]
             packets = PACKETS[(2 * number + seed) % len(PACKETS)]
             case = drawn(group, kind, host, packets, seed)
-            traffic = RoutedTraffic(case.workload, case.torus, case.mappings[-1])
+            traffic = RoutedTraffic(MappingProblem(case.workload, case.torus), case.mappings[-1])
             if traffic.packet_hops <= MOST_HOPS:
                 found.append(case)
     return found
@@ -633,12 +634,12 @@ def scored(case: Case, levels: Sequence[float], steps: Sequence[float]) -> pd.Da
     workload, torus, routing = case.workload, case.torus, case.routing
 
     def bound(mapping: tc.TaskMapping) -> float:
-        return float(RoutedTraffic(workload, torus, mapping, routing).release_bound)
+        return float(RoutedTraffic(MappingProblem(workload, torus, routing), mapping).release_bound)
 
     def packets(mapping: tc.TaskMapping, merged: int) -> float:
         return float(simulate(workload, torus, mapping, routing=routing, coarsening=merged).time)
 
-    mean = mean_message(workload, torus)
+    mean = mean_message(MappingProblem(workload, torus))
     estimates: dict[str, Callable[[tc.TaskMapping], float]] = {BOUND: bound}
     for level in levels:
         merged = max(1, round(mean / level))

@@ -32,7 +32,15 @@ from toruscast.decision.forecasts import interval, process_of
 from toruscast.decision.race import REGRET, Race, affordable, run, sketched
 from toruscast.features import RoutedTraffic
 from toruscast.formats import parse_torus
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    TaskMapping,
+    Torus,
+    Workload,
+    as_workload,
+    strategies,
+)
 from toruscast.routing.messages import mean_message
 from toruscast.simulation import simulate
 from toruscast.training import TimePredictor, build_samples, load_predictor, rcc, read_samples
@@ -78,11 +86,13 @@ def captured(kept: Path, seeds: int, model: TimePredictor) -> Iterator[Candidate
         real = known(comm, torus, sets, kept / f"{name}.parquet", names)
         for table, some in zip(real, sets, strict=True):
             # As `forecast` has it, in the ticks of the clock.
-            table["sure_bound"] = [RoutedTraffic(comm, torus, m).sure_bound for m in some]
+            table["sure_bound"] = [
+                RoutedTraffic(MappingProblem(comm, torus), m).sure_bound for m in some
+            ]
         levels = affordable(as_workload(comm), torus, sets[0])
         merged = levels[0] if levels else None
         rough: list[pd.DataFrame | None] = [None] * seeds
-        packets, share = mean_message(as_workload(comm), torus), 0.0
+        packets, share = mean_message(MappingProblem(comm, torus)), 0.0
         if merged is not None and merged > 1:
             store = kept / f"{name}-{merged}.parquet"
             rough = list(known(comm, torus, sets, store, ("lower_bound",), merged))

@@ -28,7 +28,7 @@ from toruscast._jit import kernel
 from toruscast._llvm import prefetch
 from toruscast.answers.html import describe_machine
 from toruscast.features import extract
-from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, patterns
 from toruscast.routing import Routing, dilations, injection_fifos, link_loads
 from toruscast.routing._load_kernels import BLOCK_NODES, TASKS_AHEAD
 from toruscast.routing.routing import grid_of
@@ -156,7 +156,7 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
     grid, weight = grid_of(torus), comm.nbytes.astype(np.int64)
     load = np.zeros(torus.n_links, dtype=np.int64)
     walk(grid, comm.src, comm.dst, mapping.node, weight, load)
-    if not np.array_equal(load, link_loads(comm, torus, mapping)):
+    if not np.array_equal(load, link_loads(MappingProblem(comm, torus), mapping)):
         raise AssertionError("the peer loads other links")
     walking = best_of(lambda: walk(grid, comm.src, comm.dst, mapping.node, weight, load), 2)
     measured = best_of(lambda: torus.distance(mapping.node[comm.src], mapping.node[comm.dst]), 2)

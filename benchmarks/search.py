@@ -39,7 +39,15 @@ from toruscast import datasets
 from toruscast.answers.html import describe_machine
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
-from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload, patterns, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    TaskMapping,
+    Torus,
+    as_workload,
+    patterns,
+    strategies,
+)
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.search.search import search_mapping
 from toruscast.search.starts import placed_by
@@ -163,7 +171,7 @@ def value_of(comm: CommGraph, torus: Torus, mapping: TaskMapping, objective: str
     """What the mapping's objective is, to 1 %."""
     if objective == "time":
         return float(simulate(comm, torus, mapping, error=_ERROR).time)
-    routed = RoutedTraffic(as_workload(comm), torus, mapping)
+    routed = RoutedTraffic(MappingProblem(comm, torus), mapping)
     return float(FEATURES[objective].function(routed))
 
 

@@ -26,7 +26,15 @@ import numpy as np
 import pandas as pd
 
 from toruscast import datasets
-from toruscast.mapping import CommGraph, TaskMapping, Torus, machines, patterns, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    TaskMapping,
+    Torus,
+    machines,
+    patterns,
+    strategies,
+)
 from toruscast.routing import Routing, time_bounds
 from toruscast.simulation import simulate, simulate_flows
 from toruscast.training import rcc, rcc_told_apart
@@ -52,7 +60,7 @@ def buffers() -> pd.DataFrame:
     comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
     torus = Torus((8, 8, 8))
     candidates = strategies.sample(comm, torus, n=84, seed=1)
-    bound = [time_bounds(comm, torus, m).total for m in candidates]
+    bound = [time_bounds(MappingProblem(comm, torus), m).total for m in candidates]
     rows = []
     for depth in (4, 8, 16, 32, 64, 256):
         host = torus.with_network(buffer_packets=depth)
@@ -203,7 +211,7 @@ def flows() -> pd.DataFrame:
             middle = time.process_time()
             told = np.array([simulate_flows(comm, host, m).time for m in mappings])
             spent = time.process_time() - middle
-            bound = [time_bounds(comm, host, m).total for m in mappings]
+            bound = [time_bounds(MappingProblem(comm, host), m).total for m in mappings]
             rows.append(
                 {
                     "pattern": pattern,

@@ -2,13 +2,13 @@
 
     python benchmarks/validation.py --data FOLDER --out FOLDER
 
-FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; what is missing
-is left out. Writes validation.csv (a row a case and mapping), validation-summary.csv and, of
-messages that flow, validation-flows.csv. Every constant is read off the engine's description or
-source but the two datelines of the flit-level cases: that engine can have one or two, and its
-description does not say. Nothing is fitted but one common factor of the times, and that for the
-error only. Messages of the flow-level cases flow in ours too, without packets. Random ties are
-averaged over 64 seeds; seconds are those of one run, with nothing beside it.
+FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; folders that are
+absent are skipped. The outputs are validation.csv (a row for each case and mapping),
+validation-summary.csv, and validation-flows.csv for the flow simulator. All constants come from the
+engine's description or source, except the two datelines of the flit-level cases: that engine can
+have one or two, and its description does not say which. Only one common factor of the times is
+fitted, for the error alone. The flow-level cases are simulated as flows here too. Random ties are
+averaged over 64 seeds. Seconds are those of one run on an idle machine.
 """
 
 from __future__ import annotations
@@ -25,13 +25,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    Network,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+)
 from toruscast.routing import Routing, link_loads
 from toruscast.simulation import simulate, simulate_flows
 
-# Single runs of the flit-level engine scatter by 3 to 5 % with its random ties, and so do ours: the
-# mean takes our share of that away. With sixteen, figures of a dozen mappings still moved by one or
-# two hundredths with the draws.
+# Single runs of both engines scatter by 3 to 5 % with random ties; the mean removes our share. With
+# sixteen seeds, figures of a dozen mappings still varied by one or two hundredths.
 SEEDS = 64
 CYCLE = 1e-9
 # The counters of the emulated torus hold acknowledgements besides, by its description.
@@ -54,7 +61,7 @@ SMPI = [
 
 @dataclass(frozen=True)
 class Case:
-    """One pattern on one machine: mappings and the times that were seen."""
+    """One pattern on one machine: mappings and their reference times."""
 
     source: str
     name: str
@@ -90,9 +97,9 @@ def equal_edges(pairs: NDArray[np.int64], nbytes: float, n_tasks: int, name: str
 def flit_network(ports: int, routing: Routing) -> Network:
     """Four channels of one packet each, 4 cycles a hop, a flit a cycle, no header, no software.
 
-    In dimension order two channels serve each side of the datelines. Adaptive, one is left for each
-    side, where a packet stays that has entered it, and one for adaptive packets. A port injects
-    from four channels too.
+    In dimension order, two channels serve each side of the datelines. With adaptive routing, each
+    side has one, which a packet does not leave again, and adaptive packets have another one. A port
+    injects from four channels too.
     """
     return Network(
         payload=512,
@@ -338,7 +345,7 @@ def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
     }
     loads = pd.Series(
         {
-            n: link_loads(case.workload, case.torus, case.mappings[n]).max()
+            n: link_loads(MappingProblem(case.workload, case.torus), case.mappings[n]).max()
             for n in numbers
             if isinstance(case.workload, CommGraph)
         },

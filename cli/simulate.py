@@ -35,7 +35,7 @@ from .options import (
 from .output import Output, PageOutput, check_folder, records, write_text
 from .phrases import Setting, occupancy
 from .progress import json_text
-from .slow import pool, reasons, routes, simulation_run, simulation_trace
+from .slow import flows, pool, reasons, routes, simulation_run, simulation_trace, simulator
 from .torus import load_torus, read_time
 from .traffic import load_application
 
@@ -80,6 +80,9 @@ def _rank(
 ) -> None:
     """Simulate every mapping, several at once, and write which is fastest."""
     torus, workload = setting.torus, setting.application.workload
+    problem = tc.mapping.MappingProblem(
+        workload, torus, "deterministic" if packets.flows else work.routing
+    )
     about: dict[str, Any]
     task: Task[answers.rank.Timed]
     if packets.flows:
@@ -87,7 +90,7 @@ def _rank(
         about = {"error": packets.flow_error, "seed": work.seed}
         messages = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
         sizes = [messages] * len(mappings)
-        task = pool.Task(_send_flows, workload, torus, packets.flow_error)
+        task = pool.Task(_send_flows, problem, packets.flow_error)
     else:
         what, how = "packet-hops", f"{work.routing} routing"
         more = ["phase_times", "coarsening", "change"]
@@ -99,11 +102,14 @@ def _rank(
         }
         # Packet-hops as if no packets were merged.
         sizes = [
-            packets.repeat * tc.features.RoutedTraffic(workload, torus, mapping).packet_hops
+            packets.repeat * tc.features.RoutedTraffic(problem, mapping).packet_hops
             for mapping in mappings
         ]
-        given = about | {"coarsening": packets.coarsening or 1}
-        task = pool.Task(_send_packets, workload, torus, given)
+        how_simulated = {
+            "coarsening": packets.coarsening or 1,
+            **{name: about[name] for name in ("error", "iterations", "seed")},
+        }
+        task = pool.Task(_send_packets, problem, how_simulated)
     with output.progress("Simulating", count=part_of(what)) as progress:
         found = _time_all(mappings, sizes, task, work.jobs, progress)
     table = answers.rank.ranked(found)
@@ -123,7 +129,7 @@ def _rank(
             content={**setting.describe(), "network": network, **about, "ranking": ranking},
             error=about["error"] or 0.0,
             top=top,
-            estimated=not packets.flows and routes.ways_are_open(workload, torus, work.routing),
+            estimated=not packets.flows and routes.ways_are_open(problem),
             dependent=workload.dependent,
             notes=[_NO_BUFFERS] if packets.flows else [merged] if merged else [],
         )
@@ -131,16 +137,13 @@ def _rank(
 
 
 def _send_packets(
-    workload: tc.Workload,
-    torus: tc.Torus,
-    how: Mapping[str, Any],
-    item: tuple[tc.TaskMapping, Tell],
+    problem: tc.mapping.MappingProblem, how: Mapping[str, Any], item: tuple[tc.TaskMapping, Tell]
 ) -> answers.rank.Timed:
-    mapping, tell = item
-    result = tc.simulate(
-        workload, torus, mapping, **how, progress=lambda done, _: tell(done * how["coarsening"])
+    (mapping, tell), torus = item, problem.torus
+    result = simulator.simulate_packets(
+        problem, mapping, **how, progress=lambda done, _: tell(done * how["coarsening"])
     )
-    why = reasons.explain(workload, torus, mapping, routing=how["routing"], n=1, simulation=result)
+    why = reasons.explain(problem, mapping, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / how["iterations"]
     link = int(busy.argmax())
     return answers.rank.Timed(
@@ -155,15 +158,13 @@ def _send_packets(
 
 
 def _send_flows(
-    workload: tc.Workload, torus: tc.Torus, error: float, item: tuple[tc.TaskMapping, Tell]
+    problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, Tell]
 ) -> answers.rank.Timed:
     mapping, tell = item
-    result = tc.simulate_flows(
-        workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
-    )
+    result = flows.flow_messages(problem, mapping, error=error, progress=lambda done, _: tell(done))
     # Flows have no clock: their bound is exact.
-    least = tc.routing.time_bounds(workload, torus, mapping).total
-    why = replace(reasons.explain(workload, torus, mapping, n=1), lower_bound=least)
+    least = tc.routing.time_bounds(problem, mapping).total
+    why = replace(reasons.explain(problem, mapping, n=1), lower_bound=least)
     links = why.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
     # The error accepted may shorten a time, but not below what it takes at least.
@@ -448,9 +449,10 @@ def _simulate_one(
     output: SimulationOutput,
 ) -> None:
     """Simulate a mapping, and write all that is wanted of it."""
-    workload, torus = setting.application.workload, setting.torus
+    torus = setting.torus
+    problem = tc.mapping.MappingProblem(setting.application.workload, torus, work.routing)
     if every is not None:
-        bound = reasons.explain(workload, torus, mapping, routing=work.routing).lower_bound
+        bound = reasons.explain(problem, mapping).lower_bound
         shortest = bound / simulation_run.most_snapshots(torus)
         if every < shortest:
             raise InputError(
@@ -459,11 +461,9 @@ def _simulate_one(
                 expected=f"at least {seconds(shortest)}",
             )
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
-        result = tc.simulate(
-            workload,
-            torus,
+        result = simulator.simulate_packets(
+            problem,
             mapping,
-            routing=work.routing,
             coarsening=packets.coarsening or 1,
             error=packets.error,
             iterations=packets.repeat,
@@ -471,7 +471,7 @@ def _simulate_one(
             interval=every,
             progress=progress,
         )
-    why = reasons.explain(workload, torus, mapping, routing=work.routing, simulation=result)
+    why = reasons.explain(problem, mapping, simulation=result)
     in_words = f"{setting.in_words()}; mapping {printable(mapping.name)}, {occupancy([mapping])}"
     found = answers.simulation.answer(result, why, setting=f"{in_words}; {work.routing} routing.")
     more = {

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from toruscast.simulation import loop_kernels as loop
     from toruscast.simulation import run as simulation_run
     from toruscast.simulation import setup as setup
+    from toruscast.simulation import simulator as simulator
     from toruscast.simulation import trace as simulation_trace
     from toruscast.training import application as drawn_samples
     from toruscast.training import evaluation as evaluation

@@ -213,9 +213,7 @@ def describe_candidates(
         n_jobs=n_jobs,
         progress=None if progress is None else partial(progress, "features"),
     )
-    prediction, unlearned = prior_of(
-        model, features, problem.workload, problem.torus, problem.routing, mappings
-    )
+    prediction, unlearned = prior_of(model, features, problem, mappings)
     lower, release, sure = (
         features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND, SURE_BOUND)
     )

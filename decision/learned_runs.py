@@ -113,7 +113,7 @@ def forecast_machine(
         model = learned.model
     names = (*model.required_columns, *SHOWN_FEATURES)
     features = with_references(workload, torus, mappings, names, **shared)
-    prediction, _ = prior_of(model, features, workload, torus, routing, mappings)
+    prediction, _ = prior_of(model, features, problem, mappings)
     rows = list(map(str, features.index))
     posterior, is_measured = condition_on_runs(
         prediction, rows, None if learned is None else learned.runs, seed

@@ -208,8 +208,7 @@ class Forecast:
     def reasons(self, mapping: str | None = None) -> Reasons:
         """Return what limits a candidate and its busiest links; the best if none is named."""
         name = self.table["mapping"].iloc[0] if mapping is None else mapping
-        problem = self.problem
-        return explain(problem.workload, problem.torus, self.named(name), routing=problem.routing)
+        return explain(self.problem, self.named(name))
 
     def __repr__(self) -> str:
         first = self.table.iloc[0]

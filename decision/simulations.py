@@ -14,6 +14,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from toruscast.features import RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing import dilations
 from toruscast.routing.messages import mean_message, packet_counts
-from toruscast.simulation import simulate_flows
+from toruscast.simulation.flows import flow_messages
 from toruscast.simulation.state import LARGEST_PACKET
 from toruscast.training.residuals import reach_of_corrections
 from toruscast.validation import Routing
@@ -167,7 +168,7 @@ class Simulations(Fidelity):
         n_jobs: int = 1,
         networks: Sequence[PossibleNetwork] | None = None,
     ) -> None:
-        super().__init__(lower, release, mean_message(problem.workload, problem.torus))
+        super().__init__(lower, release, problem.derive(mean_message))
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
         self.networks = networks or possible_networks(problem.torus, problem.routing)
         self.times = np.full((len(mappings), len(self.networks)), np.nan)
@@ -179,7 +180,8 @@ class Simulations(Fidelity):
         """Return the simulated seconds of these candidates, the geometric mean over networks."""
         began = time.monotonic()
         for column, network in enumerate(self.networks):
-            task = Task(_simulated_time, self.problem, network)
+            problem = replace(self.problem, torus=network.torus)
+            task = Task(_simulated_time, problem, network)
             items = [(self.mappings[i], coarsening) for i in which]
             self.times[which, column] = task.in_order(items, self.n_jobs)
         source = "full" if coarsening == 1 else "coarse"
@@ -207,21 +209,18 @@ def _simulated_time(
 ) -> float:
     mapping, coarsening = item
     if network.flows:
-        return simulate_flows(problem.workload, network.torus, mapping, error=_FLOW_ERROR).time
+        return flow_messages(problem, mapping, error=_FLOW_ERROR).time
     merged = None if coarsening == 1 else coarsening
-    routed = RoutedTraffic(problem.workload, network.torus, mapping, problem.routing, merged)
-    return routed.simulation.time
+    return RoutedTraffic(problem, mapping, merged).simulation.time
 
 
 def mean_hops(
     problem: MappingProblem, mappings: Sequence[TaskMapping], coarsening: int = 1
 ) -> float:
     """Return the packet-hops of a mapping, the mean of some."""
-    phases = problem.workload.unrolled
-    packets, _ = packet_counts(phases.comm, problem.torus, coarsening)
+    packets, _ = packet_counts(problem, coarsening)
     some = mappings[:: max(1, len(mappings) // _N_COUNTED)]
-    hops = [packets @ dilations(phases.comm, problem.torus, phases.placed(each)) for each in some]
-    return float(np.mean(hops))
+    return float(np.mean([packets @ dilations(problem, each) for each in some]))
 
 
 def simulation_minutes(problem: MappingProblem, mappings: Sequence[TaskMapping], n: int) -> float:

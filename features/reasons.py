@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.routing import Routing
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.simulation import Simulation
 
 from . import RoutedTraffic
@@ -31,16 +30,14 @@ class Reasons:
 
 
 def explain(
-    traffic: Workload | CommGraph,
-    torus: Torus,
+    problem: MappingProblem,
     mapping: TaskMapping,
     *,
-    routing: Routing = "deterministic",
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
     """Return why a mapping takes its time, of this simulation's packets if it is given."""
-    routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
+    routed = RoutedTraffic(problem, mapping)
     if simulation is not None:
         routed = routed.simulated_as(simulation)
     seconds = routed.sure._asdict()

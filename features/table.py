@@ -7,18 +7,21 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.validation import Routing, job_count
 from toruscast.workers import Task
 
 from .registry import Feature, select
 from .traffic import RoutedTraffic
+
+if TYPE_CHECKING:
+    from toruscast.mapping.comm_graph import Traffic
+    from toruscast.mapping.problem import MappingLike, Mappings, TorusLike
 
 logger = logging.getLogger(__name__)
 Also = Mapping[str, Callable[[RoutedTraffic], Any]]
@@ -28,9 +31,9 @@ Row = tuple[str, list[float], list[Any]]
 
 
 def extract(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mappings: TaskMapping | Sequence[TaskMapping],
+    traffic: Traffic,
+    torus: TorusLike,
+    mappings: Mappings,
     *,
     level: int = 1,
     routing: Routing = "deterministic",
@@ -43,6 +46,10 @@ def extract(
 
     Parameters
     ----------
+    traffic, torus
+        Whatever `MappingProblem` takes, such as graphs of NetworkX, tables and text.
+    mappings
+        Whatever `MappingProblem.mappings` takes, such as a table with a mapping in each column.
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
         ``time``.
@@ -80,15 +87,12 @@ def extract(
     mapping
     far          512.0        0
     """
-    several = as_mappings(mappings)
-    for mapping in several:
-        mapping.check(traffic.n_tasks, torus)
-    blocks = extract_blocks(
-        traffic,
-        torus,
+    problem = MappingProblem(traffic, torus, routing)
+    several = problem.mappings(mappings)
+    blocks = _extract_blocks(
+        problem,
         several,
         level=level,
-        routing=routing,
         features=features,
         also=also,
         n_jobs=n_jobs,
@@ -98,9 +102,9 @@ def extract(
 
 
 def extract_blocks(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mappings: Iterable[TaskMapping],
+    traffic: Traffic,
+    torus: TorusLike,
+    mappings: Iterable[MappingLike],
     *,
     level: int = 1,
     routing: Routing = "deterministic",
@@ -123,13 +127,34 @@ def extract_blocks(
     >>> [len(block) for block in blocks]
     [1024, 1024, 952]
     """
+    problem = MappingProblem(traffic, torus, routing)
+    return _extract_blocks(
+        problem,
+        map(problem.mapping, mappings),
+        level=level,
+        features=features,
+        also=also,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+
+
+def _extract_blocks(
+    problem: MappingProblem,
+    mappings: Iterable[TaskMapping],
+    *,
+    level: int,
+    features: Sequence[str] | None,
+    also: Also | None,
+    n_jobs: int | None,
+    progress: Callable[[int], object] | None,
+) -> Iterator[pd.DataFrame]:
     if level not in (1, 2):
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
     n_jobs = job_count(n_jobs)
-    traffic = as_workload(traffic)
     with_time = features is None and level == 2
-    task = Task(_routed_row, traffic, torus, routing, chosen, with_time, dict(also or {}))
+    task = Task(_routed_row, problem, chosen, with_time, dict(also or {}))
     rows = task.in_turn(mappings, n_jobs, progress=progress)
     return _blocks(rows, chosen, with_time, also or {})
 
@@ -183,15 +208,13 @@ def _table(
 
 
 def _routed_row(
-    traffic: Workload,
-    torus: Torus,
-    routing: Routing,
+    problem: MappingProblem,
     chosen: Sequence[Feature],
     with_time: bool,
     also: Also,
     mapping: TaskMapping,
 ) -> Row:
-    return _row(RoutedTraffic(traffic, torus, mapping, routing), chosen, with_time, also)
+    return _row(RoutedTraffic(problem, mapping), chosen, with_time, also)
 
 
 def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also) -> Row:

@@ -13,22 +13,16 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.bounds import Bounds, bounds_of, cut_bound, release_bound, time_bounds
-from toruscast.routing.loads import Along, check_ways, link_loads, loads_along_routes
+from toruscast.routing.loads import Along, check_ways, loads_along_routes, sum_loads
 from toruscast.routing.messages import common_message, longest_message, mean_message, packet_counts
 from toruscast.routing.route_kernels import Ways
-from toruscast.routing.routing import (
-    dilations,
-    edge_ways,
-    phase_routings,
-)
+from toruscast.routing.routing import edge_ways
 from toruscast.routing.tally import Tally, tally
 from toruscast.simulation.run import Simulation
-from toruscast.simulation.simulator import attempts, between_barriers, repeated, simulate
+from toruscast.simulation.simulator import Stretches, attempts, simulate_packets, stretches_of
 from toruscast.simulation.state import LARGEST_PACKET, clock_loss
-from toruscast.validation import Routing, check_routing
 
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.
@@ -43,17 +37,15 @@ _FEW_ROUNDS = 16
 
 @dataclass(frozen=True, eq=False)
 class RoutedTraffic:
-    """A workload, a torus and a mapping, with the indicators that features aggregate.
+    """A mapping of a problem, with the indicators that features aggregate.
 
     Each indicator is computed when first asked for. A workload of several phases counts with the
     sum of its traffic.
 
     Parameters
     ----------
-    workload : Workload or CommGraph
-    torus : Torus
+    problem : MappingProblem
     mapping : TaskMapping
-    routing : {"deterministic", "adaptive", "by_size"}
     coarsening : int, optional
         Real packets in one simulated packet. If not given, as many as an estimated error of the
         time of 3 % allows; where packets are counted (buffers, delays), the longest message is of
@@ -64,28 +56,35 @@ class RoutedTraffic:
 
     Examples
     --------
-    >>> traffic = RoutedTraffic(CommGraph(2, [0], [1], [100]), Torus((4,)), TaskMapping([0, 1], 4))
+    >>> problem = MappingProblem(CommGraph(2, [0], [1], [100]), (4,))
+    >>> traffic = RoutedTraffic(problem, TaskMapping([0, 1], 4))
     >>> traffic.link_bytes
     array([100.,   0.,   0.,   0.,   0.,   0.,   0.,   0.])
     """
 
-    workload: Workload
-    torus: Torus
+    problem: MappingProblem
     mapping: TaskMapping
-    routing: Routing = "deterministic"
     coarsening: int | None = None
     iterations: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "workload", as_workload(self.workload))
-        as_mapping(self.mapping).check(self.workload.n_tasks, self.torus)
-        check_routing(self.routing)
-        check_ways(self.workload, self.torus, self.mapping, self.routing)
+        object.__setattr__(self, "mapping", self.problem.mapping(self.mapping))
+        check_ways(self.problem, self.mapping)
+
+    @property
+    def torus(self) -> Torus:
+        """Where the tasks run."""
+        return self.problem.torus
+
+    @property
+    def workload(self) -> Workload:
+        """All phases of the traffic."""
+        return self.problem.workload
 
     @property
     def comm(self) -> CommGraph:
-        """The traffic of all phases."""
-        return self.workload.total
+        """The traffic of all phases in one graph."""
+        return self.problem.comm
 
     @property
     def total_bytes(self) -> float:
@@ -95,24 +94,20 @@ class RoutedTraffic:
     @lazy
     def ways(self) -> Ways:
         """Hops and injection FIFO of every edge."""
-        return edge_ways(self.comm, self.torus, self.mapping)
+        return edge_ways(self.problem.total, self.mapping)
 
     @property
     def packet_hops(self) -> int:
         """Hops of all packets, none merged, which a simulation takes its time for."""
-        phases = self.workload.unrolled
-        hops = dilations(phases.comm, self.torus, phases.placed(self.mapping))
-        return int(packet_counts(phases.comm, self.torus)[0] @ hops)
+        return int(packet_counts(self.problem)[0] @ edge_ways(self.problem, self.mapping).hops)
 
     @lazy
     def tally(self) -> Tally:
         """What one pass over the messages of all phases finds."""
-        alike = self.routing != "by_size" or len(self.workload) == 1
-        way = self.routing if alike else "deterministic"
-        found = tally(self.comm, self.torus, self.mapping, routing=way, ways=self.ways)
-        if alike:
+        found = tally(self.problem.total, self.mapping, self.ways)
+        if self.problem.common_routing is not None:
             return found
-        return found._replace(link_bytes=self._loads(self.workload.unrolled.comm.nbytes))
+        return found._replace(link_bytes=sum_loads(self.problem, self.mapping))
 
     @property
     def edges_by_hops(self) -> NDArray[np.int64]:
@@ -125,31 +120,17 @@ class RoutedTraffic:
 
         Alone they take half of the time of the pass that finds them with all else.
         """
-        if "tally" in vars(self) or self.routing == "by_size":
+        if "tally" in vars(self) or self.problem.common_routing is None:
             return self.tally.link_bytes
-        return link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
+        return sum_loads(self.problem.total, self.mapping)
 
     @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
         """The same with the headers of the packets, shape ``(n_links,)``."""
         if len(self.workload) == 1:
             return self.tally.wire_bytes
-        packets, wire = packet_counts(self.workload.unrolled.comm, self.torus)
-        return self._loads(packets * wire)
-
-    def _loads(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Loads of the links by a weight of every edge, summed over phases routed as they are."""
-        ways = phase_routings(self.routing, self.workload, self.torus)
-        phases = self.workload.unrolled
-        if len({*ways}) == 1:
-            placed = phases.placed(self.mapping)
-            return link_loads(phases.comm, self.torus, placed, weight, routing=ways[0])
-        weights = np.split(weight, phases.begin[1:-1])
-        loads = [
-            link_loads(phase, self.torus, self.mapping, each, routing=way)
-            for phase, each, way in zip(self.workload, weights, ways, strict=True)
-        ]
-        return np.asarray(np.sum(loads, axis=0), dtype=np.float64)
+        packets, wire = packet_counts(self.problem)
+        return sum_loads(self.problem, self.mapping, packets * wire)
 
     @lazy
     def link_bytes(self) -> NDArray[np.float64]:
@@ -164,7 +145,7 @@ class RoutedTraffic:
     @lazy
     def along_routes(self) -> Along:
         """Link bytes along the edges' dimension-ordered routes."""
-        return loads_along_routes(self.comm, self.torus, self.mapping, self.all_link_bytes)
+        return loads_along_routes(self.problem.total, self.mapping, self.all_link_bytes)
 
     @property
     def n_network_edges(self) -> int:
@@ -176,7 +157,7 @@ class RoutedTraffic:
         """Lower bounds of the time."""
         if len(self.workload) == 1:
             return bounds_of(self.tally, self.torus)
-        return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
+        return time_bounds(self.problem, self.mapping)
 
     @lazy
     def rounds_apart(self) -> float:
@@ -188,11 +169,10 @@ class RoutedTraffic:
         if not self.workload.dependent or not self.bounds.total:
             return 0.0
         n = len(self.workload)
-        few = self.workload.phases[:: -(-n // _FEW_ROUNDS)]
-        way = phase_routings(self.routing, self.workload, self.torus)[0]
-        bounds = [time_bounds(phase, self.torus, self.mapping, routing=way) for phase in few]
+        few = self.problem.phases[:: -(-n // _FEW_ROUNDS)]
+        bounds = [time_bounds(phase, self.mapping) for phase in few]
         apart = self.torus.network.start + sum(max(each[:4]) for each in bounds) * n / len(few)
-        waiting = 1 - 1 / max(1.0, mean_message(self.workload, self.torus)) ** 2
+        waiting = 1 - 1 / max(1.0, self.problem.derive(mean_message)) ** 2
         return waiting * max(0.0, math.log(apart / self.bounds.total))
 
     @lazy
@@ -203,29 +183,21 @@ class RoutedTraffic:
         """
         if self.workload.dependent:
             return self.bounds.total
-        ways = phase_routings(self.routing, self.workload, self.torus)
-        return sum(
-            self._phase_bound(phase, way) for phase, way in zip(self.workload, ways, strict=True)
-        )
+        return sum(map(self._phase_bound, self.problem.phases))
 
-    def _phase_bound(self, phase: CommGraph, way: Routing) -> float:
+    def _phase_bound(self, phase: MappingProblem) -> float:
         alone = len(self.workload) == 1
-        bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
-        if way == "adaptive":
+        bounds = self.bounds if alone else time_bounds(phase, self.mapping)
+        if phase.routing == "adaptive":
             return bounds.total
-        own = self._released_alone if alone else self._released(phase)
+        own = self._released_alone if alone else release_bound(phase, self.mapping)
         return max(bounds.total, self.torus.network.start + own if own else 0.0)
 
     @lazy
     def _released_alone(self) -> float:
-        return self._released(self.comm)
-
-    def _released(self, phase: CommGraph) -> float:
-        """Return the release bound of a phase; of one alone, loads and ways are known."""
-        known: dict[str, Any] = {}
-        if len(self.workload) == 1 and phase is self.comm:
-            known = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
-        return release_bound(phase, self.torus, self.mapping, **known)
+        """The release bound of the only phase, whose loads and ways are known."""
+        known: dict[str, Any] = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
+        return release_bound(self.problem.total, self.mapping, **known)
 
     @lazy
     def sure(self) -> Bounds:
@@ -235,7 +207,7 @@ class RoutedTraffic:
         links where routes are open, which is an estimate. The total never is: it holds the release
         bound in dimension order, and what the cuts of the torus need where routes are open.
         """
-        return self._sure_of(self.workload, 1, self._merges)
+        return self._sure_of(stretches_of(self.problem), self._merges)
 
     @lazy
     def sure_bound(self) -> float:
@@ -246,12 +218,12 @@ class RoutedTraffic:
         """
         if self.iterations == 1:
             return self.sure.total
-        run = repeated(self.workload, self.iterations)
+        stretches = stretches_of(self.problem, self.iterations)
         found = []
         for merged in self._merges:
             with suppress(InputError):
                 alone = self._alone(merged)
-                end = self._sure_of(run, self.iterations, [merged]).total
+                end = self._sure_of(stretches, [merged]).total
                 # As `Simulation.time` is worked out.
                 found.append((end - alone) / (self.iterations - 1))
         return max(0.0, min(found, default=0.0))
@@ -264,16 +236,15 @@ class RoutedTraffic:
         first = replace(self, coarsening=merged, iterations=1)
         return first.simulation.time
 
-    def _sure_of(self, run: Workload, iterations: int, merges: Sequence[int]) -> Bounds:
+    def _sure_of(self, stretches: Stretches, merges: Sequence[int]) -> Bounds:
         """Return the sums over the stretches of a run that barriers separate."""
-        known: dict[tuple[int, ...], Bounds] = {}
+        known: dict[int, Bounds] = {}
         found = []
-        for stretch in between_barriers(run, iterations):
-            phases = [run.phases[i] for i in stretch]
-            key = tuple(map(id, phases))
-            if key not in known:
-                known[key] = self._of_stretch(Workload(phases, dependent=len(phases) > 1), merges)
-            found.append(known[key])
+        for numbers in stretches.together:
+            stretch = stretches.problems[numbers]
+            if id(stretch) not in known:
+                known[id(stretch)] = self._of_stretch(stretch, merges)
+            found.append(known[id(stretch)])
         link, injection, reception, latency, totals = zip(*found, strict=True)
         end = 0.0
         for total in totals:
@@ -282,26 +253,23 @@ class RoutedTraffic:
                 end = end + self.torus.network.start + total
         return Bounds(sum(link), sum(injection), sum(reception), sum(latency), end)
 
-    def _of_stretch(self, together: Workload, merges: Sequence[int]) -> Bounds:
+    def _of_stretch(self, stretch: MappingProblem, merges: Sequence[int]) -> Bounds:
         """Return the bounds of phases without a barrier, of any simulation that they may get."""
-        way = phase_routings(self.routing, together, self.torus)[0]
-        is_all = together.phases == self.workload.phases
+        n_phases = len(stretch.workload)
+        is_all = stretch.workload.phases == self.workload.phases
         bounds = (
             self.bounds
-            if is_all and (len(together) == 1 or self.workload.dependent)
-            else time_bounds(together, self.torus, self.mapping, routing=way)
+            if is_all and (n_phases == 1 or self.workload.dependent)
+            else time_bounds(stretch, self.mapping)
         )
         working, released = bounds.link, 0.0
-        if way == "adaptive" or self.torus.ties_are_open:
-            working = 0.0
-            if len(together) == 1:
-                packets, wire = packet_counts(together.phases[0], self.torus)
-                working = cut_bound(together.phases[0], self.torus, self.mapping, packets * wire)
-        elif len(together) == 1:
-            released = self._released_alone if is_all else self._released(together.phases[0])
+        if stretch.phases[0].routing == "adaptive" or self.torus.ties_are_open:
+            working = cut_bound(stretch.phases[0], self.mapping) if n_phases == 1 else 0.0
+        elif n_phases == 1:
+            released = self._released_alone if is_all else release_bound(stretch, self.mapping)
         found = [bounds._replace(total=max(working, *bounds[1:4], released))]
         for each in merges:
-            loss = clock_loss(together, self.torus, self.mapping, each)
+            loss = clock_loss(stretch, self.mapping, each)
             if loss is not None:
                 link, injection, latency, most, own = (
                     loss.off(seconds, loss.on_links)
@@ -325,7 +293,7 @@ class RoutedTraffic:
             return [self.coarsening]
         network = self.torus.network
         most = LARGEST_PACKET // (network.payload + network.header)
-        return attempts(longest_message(self.workload, self.torus), most)
+        return attempts(self.problem.derive(longest_message), most)
 
     def simulated_as(self, simulation: Simulation) -> Self:
         """Return this traffic with a finished simulation, whose times are not simulated again."""
@@ -341,20 +309,13 @@ class RoutedTraffic:
         if self.coarsening is None:
             counted = self.__dict__.get("counted")
             if counted is not None and counted.coarsening == 1:
-                # Nothing is truer than real packets, and they are there already.
+                # Reuse the finished full simulation.
                 return cast(Simulation, counted)
             how = {"error": _ERROR}
         return self._simulated(**how)
 
     def _simulated(self, **how: Any) -> Simulation:
-        return simulate(
-            self.workload,
-            self.torus,
-            self.mapping,
-            routing=self.routing,
-            iterations=self.iterations,
-            **how,
-        )
+        return simulate_packets(self.problem, self.mapping, iterations=self.iterations, **how)
 
     @lazy
     def counted(self) -> Simulation:
@@ -364,7 +325,7 @@ class RoutedTraffic:
         """
         merged = self.coarsening
         if merged is None:
-            merged = self._merged(longest_message(self.workload, self.torus) // _COUNTED)
+            merged = self._merged(self.problem.derive(longest_message) // _COUNTED)
         timed = self.__dict__.get("simulation")
         if merged == self.coarsening or (timed is not None and timed.coarsening == merged):
             return self.simulation
@@ -373,10 +334,10 @@ class RoutedTraffic:
     @property
     def sketch_coarsening(self) -> int:
         """Real packets in one of the sketch; 1 where the sketch is the simulation itself."""
-        most = packet_counts(self.workload.unrolled.comm, self.torus)[0].max(initial=0)
+        most = packet_counts(self.problem)[0].max(initial=0)
         if most <= 1:
             return 1
-        common = common_message(self.workload, self.torus)
+        common = self.problem.derive(common_message)
         return max(_SKETCH, self._merged(common // _SKETCHED))
 
     @lazy

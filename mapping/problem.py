@@ -75,16 +75,69 @@ class MappingProblem(PickledByFields):
         """The traffic of all phases in one graph."""
         return self.workload.total
 
-    @lazy
+    @property
     def phases(self) -> tuple[MappingProblem, ...]:
-        """A problem for each phase; equal phases share one, with what is derived from it."""
-        if len(self.workload) == 1:
-            return (self,)
-        made = {id(each): each for each in self.workload}
-        problems = {
-            key: MappingProblem(each, self.torus, self.routing) for key, each in made.items()
+        """A problem for each phase; equal phases share one, with what is derived from it.
+
+        Its routing is the one that the phase has: ``by_size`` is adaptive for a phase whose longest
+        message has more than ``torus.network.deterministic_limit`` bytes, else deterministic. The
+        rounds of a dependent workload have the same.
+        """
+        # A problem that held itself would not be freed before the garbage collector runs.
+        return (self,) if self._is_phase else self._phases
+
+    @property
+    def total(self) -> MappingProblem:
+        """The sum of the phases as a problem of one phase."""
+        return self.phases[0] if len(self.workload) == 1 else self._total
+
+    @property
+    def unrolled(self) -> MappingProblem:
+        """All phases side by side as a problem of one phase; see `placed`."""
+        return self.phases[0] if len(self.workload) == 1 else self._unrolled
+
+    def placed(self, mapping: TaskMapping) -> TaskMapping:
+        """Return the mapping of the tasks of `unrolled`."""
+        return self.workload.unrolled.placed(mapping)
+
+    @property
+    def _is_phase(self) -> bool:
+        return len(self.workload) == 1 and self.routing != "by_size"
+
+    @lazy
+    def _phases(self) -> tuple[MappingProblem, ...]:
+        each = [self._routing_of(phase) for phase in self.workload]
+        if self.workload.dependent and "adaptive" in each:
+            each = ["adaptive"] * len(each)
+        made = {
+            id(phase): MappingProblem(phase, self.torus, routing)
+            for phase, routing in zip(self.workload, each, strict=True)
         }
-        return tuple(problems[id(each)] for each in self.workload)
+        return tuple(made[id(phase)] for phase in self.workload)
+
+    def _routing_of(self, phase: CommGraph) -> Routing:
+        if self.routing != "by_size":
+            return self.routing
+        sent = phase.whole_messages > 0
+        longest = (phase.nbytes[sent] / phase.whole_messages[sent]).max(initial=0.0)
+        return "adaptive" if longest > self.torus.network.deterministic_limit else "deterministic"
+
+    @property
+    def common_routing(self) -> Routing | None:
+        """The routing of all phases; None if they differ."""
+        if self.routing != "by_size":
+            return self.routing
+        each = {phase.routing for phase in self.phases}
+        return each.pop() if len(each) == 1 else None
+
+    @lazy
+    def _total(self) -> MappingProblem:
+        return MappingProblem(self.comm, self.torus, self.common_routing or "deterministic")
+
+    @lazy
+    def _unrolled(self) -> MappingProblem:
+        comm = self.workload.unrolled.comm
+        return MappingProblem(comm, self.torus, self.common_routing or "deterministic")
 
     def derive(
         self,

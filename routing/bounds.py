@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import scratch
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mapping
-from toruscast.validation import Routing, check_routing
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 from ._load_kernels import spread_runs
-from .loads import check_ways, link_loads
+from .loads import check_ways, sum_loads
 from .messages import hand_over_times, packet_counts, prepare, software_times
 from .release_kernels import (
     A_BYTE,
@@ -31,14 +29,7 @@ from .release_kernels import (
     release_from_fifos,
 )
 from .route_kernels import Ways, keys_of, last_arrival, sort_keys
-from .routing import (
-    check_fit,
-    edge_ways,
-    grid_of,
-    list_links,
-    phase_routings,
-    ways_of,
-)
+from .routing import edge_ways, grid_of, list_links
 from .tables import run_table, worthwhile_runs
 from .tally import Tally, have_two_ways, tally
 
@@ -54,13 +45,7 @@ class Bounds(NamedTuple):
     """Largest of the four, summed over the phases; dependent rounds are summed first."""
 
 
-def time_bounds(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    *,
-    routing: Routing = "deterministic",
-) -> Bounds:
+def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
     """Return the time below which no schedule of the packets can fall.
 
     The bounds are exact. A simulation counts in ticks, and may end some ten-thousandths sooner:
@@ -79,27 +64,19 @@ def time_bounds(
     Examples
     --------
     >>> comm = CommGraph(3, [0, 1], [2, 2], [51200, 51200])
-    >>> bounds = time_bounds(comm, Torus((8,)), TaskMapping([0, 1, 2], 8))
+    >>> bounds = time_bounds(MappingProblem(comm, (8,)), TaskMapping([0, 1, 2], 8))
     >>> round(bounds.link * 1e6, 3), 2 * 51200 * 544 / 512 / 2e3
     (54.4, 54.4)
     """
-    workload = as_workload(traffic)
-    as_mapping(mapping).check(workload.n_tasks, torus)
-    check_routing(routing)
-    check_ways(workload, torus, mapping, routing)
-    ways = phase_routings(routing, workload, torus)
-    if workload.dependent:
+    mapping = problem.mapping(mapping)
+    check_ways(problem, mapping)
+    if problem.workload.dependent:
         # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
-        comm, placed = workload.unrolled.comm, workload.unrolled.placed(mapping)
-        edges = ways_of(workload, torus, mapping)
-        found = tally(comm, torus, placed, routing=ways[0], ways=edges)
-        alone = _alone(comm, torus, placed, edges, ways[0])
-        chain = longest_chain(workload, torus.network, alone)
-        return bounds_of(found._replace(latency=chain), torus)
-    each = [
-        bounds_of(tally(phase, torus, mapping, routing=way), torus)
-        for phase, way in zip(workload, ways, strict=True)
-    ]
+        ways = edge_ways(problem, mapping)
+        found = tally(problem.unrolled, problem.placed(mapping), ways)
+        chain = longest_chain(problem, _times_alone(problem, mapping, ways))
+        return bounds_of(found._replace(latency=chain), problem.torus)
+    each = [bounds_of(tally(phase, mapping), problem.torus) for phase in problem.phases]
     return Bounds(*(sum(column) for column in zip(*each, strict=True)))
 
 
@@ -119,12 +96,12 @@ def _started(seconds: float, torus: Torus) -> float:
     return torus.network.start + seconds if seconds else 0.0
 
 
-def longest_chain(workload: Workload, network: Network, latency: NDArray[np.float64]) -> float:
+def longest_chain(problem: MappingProblem, latency: NDArray[np.float64]) -> float:
     """Return the seconds until the last arrival if each task enters a round as soon as it can.
 
     ``latency`` has the seconds of every edge of all rounds, one round after the other.
     """
-    rounds = workload.unrolled
+    rounds = problem.workload.unrolled
     comm = rounds.comm
     return float(
         last_arrival(
@@ -134,24 +111,24 @@ def longest_chain(workload: Workload, network: Network, latency: NDArray[np.floa
             # A message may take no time, but its receiver still waits for it.
             comm.whole_messages > 0,
             latency,
-            software_times(comm, network),
-            np.zeros(workload.n_tasks),
+            software_times(comm, problem.torus.network),
+            np.zeros(problem.n_tasks),
             np.empty(comm.n_edges),
         )
     )
 
 
-def _alone(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, ways: Ways, routing: Routing
-) -> NDArray[np.float64]:
+def _times_alone(problem: MappingProblem, mapping: TaskMapping, ways: Ways) -> NDArray[np.float64]:
     """Return the seconds from the begin of an edge's round to its arrival, if it never waits."""
+    comm, torus = problem.unrolled.comm, problem.torus
     network = torus.network
-    packets, per_packet = packet_counts(comm, torus)
+    packets, per_packet = packet_counts(problem)
     _, ready = hand_over_times(comm, network)
     behind = packets * per_packet
     if network.fifo_rule == "first_free":
         # Packets with two ways may leave side by side from several FIFOs.
-        behind = np.where(have_two_ways(comm, torus, mapping, routing), per_packet, behind)
+        two = have_two_ways(problem.unrolled, problem.placed(mapping))
+        behind = np.where(two, per_packet, behind)
     on_its_way = ways.hops * network.hop_latency + behind / max(torus.bandwidth)
     copying = comm.nbytes / network.memory_bandwidth
     return np.where(packets > 0, ready + np.where(ways.hops > 0, on_its_way, copying), 0.0)
@@ -160,12 +137,15 @@ def _alone(
 Floats = NDArray[np.float64]
 
 
-def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Floats) -> float:
-    """Return the least seconds that the narrowest cut needs for the traffic that must cross it.
+def cut_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
+    """Return the least seconds that the narrowest cut needs for the phase that must cross it.
 
     Cuts are the planes between neighbouring coordinates, one way at a time, and the links of a
     node. Messages that go half round a ring may go either way, and are left out.
     """
+    comm, torus = problem.comm, problem.torus
+    packets, wire = packet_counts(problem)
+    nbytes = packets * wire
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     remote = src != dst
     src, dst, weight = src[remote], dst[remote], nbytes[remote]
@@ -217,8 +197,7 @@ _FEW_HOT = 0.02
 
 
 def release_bound(
-    comm: CommGraph,
-    torus: Torus,
+    problem: MappingProblem,
     mapping: TaskMapping,
     *,
     wire_bytes: NDArray[np.float64] | None = None,
@@ -261,17 +240,17 @@ def release_bound(
 
     >>> from toruscast.routing import time_bounds
     >>> torus = Torus((8,)).with_network(overhead=1e-6)
-    >>> comm = CommGraph(8, range(7), [7] * 7, [512] * 7)
+    >>> problem = MappingProblem(CommGraph(8, range(7), [7] * 7, [512] * 7), torus)
     >>> mapping = TaskMapping([0] * 7 + [1], torus)
-    >>> round(time_bounds(comm, torus, mapping).total * 1e6, 3)
+    >>> round(time_bounds(problem, mapping).total * 1e6, 3)
     1.904
-    >>> round(release_bound(comm, torus, mapping) * 1e6, 3)
+    >>> round(release_bound(problem, mapping) * 1e6, 3)
     2.944
     """
-    check_fit(comm, torus, mapping)
+    mapping, torus = problem.mapping(mapping), problem.torus
     if ways is None:
-        ways = edge_ways(comm, torus, mapping)
-    crossing, ends, alone = _released(comm, torus, mapping, ways)
+        ways = edge_ways(problem, mapping)
+    crossing, ends, alone = _released(problem, mapping, ways)
     n = crossing.src.size
     if not n:
         return 0.0
@@ -287,7 +266,7 @@ def release_bound(
         last = sort_keys(key, other)
         busy = latest_link_of_routes(first, links, crossing, last, latency, state)
         return max(alone, busy + latency)
-    flag = _hot_runs(comm, torus, mapping, crossing, ends, alone, wire_bytes)
+    flag = _hot_runs(problem, mapping, crossing, ends, alone, wire_bytes)
     n = choose(run_table(torus), flag, crossing, ends, key)
     last = sort_keys(key[:n], other[:n])
     busy = latest_link(grid_of(torus), _lines(torus), crossing, last, latency, state)
@@ -295,11 +274,12 @@ def release_bound(
 
 
 def _released(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, ways: Ways
+    problem: MappingProblem, mapping: TaskMapping, ways: Ways
 ) -> tuple[Crossing, tuple[float, float], float]:
     """Return the edges that cross the network; the first and the last release; and their end."""
+    comm, torus = problem.comm, problem.torus
     network = torus.network
-    edges, _, queue, _ = prepare(comm, torus)
+    edges, _, queue, _ = prepare(problem)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
     if np.isfinite(network.eager_limit):
         asks = comm.nbytes > network.eager_limit * comm.whole_messages
@@ -321,8 +301,7 @@ def _released(
 
 
 def _hot_runs(
-    comm: CommGraph,
-    torus: Torus,
+    problem: MappingProblem,
     mapping: TaskMapping,
     crossing: Crossing,
     ends: tuple[float, float],
@@ -330,12 +309,14 @@ def _hot_runs(
     wire_bytes: NDArray[np.float64] | None,
 ) -> NDArray[np.uint8]:
     """Return which runs have links that may be busy latest; none if all edges are looked at."""
-    runs = worthwhile_runs(torus, comm.n_edges)
+    torus = problem.torus
+    runs = worthwhile_runs(torus, problem.comm.n_edges)
     if runs is None:
         return np.zeros(0, dtype=np.uint8)
-    edges, unit, *_ = prepare(comm, torus)
+    edges, unit, *_ = prepare(problem)
     if wire_bytes is None:
-        wire_bytes = link_loads(comm, torus, mapping, edges.wire_units * unit)
+        headed = np.multiply(edges.wire_units, unit, dtype=np.float64)
+        wire_bytes = sum_loads(problem, mapping, headed)
     work = wire_bytes / torus.link_bandwidth
     first, last = ends
     quarter = first + (last - first) / 4

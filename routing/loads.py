@@ -9,16 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._jit import scratch
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.network import Groups
-from toruscast.validation import Routing, as_array, check_routing
+from toruscast.validation import as_array
 
 from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
 from . import routing as twisted
 from ._load_kernels import add_adaptive_loads, merge_pairs, widen_reach
 from .messages import fixed_point
-from .routing import check_fit, grid_of, phase_routing, routes
+from .routing import grid_of, routes
 from .tables import offset_table, worthwhile_runs
 
 # Number of edges that are searched for one that goes that way.
@@ -26,24 +26,18 @@ _LOOKED_AT = 100_000
 
 
 def link_loads(
-    comm: CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    weights: ArrayLike | None = None,
-    *,
-    routing: Routing = "deterministic",
+    problem: MappingProblem, mapping: TaskMapping, weights: ArrayLike | None = None
 ) -> NDArray[np.float64]:
     """Return the bytes that the routing puts on every directed link.
+
+    In dimension order, half of a split or random tie is expected each way. With adaptive routing,
+    every message is split evenly over its minimal routes, zone after zone.
 
     Parameters
     ----------
     weights : array-like of float, shape (n_edges,), optional
-        Numbers to count instead of bytes, such as packets. None is negative, and their sum is
-        finite.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Dimension order; half of a split or random tie is expected each way. Or minimal adaptive:
-        every message is split evenly over its minimal routes, zone after zone. Or the second if the
-        longest message has more than ``torus.network.deterministic_limit`` bytes, else the first.
+        Numbers to count instead of bytes, such as packets, for the edges of all phases, one phase
+        after the other. None is negative, and their sum is finite.
 
     Returns
     -------
@@ -58,36 +52,47 @@ def link_loads(
 
     Examples
     --------
-    >>> comm = CommGraph(2, [0], [1], [100])
-    >>> link_loads(comm, Torus((8,)), TaskMapping([6, 1], 8)).reshape(8, 2)[:, 0]
+    >>> problem = MappingProblem(CommGraph(2, [0], [1], [100]), (8,))
+    >>> link_loads(problem, TaskMapping([6, 1], 8)).reshape(8, 2)[:, 0]
     array([100.,   0.,   0.,   0.,   0.,   0., 100., 100.])
     """
-    check_fit(comm, torus, mapping)
-    weight = comm.nbytes if weights is None else _weights(weights, comm.n_edges)
-    check_routing(routing)
-    load = _loads(comm, torus, mapping, weight, routing)
-    check_missing(load, comm, torus, mapping)
+    mapping = problem.mapping(mapping)
+    if weights is not None:
+        weights = _weights(weights, problem.unrolled.comm.n_edges)
+    elif problem.common_routing is not None:
+        return sum_loads(problem.total, mapping, problem.total.comm.nbytes)
+    return sum_loads(problem, mapping, weights)
+
+
+def sum_loads(
+    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return the loads by weights of the edges of all phases, as `link_loads`, without checks."""
+    if weight is None:
+        weight = problem.unrolled.comm.nbytes
+    if problem.common_routing is None:
+        weights = np.split(weight, problem.workload.unrolled.begin[1:-1])
+        parts = zip(problem.phases, weights, strict=True)
+        loads = [sum_loads(phase, mapping, each) for phase, each in parts]
+        return np.asarray(np.sum(loads, axis=0), dtype=np.float64)
+    phase, placed = problem.unrolled, problem.placed(mapping)
+    spread = _adaptive_loads if phase.routing == "adaptive" else _ordered_loads
+    load = spread(phase, placed, weight)
+    check_missing(load, phase, placed)
     return load
 
 
-def check_ways(
-    traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> None:
+def check_ways(problem: MappingProblem, mapping: TaskMapping) -> None:
     """Raise `InputError` if a message would go over a link that is not there."""
-    if torus.holes.links:
-        for phase in as_workload(traffic):
-            link_loads(phase, torus, mapping, routing=routing)
+    if problem.torus.holes.links:
+        for phase in problem.phases:
+            sum_loads(phase, mapping, phase.comm.nbytes)
 
 
-def _loads(
-    comm: CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    weight: NDArray[np.float64],
-    routing: Routing,
+def _ordered_loads(
+    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    if phase_routing(routing, comm, torus) == "adaptive":
-        return _adaptive_loads(comm, torus, mapping, weight)
+    comm, torus = problem.comm, problem.torus
     if torus.twist:
         ends = mapping.node[comm.src], mapping.node[comm.dst]
         return twisted.link_loads(torus, *ends, weight)
@@ -115,10 +120,10 @@ class Along(NamedTuple):
 
 
 def loads_along_routes(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, load: NDArray[np.float64]
+    problem: MappingProblem, mapping: TaskMapping, load: NDArray[np.float64]
 ) -> Along:
     """Sum up the loads along dimension-ordered routes; a split or random tie counts as plus."""
-    check_fit(comm, torus, mapping)
+    comm, torus = problem.comm, problem.torus
     if torus.twist:
         ends = mapping.node[comm.src], mapping.node[comm.dst]
         total, most = twisted.loads_along(torus, *ends, load)
@@ -150,10 +155,11 @@ def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
 
 
 def _adaptive_loads(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
+    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
+    torus = problem.torus
     load = np.zeros(torus.n_links)
-    here, target, weight = _merged(comm, torus, mapping, weight)
+    here, target, weight = _merged_pairs(problem, mapping, weight)
     if torus.twist:
         return twisted.adaptive_loads(torus, torus.zone_sets[0], here, target, weight)
     set_of = torus.zone_set_of(here, target)
@@ -171,15 +177,16 @@ def _adaptive_loads(
     return load
 
 
-def _merged(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
+def _merged_pairs(
+    problem: MappingProblem, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
     """Return the pairs of nodes that exchange anything, and the weight between them."""
+    comm = problem.comm
     here, there = np.empty((2, comm.n_edges), dtype=np.int32)
     merged = np.empty(comm.n_edges)
     by_node = np.argsort(mapping.node, kind="stable")
     arrays = comm.dst, comm.first, mapping.node, by_node, weight, here, there, merged
-    count = merge_pairs(torus.n_nodes, *arrays)
+    count = merge_pairs(problem.torus.n_nodes, *arrays)
     return here[:count], there[:count], merged[:count]
 
 
@@ -225,13 +232,12 @@ def pair_loads(
     return load / halves
 
 
-def check_missing(
-    load: NDArray[np.float64], comm: CommGraph, torus: Torus, mapping: TaskMapping
-) -> None:
+def check_missing(load: NDArray[np.float64], problem: MappingProblem, mapping: TaskMapping) -> None:
     """Raise `InputError` if a missing link bears a load; name the message.
 
     Makers do not say how a router leads round a missing link, so every route is of the whole torus.
     """
+    comm, torus = problem.comm, problem.torus
     missing = np.array(torus.holes.links, dtype=np.int64)
     used = missing[load[missing] > 0]
     if not used.size:

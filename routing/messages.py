@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 
 from .route_kernels import keys_of, places_of, sort_keys, take_turns
-from .routing import ways_of
+from .routing import edge_ways
 
 
 def packet_counts(
-    comm: CommGraph, torus: Torus, coarsening: int = 1
+    problem: MappingProblem, coarsening: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the packets of every edge and the bytes of each on the wire, ``(n_edges,)`` both.
 
-    A message without a byte still sends one packet.
+    The edges are those of all phases, one after the other. A message without a byte still sends one
+    packet.
     """
-    network = torus.network
+    comm, network = problem.unrolled.comm, problem.torus.network
     messages = comm.whole_messages
     sent = messages > 0
     each = comm.nbytes / np.maximum(messages, 1)
@@ -63,11 +63,10 @@ def hand_over_times(
     return order, ready
 
 
-def common_message(workload: Workload, torus: Torus) -> int:
+def common_message(problem: MappingProblem) -> int:
     """Return the packets of the median message, each weighted with its packets."""
-    comm = workload.unrolled.comm
-    counts = packet_counts(comm, torus)[0]
-    length = counts // np.maximum(comm.whole_messages, 1)
+    counts = packet_counts(problem)[0]
+    length = counts // np.maximum(problem.unrolled.comm.whole_messages, 1)
     order = np.argsort(-length, kind="stable")
     sent = counts[order].cumsum()
     if not sent.size or not sent[-1]:
@@ -75,21 +74,20 @@ def common_message(workload: Workload, torus: Torus) -> int:
     return int(length[order[np.searchsorted(sent, sent[-1] / 2)]])
 
 
-def mean_message(workload: Workload, torus: Torus) -> float:
+def mean_message(problem: MappingProblem) -> float:
     """Return the packets of a message, the mean weighted with its packets; 0 without a message."""
     weighted = total = 0.0
-    for phase in workload:
-        packets = packet_counts(phase, torus)[0].astype(np.float64)
-        weighted += float((packets * packets / np.maximum(phase.whole_messages, 1)).sum())
+    for phase in problem.phases:
+        packets = packet_counts(phase)[0].astype(np.float64)
+        weighted += float((packets * packets / np.maximum(phase.comm.whole_messages, 1)).sum())
         total += float(packets.sum())
     return weighted / total if total else 0.0
 
 
-def longest_message(workload: Workload, torus: Torus) -> int:
+def longest_message(problem: MappingProblem) -> int:
     """Return the packets of the longest message of all phases."""
-    comm = workload.unrolled.comm
-    packets = packet_counts(comm, torus)[0]
-    return int((packets / np.maximum(comm.whole_messages, 1)).max(initial=0))
+    packets = packet_counts(problem)[0]
+    return int((packets / np.maximum(problem.unrolled.comm.whole_messages, 1)).max(initial=0))
 
 
 class Messages(NamedTuple):
@@ -113,49 +111,41 @@ class Messages(NamedTuple):
     merged: float  # real packets that one simulated packet carries, on average
 
 
-# Messages of each graph without their nodes, for its last network and coarsening, unless they take
-# much memory; their places among all edges, and their packets if none are merged.
-_Kept = tuple[Messages, NDArray[np.int64], NDArray[np.int64]]
-_KEPT: WeakKeyDictionary[CommGraph, tuple[object, _Kept]] = WeakKeyDictionary()
-_MOST_KEPT = 2**22
+# Larger graphs get their messages anew for each mapping, because they take much memory.
+_MAX_LISTED = 2**22
 
 
-def list_messages(
-    traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping, coarsening: int
-) -> Messages:
+def list_messages(problem: MappingProblem, mapping: TaskMapping, coarsening: int = 1) -> Messages:
     """Return the messages of all rounds."""
-    workload = as_workload(traffic)
-    comm = workload.unrolled.comm
-    key, kept = _KEPT.get(comm, (None, None))
-    if kept is None or key != (torus.network, coarsening):
-        kept = _unplaced(workload, torus, coarsening)
-        if comm.n_edges <= _MOST_KEPT:
-            _KEPT[comm] = (torus.network, coarsening), kept
-    listed, place, real = kept
+    network, all_rounds = problem.torus.network, problem.unrolled
+    is_kept = all_rounds.comm.n_edges <= _MAX_LISTED
+    listed, place = problem.derive(_list_unplaced) if is_kept else _list_unplaced(problem)
     src, dst = mapping.node[listed.task], mapping.node[listed.receiver]
     remote = src != dst
-    if torus.network.fifo_rule == "first_free":
+    if network.fifo_rule == "first_free":
         # All messages of a node wait in one queue.
         fifo = np.where(remote, np.int32(0), np.int32(-1))
     else:
-        fifo = ways_of(workload, torus, mapping).fifo[place]
-    merged = 1.0
-    if coarsening > 1:
-        before, after = (float(n.sum(where=remote)) for n in (real, listed.packets))
-        merged = max(before, 1.0) / max(after, 1.0)
-    asks = listed.asks & remote
-    return listed._replace(src=src, dst=dst, fifo=fifo, asks=asks, merged=merged)
+        fifo = edge_ways(problem, mapping).fifo[place]
+    listed = listed._replace(src=src, dst=dst, fifo=fifo, asks=listed.asks & remote)
+    if coarsening == 1:
+        return listed
+    packets, wire = (column[place] for column in packet_counts(all_rounds, coarsening))
+    before, after = (float(n.sum(where=remote)) for n in (listed.packets, packets))
+    merged = max(before, 1.0) / max(after, 1.0)
+    return listed._replace(packets=packets, wire=wire, merged=merged)
 
 
-def _unplaced(workload: Workload, torus: Torus, coarsening: int) -> _Kept:
-    network, all_rounds = torus.network, workload.unrolled
+def _list_unplaced(problem: MappingProblem) -> tuple[Messages, NDArray[np.int64]]:
+    """Return the messages without their nodes, and their places among all edges."""
+    network, all_rounds = problem.torus.network, problem.workload.unrolled
     comm = all_rounds.comm
-    packets, wire = packet_counts(comm, torus, coarsening)
+    packets, wire = packet_counts(problem)
     edge, _ = hand_over_times(comm, network)
     edge = edge[packets[edge] > 0]
     number = all_rounds.phase[edge]
     task = all_rounds.task[comm.src[edge]]
-    if len(workload) > 1:
+    if len(problem.workload) > 1:
         by_task = np.lexsort((number, task))
         edge, number, task = edge[by_task], number[by_task], task[by_task]
     nbytes = comm.nbytes[edge]
@@ -175,14 +165,13 @@ def _unplaced(workload: Workload, torus: Torus, coarsening: int) -> _Kept:
         asks=nbytes / comm.whole_messages[edge] > network.eager_limit,
         merged=1.0,
     )
-    return listed, edge, packet_counts(comm, torus)[0][edge]
+    return listed, edge
 
 
 # Larger graphs get these arrays anew for each mapping, because they take 64 bytes an edge.
-_MOST_EDGES = 2**24
+_MAX_PREPARED = 2**24
 # Bits of the lower of two units in one number.
 HALF = 32
-_KEPT_EDGES: WeakKeyDictionary[CommGraph, tuple[object, Prepared]] = WeakKeyDictionary()
 
 
 class Edges(NamedTuple):
@@ -227,13 +216,16 @@ class Prepared(NamedTuple):
     byte_unit: float  # of the bytes without headers
 
 
-def prepare(comm: CommGraph, torus: Torus) -> Prepared:
-    """Return the edges of a graph; they are kept with the graph, for the last torus."""
-    key = (torus.network, torus.ties_are_open)
-    found = _KEPT_EDGES.get(comm)
-    if found is not None and found[0] == key:
-        return found[1]
-    packets, per_packet = packet_counts(comm, torus)
+def prepare(problem: MappingProblem) -> Prepared:
+    """Return the edges of a problem of one phase; they are kept with it."""
+    if problem.comm.n_edges <= _MAX_PREPARED:
+        return problem.derive(_prepare)
+    return _prepare(problem)
+
+
+def _prepare(problem: MappingProblem) -> Prepared:
+    comm, torus = problem.comm, problem.torus
+    packets, per_packet = packet_counts(problem)
     wire_units, wire_unit = _in_steps(packets * per_packet, torus)
     byte_units, byte_unit = _in_steps(comm.nbytes, torus)
     units = np.column_stack((byte_units, wire_units))
@@ -249,10 +241,7 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
         packets.astype(np.float64),
         ready,
     )
-    made = Prepared(edges, wire_unit, queue_of(comm, edges, wire_unit, ready), byte_unit)
-    if comm.n_edges <= _MOST_EDGES:
-        _KEPT_EDGES[comm] = (key, made)
-    return made
+    return Prepared(edges, wire_unit, queue_of(comm, edges, wire_unit, ready), byte_unit)
 
 
 def queue_of(comm: CommGraph, edges: Edges, wire_unit: float, ready: NDArray[np.float64]) -> Queue:

@@ -1,4 +1,4 @@
-"""Routing of phases; routes, hops and FIFOs of messages in dimension order."""
+"""Routes, hops and FIFOs of messages in dimension order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.network import Groups
-from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.torus import TIE_RULES
-from toruscast.validation import Routing
 
 from . import route_kernels as kernels
 from .route_kernels import Ways
@@ -144,38 +142,9 @@ FIFO_RULES = {
 }
 
 
-def check_fit(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> None:
-    """Raise `InputError` unless the mapping is one of the graph's tasks onto the torus."""
-    if not isinstance(comm, CommGraph):
-        raise InputError("bad traffic", found=type(comm).__name__, expected="a CommGraph")
-    as_mapping(mapping).check(comm.n_tasks, torus)
-
-
-def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
-    """Return the routing of a phase: ``by_size`` is adaptive if its longest message is long."""
-    if routing != "by_size":
-        return routing
-    sent = comm.whole_messages > 0
-    longest = (comm.nbytes[sent] / comm.whole_messages[sent]).max(initial=0.0)
-    return "adaptive" if longest > torus.network.deterministic_limit else "deterministic"
-
-
-def phase_routings(
-    routing: Routing, traffic: Workload | CommGraph, torus: Torus
-) -> tuple[Routing, ...]:
-    """Return the routing of each phase; the rounds of a dependent workload have the same."""
-    workload = as_workload(traffic)
-    if routing != "by_size":
-        return (routing,) * len(workload)
-    each = tuple(phase_routing(routing, phase, torus) for phase in workload)
-    adaptive: Routing = "adaptive"
-    return (adaptive,) * len(each) if workload.dependent and adaptive in each else each
-
-
-def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
+def ways_are_open(problem: MappingProblem) -> bool:
     """Return whether packets of a message may go different ways, so that loads are estimates."""
-    adaptive = "adaptive" in phase_routings(routing, traffic, torus)
-    return adaptive or torus.ties_are_open
+    return problem.torus.ties_are_open or problem.common_routing != "deterministic"
 
 
 @lru_cache(maxsize=8)
@@ -191,16 +160,18 @@ def grid_of(torus: Torus) -> kernels.Grid:
     )
 
 
-def dilations(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+def dilations(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.int32]:
     """Return the hops of every edge, shape ``(n_edges,)``; 0 within a node.
+
+    The edges are those of all phases, one phase after the other.
 
     Examples
     --------
     >>> comm = CommGraph(3, [0, 0, 1], [1, 2, 0], [8, 8, 8])
-    >>> dilations(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
+    >>> dilations(MappingProblem(comm, (4,)), TaskMapping([0, 1, 2], 4))
     array([1, 2, 1], dtype=int32)
     """
-    return edge_ways(comm, torus, mapping).hops
+    return edge_ways(problem, problem.mapping(mapping)).hops
 
 
 def routes(
@@ -241,31 +212,35 @@ def routes(
     return first, links
 
 
-def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+def injection_fifos(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.int32]:
     """Return the torus injection FIFO of every edge, shape ``(n_edges,)``; -1 within a node.
 
-    ``torus.network`` has the rule. Blue Gene/Q's is that of IBM's messaging library (PAMI): a
-    destination that differs in one dimension only takes the FIFO of that dimension and direction.
-    Any other takes the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo
-    the FIFOs. A split or random tie counts as plus. Where FIFOs take turns, they do so in the order
-    of the edges; edges that send nothing come last.
+    The edges are those of all phases, one phase after the other; ``problem.torus.network`` has the
+    rule. Blue Gene/Q's is that of IBM's messaging library (PAMI): a destination that differs in one
+    dimension only takes the FIFO of that dimension and direction. Any other takes the FIFO numbered
+    by the sum of the (unwrapped) coordinate differences, modulo the FIFOs. A split or random tie
+    counts as plus. Where FIFOs take turns, they do so in the order of the edges; edges that send
+    nothing come last.
 
     Examples
     --------
     >>> comm = CommGraph(3, [0, 0], [1, 2], [8, 8])
-    >>> injection_fifos(comm, Torus((4, 4)), TaskMapping([0, 1, 7], 16))
+    >>> injection_fifos(MappingProblem(comm, (4, 4)), TaskMapping([0, 1, 7], 16))
     array([3, 4], dtype=int32)
     """
-    return edge_ways(comm, torus, mapping).fifo
+    return edge_ways(problem, problem.mapping(mapping)).fifo
 
 
-def edge_ways(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> Ways:
+def edge_ways(problem: MappingProblem, mapping: TaskMapping) -> Ways:
     """Return the hops and the injection FIFO of every edge: `dilations` and `injection_fifos`."""
-    check_fit(comm, torus, mapping)
-    silent = np.zeros(0, dtype=np.bool_)
-    if FIFO_RULES[torus.network.fifo_rule] == kernels.ROUND_ROBIN:
-        silent = comm.whole_messages == 0
-    return _ways(torus, comm.src, comm.dst, mapping.node, silent)
+    takes_turns = FIFO_RULES[problem.torus.network.fifo_rule] == kernels.ROUND_ROBIN
+    if takes_turns and len(problem.workload) > 1:
+        # Turns begin anew in every phase.
+        each = [edge_ways(phase, mapping) for phase in problem.phases]
+        return Ways(*map(np.concatenate, zip(*each, strict=True)))
+    comm, node = problem.unrolled.comm, problem.placed(mapping).node
+    silent = comm.whole_messages == 0 if takes_turns else np.zeros(0, dtype=np.bool_)
+    return _ways(problem.torus, comm.src, comm.dst, node, silent)
 
 
 def fifos_between(
@@ -299,13 +274,3 @@ def _ways(
         if rule != kernels.ROUND_ROBIN:
             fifo[:] = pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *ends)
     return ways
-
-
-def ways_of(workload: Workload, torus: Torus, mapping: TaskMapping) -> Ways:
-    """Return the hops and the FIFO of every edge of all phases, one phase after the other."""
-    if len(workload) > 1 and FIFO_RULES[torus.network.fifo_rule] == kernels.ROUND_ROBIN:
-        # Turns begin anew in every phase.
-        each = [edge_ways(phase, torus, mapping) for phase in workload]
-        return Ways(*map(np.concatenate, zip(*each, strict=True)))
-    all_phases = workload.unrolled
-    return edge_ways(all_phases.comm, torus, all_phases.placed(mapping))

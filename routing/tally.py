@@ -1,4 +1,4 @@
-"""Level 1 in one pass: loads, hops, FIFOs and bounds of a phase under a mapping."""
+"""Level 1 in one pass: loads, hops and FIFOs of a phase, and the times of its resources."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import scratch
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.torus import TIE_RULES
-from toruscast.validation import Routing
 
 from ._load_kernels import (
     HOP_BYTES,
@@ -21,10 +20,10 @@ from ._load_kernels import (
     add_up,
     spread_runs,
 )
-from .loads import check_missing, link_loads
-from .messages import Prepared, prepare
+from .loads import check_missing, sum_loads
+from .messages import prepare
 from .route_kernels import Ways
-from .routing import check_fit, edge_ways, grid_of, phase_routing
+from .routing import edge_ways, grid_of
 from .tables import run_table, worthwhile_runs
 
 
@@ -42,29 +41,21 @@ class Tally(NamedTuple):
     latency: float  # seconds of the slowest message
 
 
-def tally(
-    comm: CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    *,
-    routing: Routing = "deterministic",
-    ways: Ways | None = None,
-) -> Tally:
+def tally(problem: MappingProblem, mapping: TaskMapping, ways: Ways | None = None) -> Tally:
     """Return the results of one pass over the messages, of which it reads about 60 bytes each.
 
-    Data that does not depend on the mapping is prepared once for each graph.
+    The problem has one phase. Its data that does not depend on the mapping is prepared once.
     """
-    check_fit(comm, torus, mapping)
+    comm, torus = problem.comm, problem.torus
     network = torus.network
-    adaptive = phase_routing(routing, comm, torus) == "adaptive"
+    adaptive = problem.routing == "adaptive"
     takes_any = network.fifo_rule == "first_free"
     if ways is None:
-        ways = edge_ways(comm, torus, mapping)
+        ways = edge_ways(problem, mapping)
     side_by_side = np.zeros(0, dtype=np.bool_)
     if takes_any and (adaptive or torus.ties_are_open):
-        way: Routing = "adaptive" if adaptive else "deterministic"
-        side_by_side = have_two_ways(comm, torus, mapping, way)
-    prepared = prepare(comm, torus)
+        side_by_side = have_two_ways(problem, mapping)
+    prepared = prepare(problem)
     runs = None if adaptive or torus.twist else worthwhile_runs(torus, comm.n_edges)
     table, columns = run_table(torus), prepared.edges.units.shape[1]
     fifo = np.zeros((torus.n_nodes * network.fifos, 2))
@@ -86,7 +77,7 @@ def tally(
     there = scratch("codes", comm.n_edges, np.int32)
     add_up(table, prepared.edges, ways, side_by_side, constants, mapping.node, sums, there)
     return Tally(
-        *_loads(comm, torus, mapping, prepared, routing, sums.run),
+        *_loads(problem, mapping, sums.run),
         sums.edges,
         fifo[:, 0].copy(),
         float(sums.one[HOP_BYTES]),
@@ -98,41 +89,36 @@ def tally(
 
 
 def _loads(
-    comm: CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    prepared: Prepared,
-    routing: Routing,
-    run: NDArray[np.int64],
+    problem: MappingProblem, mapping: TaskMapping, run: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the bytes of the links and those on the wire; a pass each if no runs were filled."""
+    torus, prepared = problem.torus, prepare(problem)
     unit = prepared.wire_unit
     if not run.size:
-        both = (None, prepared.edges.wire_units * unit)
-        plain, headed = (link_loads(comm, torus, mapping, w, routing=routing) for w in both)
-        return plain, headed
+        headed = np.multiply(prepared.edges.wire_units, unit, dtype=np.float64)
+        plain = sum_loads(problem, mapping, problem.comm.nbytes)
+        return plain, sum_loads(problem, mapping, headed)
     load = np.zeros((2, torus.n_links), dtype=np.int64)
     if prepared.edges.units.shape[1] == 1:
         run = run.view("<u4").astype(np.int64)
     spread_runs(grid_of(torus), run_table(torus), run, load)
-    check_missing(load[0], comm, torus, mapping)
+    check_missing(load[0], problem, mapping)
     return load[0] * prepared.byte_unit, load[1] * unit
 
 
-def have_two_ways(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> NDArray[np.bool_]:
-    """Return whether packets of each edge may take different routes; shape ``(n_edges,)``."""
+def have_two_ways(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.bool_]:
+    """Return whether packets of each edge of a phase may take different routes, ``(n_edges,)``."""
+    comm, torus = problem.comm, problem.torus
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     if torus.twist:
         # Adaptive packets take the hops of their message in any order.
         several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
-        return np.asarray(several & (routing == "adaptive"))
+        return np.asarray(several & (problem.routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
     fixed = TIE_RULES[torus.tie].adaptive_fixed
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
     in_order = tied & torus.ties_are_open
-    if routing == "deterministic":
+    if problem.routing == "deterministic":
         return np.asarray(in_order)
     by_choice = (tied & (not fixed)) | ((gap > 0).sum(axis=1) > 1)
     return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))

@@ -15,11 +15,10 @@ from toruscast.decision.loop import Budget
 from toruscast.decision.results import Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import longest_message
-from toruscast.simulation import simulate
-from toruscast.simulation.simulator import attempts
+from toruscast.simulation.simulator import attempts, simulate_packets
 from toruscast.validation import Routing
 
 from .annealing import Clock
@@ -52,6 +51,7 @@ class Contest:
         better: Callable[[TaskMapping, float], None] | None,
     ) -> None:
         self.workload, self.torus, self.objective = workload, torus, objective
+        self.problem = MappingProblem(workload, torus, routing)
         self.routing, self.better = routing, better
         self.seed, self.n_jobs = seed, n_jobs
         self.known: dict[bytes, tuple[float, float]] = {}
@@ -144,7 +144,7 @@ class Contest:
             key = mapping.node.tobytes()
             self.rows[key] = {**described, **self.rows.get(key, {})}
         # Times of real packets are those that the race has; then nothing is simulated anew.
-        packets = longest_message(self.workload, self.torus)
+        packets = longest_message(self.problem)
         is_exact = attempts(packets) == [1] and self.torus.network.rules == "given"
         winners = 0
         for number, name in enumerate(answer.table["mapping"]):
@@ -166,7 +166,7 @@ class Contest:
     def _is_possible(self, mapping: TaskMapping) -> bool:
         """Whether no message needs a link that is missing."""
         try:
-            check_ways(self.workload, self.torus, mapping, self.routing)
+            check_ways(self.problem, mapping)
         except InputError:
             return False
         return True
@@ -176,9 +176,9 @@ class Contest:
         if not self._is_possible(mapping):
             return np.inf, 0.0
         if self.objective == TIME:
-            found = simulate(self.workload, self.torus, mapping, routing=self.routing, error=_ERROR)
+            found = simulate_packets(self.problem, mapping, error=_ERROR)
             return self._if_apart(found.time, mapping), 0.0 if found.coarsening == 1 else _ERROR
-        routed = RoutedTraffic(self.workload, self.torus, mapping, self.routing)
+        routed = RoutedTraffic(self.problem, mapping)
         return float(FEATURES[self.objective].function(routed)), 0.0
 
     def _if_apart(self, time: float, mapping: TaskMapping) -> float:
@@ -186,7 +186,7 @@ class Contest:
         rounds = self.workload
         if self.torus.network.rules == "given" or not rounds.dependent or len(rounds) == 1:
             return time
-        whole = simulate(rounds.total, self.torus, mapping, routing=self.routing, error=_ERROR).time
+        whole = simulate_packets(self.problem.total, mapping, error=_ERROR).time
         if self._first is None:
             self._first = time, whole
         longer = whole / self._first[1]

@@ -13,10 +13,10 @@ from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic, extract
 from toruscast.features.reasons import Reasons, hottest_links
 from toruscast.features.reasons import explain as reasons_of
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import Allocation, as_mapping
 from toruscast.notebook import html_card
-from toruscast.simulation import simulate
+from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
 from toruscast.training.model_file import load_predictor
 from toruscast.validation import Routing, whole_number
@@ -101,12 +101,12 @@ def explain(
         capacity = mapping.tasks_per_node
         against = Allocation(torus, tasks_per_node=capacity).in_order(workload.n_tasks)
     as_mapping(against).check(workload.n_tasks, torus)
-    routed, other = (RoutedTraffic(workload, torus, m, routing) for m in (mapping, against))
+    problem = MappingProblem(workload, torus, routing)
+    routed, other = (RoutedTraffic(problem, m) for m in (mapping, against))
     links = hottest_links(routed, n)
     links["against"] = other.all_link_bytes[links.index]
     time, against_time = (
-        float(simulate(workload, torus, m, routing=routing, error=_ERROR).time)
-        for m in (mapping, against)
+        float(simulate_packets(problem, m, error=_ERROR).time) for m in (mapping, against)
     )
     return Explanation(
         mapping=mapping,
@@ -117,7 +117,7 @@ def explain(
         pairs=_pairs(workload, torus, (mapping, against), routing, links, n),
         weights=_weights(workload, torus, (mapping, against), routing).head(n),
         exchanges=_exchanges(workload, torus, mapping, routing, time, n),
-        reasons=reasons_of(workload, torus, mapping, routing=routing, n=n),
+        reasons=reasons_of(problem, mapping, n=n),
         workload=workload,
         torus=torus,
         routing=routing,
@@ -195,10 +195,10 @@ def _exchanges(
     workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing, time: float, n: int
 ) -> pd.DataFrame:
     """The exchanges that lower the loads most, simulated."""
-    rows = []
+    rows, problem = [], MappingProblem(workload, torus, routing)
     for block, other, changed in _best_exchanges(workload, torus, mapping, routing, n):
         try:
-            after = simulate(workload, torus, changed, routing=routing, error=_ERROR).time
+            after = simulate_packets(problem, changed, error=_ERROR).time
         except InputError:
             continue
         rows.append({"block": block, "other": other, "time": after, "gain": 1 - after / time})

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
-from toruscast.mapping import CommGraph, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, as_workload
 from toruscast.routing.bounds import longest_chain
 from toruscast.routing.messages import hand_over_times, packet_counts
 
@@ -28,7 +28,7 @@ def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int 
     if workload.dependent:
         alone = np.concatenate([_alone(comm, torus, tasks_per_node) for comm in workload])
         # What the links carry of all rounds counts together.
-        return max(longest_chain(workload, torus.network, alone), float(phases[:, 2].sum()))
+        return max(longest_chain(MappingProblem(workload, torus), alone), float(phases[:, 2].sum()))
     return float(phases.max(axis=1).sum())
 
 
@@ -52,7 +52,7 @@ def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float,
     links together carry bytes times hops, and only few partners can be near. Reception: what a task
     receives goes through the memory of its node. Bisection: see `_bisection`.
     """
-    packets, each = packet_counts(comm, torus)
+    packets, each = packet_counts(MappingProblem(comm, torus))
     wire = packets * each
     sending = float(_alone(comm, torus, capacity, ready=True).max(initial=0.0))
     busiest, hop_bytes, received = _leaving(comm, torus, wire, capacity)
@@ -73,7 +73,7 @@ def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float,
 
 def _alone(comm: CommGraph, torus: Torus, capacity: int, *, ready: bool = False) -> Floats:
     """Seconds of each edge, at best one hop away, or on its node where that has room for two."""
-    packets, each = packet_counts(comm, torus)
+    packets, each = packet_counts(MappingProblem(comm, torus))
     network = torus.network
     # From several FIFOs, packets may leave side by side.
     one = np.where(packets > 0, each, 0.0) if network.fifo_rule == "first_free" else packets * each

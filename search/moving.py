@@ -11,18 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.torus import TIE_RULES, Holes
 from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
 from toruscast.routing.messages import packet_counts
-from toruscast.routing.routing import (
-    FIFO_RULES,
-    fifos_between,
-    phase_routings,
-    routes,
-)
-from toruscast.validation import Routing, check_routing
+from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
+from toruscast.validation import Routing
 
 from ._anneal_kernels import Change, Ends, Uses, add_all, move_tasks
 
@@ -138,9 +133,8 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
         ends = torus.node([corner, (corner + step) % shape])
         if ends[0] == ends[1]:
             continue
-        load = link_loads(
-            CommGraph(2, [0], [1], [parts]), torus, TaskMapping(ends, torus), routing=routing
-        )
+        message = MappingProblem(CommGraph(2, [0], [1], [parts]), torus, routing)
+        load = link_loads(message, TaskMapping(ends, torus))
         links = np.flatnonzero(np.rint(load))
         at, port = np.divmod(links, 2 * torus.ndim)
         inside = torus.coords + step
@@ -233,9 +227,9 @@ def usable(workload: Workload, torus: Torus, routing: Routing) -> tuple[Uses, in
 
     If some phases are adaptive, all are taken as adaptive.
     """
-    check_routing(routing)
-    ways = phase_routings(routing, workload, torus)
-    return table_of_uses(torus, "adaptive" if "adaptive" in ways else "deterministic")
+    problem = MappingProblem(workload, torus, routing)
+    adaptive = problem.common_routing != "deterministic"
+    return table_of_uses(torus, "adaptive" if adaptive else "deterministic")
 
 
 def ends_of(
@@ -246,7 +240,7 @@ def ends_of(
     for number, comm in enumerate(workload):
         weight = comm.nbytes
         if count == "wire_bytes":
-            packets, each = packet_counts(comm, torus)
+            packets, each = packet_counts(MappingProblem(comm, torus))
             weight = packets * each
         between = comm.src != comm.dst
         base = np.full(comm.n_edges, 0 if workload.dependent else number * n_resources)

@@ -6,14 +6,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, collectives
-from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, collectives
 from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_ways, link_loads
 from toruscast.routing.messages import Messages, list_messages, packet_counts
@@ -34,7 +34,11 @@ from ._sharing_kernels import (
 )
 from .message_times import MessageTimes, Span, link_table, noted
 from .setup import side_by_side
-from .simulator import between_barriers, first_alone, part_of, repeated
+from .simulator import stretches_of
+
+if TYPE_CHECKING:
+    from toruscast.mapping.comm_graph import Traffic
+    from toruscast.mapping.problem import MappingLike, TorusLike
 
 # Steps before the first call of `progress`; a step takes from a microsecond to tens of
 # milliseconds. They double while they take less than these seconds.
@@ -69,17 +73,14 @@ class FlowSimulation(MessageTimes[Span]):
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (with the headers of
         packets) and ``busy_share``, the share of the time that the bytes take at its bandwidth.
         """
-        wire_bytes = np.zeros(self.torus.n_links)
-        for phase in self.workload:
-            packets, wire = packet_counts(phase, self.torus)
-            wire_bytes += link_loads(phase, self.torus, self.mapping, packets * wire)
-        return link_table(self, wire_bytes)
+        packets, wire = packet_counts(self.problem)
+        return link_table(self, link_loads(self.problem, self.mapping, packets * wire))
 
 
 def simulate_flows(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
+    traffic: Traffic,
+    torus: TorusLike,
+    mapping: MappingLike,
     *,
     error: float = 0.01,
     iterations: int = 1,
@@ -95,15 +96,17 @@ def simulate_flows(
 
     Parameters
     ----------
-    traffic : Workload or CommGraph
+    traffic : Workload, CommGraph, or what `MappingProblem` takes
         As for `simulate`: phases one after the other, or dependent rounds.
-    torus, mapping
-        Where the tasks run. Routes are in dimension order; half of a message goes each way where
+    torus : Torus, str or sequence of int
+        Routes are in dimension order; half of a message goes each way where
         the torus splits ties or draws them at random. These parts of ``torus.network`` count: sizes
         of packets (for the headers), latency, software, whether a node's tasks share a thread,
         injection FIFOs (those of a node together with ``first_free``), memory bandwidth and the
         limit of eager messages. Buffers, arbitration and the number of reception
         ports do not count.
+    mapping : TaskMapping or array-like of int
+        Where the tasks run; an array holds the node of each.
     error : float
         Messages begin together where that moves none by more than half this part of its own time,
         and shares are worked out anew when the messages that flow have lost this part of their
@@ -136,17 +139,31 @@ def simulate_flows(
     >>> [round(t, 2) for t in result.message_times[0].tolist()]
     [1.06, 0.8, 0.53]
     """
+    problem = MappingProblem(traffic, torus)
+    return flow_messages(
+        problem, problem.mapping(mapping), error=error, iterations=iterations, progress=progress
+    )
+
+
+def flow_messages(
+    problem: MappingProblem,
+    mapping: TaskMapping,
+    *,
+    error: float = 0.01,
+    iterations: int = 1,
+    progress: Callable[[int, int], object] | None = None,
+) -> FlowSimulation:
+    """Simulate flows of a problem in dimension order under a checked mapping."""
     started = time.perf_counter()
-    workload = repeated(as_workload(traffic), iterations)
-    as_mapping(mapping).check(workload.n_tasks, torus)
-    check_ways(workload, torus, mapping, "deterministic")
+    torus = problem.torus
+    run, first, parts, problems = stretches_of(problem, iterations)
+    check_ways(problem, mapping)
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
-    first = first_alone(workload, iterations)
-    together = [tuple(several) for several in (*first, *between_barriers(workload, iterations))]
-    listed = [list_messages(part_of(workload, several), torus, mapping, 1) for several in together]
+    together = (*first, *parts)
+    listed = [list_messages(problems[several], mapping) for several in together]
     total = sum(messages.task.size for messages in listed)
     tell = progress or (lambda arrived, total: None)
     done, start, alone = 0, 0.0, 0.0
@@ -174,7 +191,7 @@ def simulate_flows(
         start = end
     tell(total, total)
     found = FlowSimulation(
-        workload, torus, mapping, tuple(stretches), error, iterations=iterations, alone=alone
+        run, mapping, tuple(stretches), error, iterations=iterations, alone=alone
     )
     return noted(found, "flows", started)
 
@@ -368,9 +385,10 @@ def _try(
     if messages > _MOST_MESSAGES:
         return _NOT_RUN | {"messages": messages, "why": "too many messages to simulate here"}
     workload = plan.workload()
-    bound = time_bounds(workload, torus, mapping).total
+    problem = MappingProblem(workload, torus)
+    bound = time_bounds(problem, mapping).total
     # The accepted error may give a time below the lower bound.
-    time = max(simulate_flows(workload, torus, mapping, error=error).time, bound)
+    time = max(flow_messages(problem, mapping, error=error).time, bound)
     return _NOT_RUN | {
         "time": time,
         "lower_bound": bound,

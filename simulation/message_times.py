@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast._slow import pandas as pd
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.notebook import html_card
 from toruscast.routing.messages import Messages
 from toruscast.text import seconds, shown_name
@@ -43,14 +43,23 @@ class MessageTimes(Generic[S]):
     workload.
     """
 
-    workload: Workload
-    torus: Torus
+    problem: MappingProblem
     mapping: TaskMapping
     stretches: tuple[S, ...]
-    # How many times the phases were run; the workload holds those of all.
+    # How many times the phases were run; the problem holds those of all.
     iterations: int = field(default=1, kw_only=True)
     # Seconds that the first iteration takes if no other follows; 0 if there is but one.
     alone: float = field(default=0.0, kw_only=True)
+
+    @property
+    def workload(self) -> Workload:
+        """The simulated phases, once for each iteration."""
+        return self.problem.workload
+
+    @property
+    def torus(self) -> Torus:
+        """Where they were simulated."""
+        return self.problem.torus
 
     @property
     def end(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing.messages import Messages
-from toruscast.routing.routing import phase_routings
-from toruscast.validation import Routing
 
 from . import state as records
 from .loop_kernels import run, start
@@ -64,10 +62,7 @@ _SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
 class Options(NamedTuple):
     """Options that all attempts at a simulation share."""
 
-    phases: Sequence[CommGraph]
-    torus: Torus
     mapping: TaskMapping
-    routing: Routing
     seed: int
     interval: float | None
     progress: Progress | None
@@ -98,14 +93,17 @@ def packet_hops(messages: Messages, torus: Torus) -> int:
 
 
 def run_stretch(
-    messages: Messages, numbers: list[int], begin: float, options: Options, steps: Steps
+    problem: MappingProblem,
+    messages: Messages,
+    numbers: tuple[int, ...],
+    begin: float,
+    options: Options,
+    steps: Steps,
 ) -> Stretch:
-    """Simulate phases that no barrier separates."""
-    torus, interval = options.torus, options.interval
+    """Simulate phases that no barrier separates, of these numbers in the run."""
+    torus, interval = problem.torus, options.interval
     if messages.task.size:
         begin += torus.network.start
-    together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
-    routing = phase_routings(options.routing, together, torus)[0]
     # Random draws differ after each barrier.
     seed = (options.seed + numbers[0] * SEED_STEP) % 2**63
     snapshots = None
@@ -116,13 +114,13 @@ def run_stretch(
             len(numbers),
             torus,
             options.mapping,
-            routing,
+            problem.phases[0].routing,
             seed=seed,
             places=options.places,
             looked_at=interval is not None,
             halved=halved,
         )
-        snapshots = _pass(state, tick, begin, options, steps)
+        snapshots = _pass(state, tick, begin, options, steps, most_snapshots(torus))
         halved += 1
     if state.packets.receipt["left"].any():
         raise RuntimeError("packets are left that no event moves")
@@ -136,7 +134,7 @@ def run_stretch(
     first = state.packets.message["ready"][state.rounds.first]
     finish = state.packets.receipt["finish"][:n] * tick
     return Stretch(
-        phases=tuple(numbers),
+        phases=numbers,
         begin=begin,
         end=begin + float(finish.max(initial=0.0)),
         messages=messages,
@@ -154,7 +152,7 @@ def run_stretch(
 
 
 def _pass(
-    state: records.State, tick: float, begin: float, options: Options, steps: Steps
+    state: records.State, tick: float, begin: float, options: Options, steps: Steps, kept: int
 ) -> list[Snapshot] | None:
     """Run to the end; return the snapshots, or None if a packet waits too long."""
     start(state)
@@ -164,7 +162,6 @@ def _pass(
         every = round(min(max(1.0, options.interval / tick), _NEVER))
     snapshot = every
     look = BETWEEN_LOOKS
-    kept = most_snapshots(options.torus)
     taken = steps.snapshots
     while run(state, min(snapshot, look), _SLICE):
         steps.report(int(state.events.clock[records.HOPS]))
@@ -238,7 +235,6 @@ class Simulation(MessageTimes[Stretch]):
     1    0    4     1        4
     """
 
-    routing: Routing
     coarsening: int
     error: float | None = None
     change: float = 0.0

@@ -39,8 +39,8 @@ def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
 def side_by_side(arrays: T) -> T:
     """Return a (nested) named tuple with its arrays copied into one block, each on its own lines.
 
-    The event loop jumps within tens of megabytes: with pages of 4 KiB nearly every jump also misses
-    the translation cache. Arrays of less than half of a huge page stay in small ones.
+    The event loop jumps within tens of megabytes. With pages of 4 KiB, nearly every jump would also
+    wait for an address translation. Arrays of less than half of a huge page stay in small ones.
     """
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in _arrays(arrays))
     if size <= _SMALL:

@@ -4,65 +4,89 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages, longest_message
-from toruscast.validation import Routing, check_routing, real_number, whole_number
+from toruscast.validation import Routing, real_number, whole_number
 
 from .message_times import noted
 from .run import Options, Progress, Simulation, Steps, packet_hops, run_stretch
 from .state import LARGEST_PACKET, PLACES
 
+if TYPE_CHECKING:
+    from toruscast.mapping.comm_graph import Traffic
+    from toruscast.mapping.problem import MappingLike, TorusLike
+
 # Each iteration is a phase at least, and holds messages of its own.
 _MOST = 100_000
 
 
-def repeated(workload: Workload, iterations: int) -> Workload:
-    """Return the workload with its phases once for each iteration."""
+class Stretches(NamedTuple):
+    """Phases of a run of several iterations, those together that no barrier separates."""
+
+    run: MappingProblem
+    """The phases once for each iteration."""
+    first: tuple[tuple[int, ...], ...]
+    """Phases of the first of several iterations, as if no other followed."""
+    together: tuple[tuple[int, ...], ...]
+    """Phases of the run. The last of an iteration and the first of the next are together."""
+    problems: Mapping[tuple[int, ...], MappingProblem]
+    """The problem of each of them; equal ones share one."""
+
+
+def stretches_of(problem: MappingProblem, iterations: int = 1) -> Stretches:
+    """Return the stretches of a run between barriers; several iterations are kept with it."""
     iterations = whole_number(iterations, "iterations", 1, _MOST)
-    if iterations == 1:
-        return workload
-    # A single phase has no barrier at all, so that all are rounds.
-    dependent = workload.dependent or len(workload) == 1
-    return Workload(tuple(workload.phases) * iterations, workload.name, dependent)
+    # One iteration holds the problem itself, which is not kept in itself.
+    return (
+        _stretches_of(problem, 1) if iterations == 1 else problem.derive(_stretches_of, iterations)
+    )
 
 
-def between_barriers(workload: Workload, iterations: int) -> list[list[int]]:
-    """Return the phases of a repeated workload, those together that no barrier separates.
+def _stretches_of(problem: MappingProblem, iterations: int) -> Stretches:
+    workload, run = problem.workload, problem
+    each = len(workload)
+    first: list[tuple[int, ...]] = []
+    if iterations > 1:
+        # A single phase has no barrier at all, so that all are rounds.
+        dependent = workload.dependent or each == 1
+        phases = tuple(workload.phases) * iterations
+        run = MappingProblem(
+            Workload(phases, workload.name, dependent), problem.torus, problem.routing
+        )
+        first = [tuple(range(each))] if workload.dependent else [(phase,) for phase in range(each)]
+    parts: list[tuple[int, ...]] = []
+    if run.workload.dependent:
+        parts.append(tuple(range(len(run.workload))))
+    else:
+        for phase in range(len(run.workload)):
+            if phase and phase % each == 0:
+                parts[-1] += (phase,)
+            else:
+                parts.append((phase,))
+    made: dict[tuple[int, ...], MappingProblem] = {}
+    problems = {}
+    for numbers in (*first, *parts):
+        key = tuple(id(run.workload.phases[i]) for i in numbers)
+        if key not in made:
+            made[key] = _part_of(run, numbers)
+        problems[numbers] = made[key]
+    return Stretches(run, tuple(first), tuple(parts), problems)
 
-    The last phase of an iteration and the first of the next are together.
-    """
-    if workload.dependent:
-        return [list(range(len(workload)))]
-    each = len(workload) // iterations
-    parts: list[list[int]] = []
-    for phase in range(len(workload)):
-        if phase and phase % each == 0:
-            parts[-1].append(phase)
-        else:
-            parts.append([phase])
-    return parts
 
-
-def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
-    """Return the phases of the first of several iterations, as if no other followed."""
-    if iterations == 1:
-        return []
-    each = range(len(workload) // iterations)
-    return [list(each)] if workload.dependent else [[phase] for phase in each]
-
-
-def part_of(workload: Workload, numbers: list[int] | tuple[int, ...]) -> Workload:
+def _part_of(problem: MappingProblem, numbers: tuple[int, ...]) -> MappingProblem:
     """Return the phases of these numbers, which no barrier separates."""
-    if len(numbers) == len(workload):
-        # What is known of its edges is not worked out anew.
-        return workload
-    return Workload([workload.phases[i] for i in numbers], dependent=len(numbers) > 1)
+    if len(numbers) == 1:
+        return problem.phases[numbers[0]]
+    if len(numbers) == len(problem.workload):
+        return problem
+    phases = [problem.workload.phases[i] for i in numbers]
+    return MappingProblem(Workload(phases, dependent=True), problem.torus, problem.routing)
 
 
 # Part of the accepted error by which the time may change when packets are halved once more. Half
@@ -137,9 +161,9 @@ def _change(before: Simulation, after: Simulation) -> float:
 
 
 def simulate(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
+    traffic: Traffic,
+    torus: TorusLike,
+    mapping: MappingLike,
     *,
     routing: Routing = "deterministic",
     coarsening: int = 1,
@@ -153,13 +177,15 @@ def simulate(
 
     Parameters
     ----------
-    traffic : Workload or CommGraph
+    traffic : Workload, CommGraph, or what `MappingProblem` takes
         Phases run one after the other, with a barrier between them. Those of a workload with
         ``dependent=True`` are rounds: each task enters a round when it has finished the one before.
         An edge sends its bytes in `CommGraph.whole_messages`, spread evenly over their packets; an
         edge of half a message or less sends nothing.
-    torus, mapping
-        Where the tasks run. The constants are those of ``torus.network``.
+    torus : Torus, str or sequence of int
+        The constants are those of ``torus.network``.
+    mapping : TaskMapping or array-like of int
+        Where the tasks run; an array holds the node of each.
     routing : {"deterministic", "adaptive", "by_size"}
         Dimension order. Or minimal adaptive: a packet takes the emptiest productive output of its
         zone, and falls back to dimension order. Or the second for phases whose longest message has
@@ -214,11 +240,34 @@ def simulate(
     >>> round(result.time * 1e9), 500 + 3 * 40 + 544 // 2
     (892, 892)
     """
+    problem = MappingProblem(traffic, torus, routing)
+    return simulate_packets(
+        problem,
+        problem.mapping(mapping),
+        coarsening=coarsening,
+        error=error,
+        iterations=iterations,
+        seed=seed,
+        interval=interval,
+        progress=progress,
+    )
+
+
+def simulate_packets(
+    problem: MappingProblem,
+    mapping: TaskMapping,
+    *,
+    coarsening: int = 1,
+    error: float | None = None,
+    iterations: int = 1,
+    seed: int = 0,
+    interval: float | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Simulate a problem under a checked mapping, as `simulate`."""
     began = time.perf_counter()
-    workload = repeated(as_workload(traffic), iterations)
-    as_mapping(mapping).check(workload.n_tasks, torus)
-    check_ways(workload, torus, mapping, routing)
-    check_routing(routing)
+    stretches = stretches_of(problem, iterations)
+    check_ways(problem, mapping)
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
     seed = whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:
@@ -230,52 +279,44 @@ def simulate(
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
 
-    options = Options(workload.phases, torus, mapping, routing, seed, interval, progress, PLACES)
+    options = Options(mapping, seed, interval, progress, PLACES)
     if error is None:
-        return noted(_simulate(workload, options, coarsening, iterations), "packets", began)
-    hops = packet_hops(list_messages(workload, torus, mapping, 1), torus)
-    network = torus.network
+        return noted(_simulate(stretches, options, coarsening, iterations), "packets", began)
+    network = problem.torus.network
     result, change = refine(
         error,
-        longest_message(workload, torus),
-        hops,
+        stretches.run.derive(longest_message),
+        packet_hops(list_messages(stretches.run, mapping), problem.torus),
         network.buffer_packets,
         lambda merged, places: _simulate(
-            workload, options._replace(places=places), merged, iterations
+            stretches, options._replace(places=places), merged, iterations
         ),
         LARGEST_PACKET // (network.payload + network.header),
     )
     return noted(replace(result, error=error, change=change), "packets", began)
 
 
-def _simulate(workload: Workload, options: Options, coarsening: int, iterations: int) -> Simulation:
+def _simulate(
+    stretches: Stretches, options: Options, coarsening: int, iterations: int
+) -> Simulation:
     """Simulate the phases; those between two barriers run together."""
-    torus, mapping = options.torus, options.mapping
-    together = between_barriers(workload, iterations)
-    first = first_alone(workload, iterations)
+    run, first, together, problems = stretches
     listed = [
-        list_messages(part_of(workload, several), torus, mapping, coarsening)
-        for several in (*first, *together)
+        list_messages(problems[numbers], options.mapping, coarsening)
+        for numbers in (*first, *together)
     ]
     total = 0
     if options.progress is not None:
-        total = sum(packet_hops(messages, torus) for messages in listed)
+        total = sum(packet_hops(messages, run.torus) for messages in listed)
     steps = Steps(options.progress, total)
     begin = alone = 0.0
     before = options._replace(interval=None)
-    for several, messages in zip(first, listed, strict=False):
-        alone = run_stretch(messages, several, alone, before, steps).end
-    stretches = []
-    for several, messages in zip(together, listed[len(first) :], strict=True):
-        stretches.append(run_stretch(messages, several, begin, options, steps))
-        begin = stretches[-1].end
+    for numbers, messages in zip(first, listed, strict=False):
+        alone = run_stretch(problems[numbers], messages, numbers, alone, before, steps).end
+    done = []
+    for numbers, messages in zip(together, listed[len(first) :], strict=True):
+        done.append(run_stretch(problems[numbers], messages, numbers, begin, options, steps))
+        begin = done[-1].end
     return Simulation(
-        workload,
-        torus,
-        mapping,
-        tuple(stretches),
-        options.routing,
-        coarsening,
-        iterations=iterations,
-        alone=alone,
+        run, options.mapping, tuple(done), coarsening, iterations=iterations, alone=alone
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.routing.messages import Messages, packet_counts, prepare, software_times
 
 LARGEST_PACKET = 2**26
@@ -444,14 +444,12 @@ class ClockLoss(NamedTuple):
         return max(0.0, seconds * (1 - share) - self.seconds)
 
 
-def clock_loss(
-    together: Workload, torus: Torus, mapping: TaskMapping, coarsening: int
-) -> ClockLoss | None:
+def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
     """Return what the clock of phases without a barrier may lose; None if it cannot count them."""
-    comm, network = together.unrolled.comm, torus.network
-    node = together.unrolled.placed(mapping).node
+    comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
+    node = problem.placed(mapping).node
     src, dst = node[comm.src], node[comm.dst]
-    packets, wire = packet_counts(comm, torus, coarsening)
+    packets, wire = packet_counts(problem, coarsening)
     # Of messages, all that the clock looks at.
     columns: dict[str, Any] = dict.fromkeys(Messages._fields)
     columns |= {"src": src, "dst": dst, "nbytes": comm.nbytes, "packets": packets, "wire": wire}
@@ -464,13 +462,14 @@ def clock_loss(
         tick *= 2**_HALVED
     smallest = float(wire.min(where=(src != dst) & (wire > 0), initial=math.inf))
     half_part = tick / 2 ** (PARTS + 1) / smallest
-    n_handed_over = sum(_most_of_a_task(phase) for phase in together)
-    n_events = n_handed_over + len(together) * (torus.diameter + _A_PHASE)
+    n_handed_over = sum(_most_of_a_task(phase) for phase in problem.workload)
+    n_phases = len(problem.workload)
+    n_events = n_handed_over + n_phases * (torus.diameter + _A_PHASE)
     return ClockLoss(
         SUMS + _SINGLE + half_part * max(torus.bandwidth),
         SUMS + _SINGLE + half_part * network.memory_bandwidth / network.reception_ports,
         n_events * tick / 2,
-        len(together) == 1 and _keeps_order(comm, torus, tick),
+        n_phases == 1 and _keeps_order(problem.phases[0], tick),
     )
 
 
@@ -479,12 +478,13 @@ def _most_of_a_task(phase: CommGraph) -> int:
     return int(np.diff(phase.first).max(initial=0))
 
 
-def _keeps_order(comm: CommGraph, torus: Torus, tick: float) -> bool:
+def _keeps_order(problem: MappingProblem, tick: float) -> bool:
     """Whether hand-over times that differ are further apart than ticks may move them."""
-    software = software_times(comm, torus.network)
+    comm = problem.comm
+    software = software_times(comm, problem.torus.network)
     if (software == software[:1]).all():
         return True
-    ready = prepare(comm, torus).queue.ready
+    ready = prepare(problem).queue.ready
     apart = np.diff(ready)
     differ = apart > SUMS * ready[1:]
     return bool((apart[differ] > _most_of_a_task(comm) * tick).all())

@@ -70,7 +70,7 @@ def _about(simulation: Simulation, events: list[Event]) -> dict[str, Any]:
         "workload": simulation.workload.name,
         "torus": str(simulation.torus),
         "mapping": simulation.mapping.name,
-        "routing": simulation.routing,
+        "routing": simulation.problem.routing,
         "coarsening": simulation.coarsening,
         "time_us": microseconds(simulation.time),
         "edges": sent,
@@ -208,8 +208,7 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
         _alone(simulation, phase, edge, hops)
         for phase, edge, hops in zip(table["phase"], table["edge"], table["hops"], strict=True)
     ]
-    torus = simulation.torus
-    if not ways_are_open(simulation.workload, torus, simulation.routing):
+    if not ways_are_open(simulation.problem):
         links = simulation.buffered_seconds / np.maximum(simulation.packets, 1)
         fifos = simulation.fifos()["mean_wait"].to_numpy()
         node = simulation.mapping.node
@@ -224,8 +223,8 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
 
 def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     """Return the seconds of an edge in an idle network: hops, then bytes at the slowest rate."""
-    torus, workload = simulation.torus, simulation.workload
-    network, comm = torus.network, workload.phases[phase]
+    problem, torus = simulation.problem.phases[phase], simulation.torus
+    network, comm = torus.network, problem.comm
     nbytes = float(comm.nbytes[edge])
     if hops == 0:
         return nbytes / network.memory_bandwidth
@@ -239,20 +238,14 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
         link = float(torus.link_bandwidth[routes(torus, [src], [dst])[1]].min(initial=link))
     port = network.memory_bandwidth / network.reception_ports
     rate = min(link, network.memory_bandwidth)
-    # Rounds without a barrier have the same routing.
-    together = workload if workload.dependent else comm
     fed = min(max(torus.bandwidth), network.memory_bandwidth)
     fixed = torus.twist or TIE_RULES[torus.tie].adaptive_fixed
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or (tied.any() and not fixed)
     # With several slow ports, the arrival of packets decides how many work at one time.
-    if (
-        several
-        and (fed > rate or port < rate)
-        and ways_are_open(together, torus, simulation.routing)
-    ):
+    if several and (fed > rate or port < rate) and ways_are_open(problem):
         return math.nan
-    packets, wire = packet_counts(comm, torus)
+    packets, wire = packet_counts(problem)
     head = hops * network.hop_latency
     nth = int(packets[edge]) - 1
     each, last = (float(wire[edge]) / speed for speed in (link, min(link, port)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.torus import TIE_RULES
 from toruscast.mapping.twist import usual_twist
 
@@ -112,7 +112,7 @@ def cases(rng: np.random.Generator) -> Iterator[RoutedTraffic]:
         mapping = TaskMapping(rng.integers(0, host.n_nodes, n), host)
         merged = int(rng.choice([0, 1, 1, 2, 3, 7])) or None
         times = int(rng.choice([1, 1, 1, 2, 3]))
-        yield RoutedTraffic(workload, host, mapping, routing, merged, times)  # type: ignore[arg-type]
+        yield RoutedTraffic(MappingProblem(workload, host, routing), mapping, merged, times)  # type: ignore[arg-type]
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ from toruscast.features import RoutedTraffic
 from toruscast.formats import parse_torus
 from toruscast.mapping import (
     CommGraph,
+    MappingProblem,
     TaskMapping,
     Torus,
     Workload,
@@ -296,7 +297,10 @@ def samples_of(applications: list[TrainingCase], store: Path) -> list[pd.DataFra
 def apart_of(application: TrainingCase) -> list[float]:
     """Return how far the rounds of an application are apart under each mapping."""
     _, workload, torus, mappings, routing = application
-    return [RoutedTraffic(workload, torus, each, routing).rounds_apart for each in mappings]
+    return [
+        RoutedTraffic(MappingProblem(workload, torus, routing), each).rounds_apart
+        for each in mappings
+    ]
 
 
 def learned(samples: list[tuple[TrainingCase, pd.DataFrame]], but: str = "") -> TimePredictor:
@@ -319,7 +323,7 @@ def held_out(
         if each.graph not in models:
             models[each.graph] = learned(samples, each.graph)
         prior = ordered(models[each.graph].prior_prediction(table), table)
-        kinds = kinds_of(each.workload, each.torus, each.routing, each.mappings)
+        kinds = kinds_of(MappingProblem(each.workload, each.torus, each.routing), each.mappings)
         yield (*kinds, LEARNED)[0], (prior, table["time"].to_numpy(), table[APART].to_numpy())
 
 

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing import Routing
-from toruscast.routing.routing import phase_routings
 from toruscast.text import factor
 from toruscast.validation import job_count, one_of, whole_number
 
@@ -262,20 +261,25 @@ def check_sends(workload: Workload) -> None:
         raise InputError("at most half a message on every edge: no times to learn")
 
 
-def warn_of_routing(model: FittedModel, routing: Routing, workload: Workload, torus: Torus) -> None:
+def warn_of_routing(model: FittedModel, problem: MappingProblem) -> None:
     """Warn if a model of one application learned under a routing that sends these otherwise.
 
     What learned from many applications, the default model, serves every routing: the race corrects
     it.
     """
+    routing = problem.routing
     learned = model.provenance_.get("routing", routing)
     learned = [learned] if isinstance(learned, str) else learned
     if model.provenance_.get("default"):
         return
-    ways = phase_routings(routing, workload, torus)
-    if any(phase_routings(each, workload, torus) != ways for each in learned):
+    others = (replace(problem, routing=each) for each in learned)
+    if any(_phase_routings(other) != _phase_routings(problem) for other in others):
         told = " and ".join(learned)
         warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=4)
+
+
+def _phase_routings(problem: MappingProblem) -> list[Routing]:
+    return [phase.routing for phase in problem.phases]
 
 
 def warn_of_distance(
@@ -415,25 +419,19 @@ def reach_of(waiting: Floats) -> Floats:
 
 
 def unlearned_kinds(
-    model: FittedModel,
-    workload: Workload,
-    torus: Torus,
-    routing: Routing,
-    mappings: Sequence[TaskMapping],
+    model: FittedModel, problem: MappingProblem, mappings: Sequence[TaskMapping]
 ) -> tuple[str, ...]:
     """Return the kinds of this traffic that a model never saw, as far as it tells its own."""
     learned = model.provenance_.get("kinds")
     if learned is None:
         return ()
-    return tuple(k for k in kinds_of(workload, torus, routing, mappings) if k not in learned)
+    return tuple(k for k in kinds_of(problem, mappings) if k not in learned)
 
 
 def prior_of(
     model: FittedModel,
     features: pd.DataFrame,
-    workload: Workload,
-    torus: Torus,
-    routing: Routing,
+    problem: MappingProblem,
     mappings: Sequence[TaskMapping],
 ) -> tuple[PriorPrediction, tuple[str, ...]]:
     """Return a model's forecast, and the kinds of traffic that it never saw.
@@ -442,15 +440,15 @@ def prior_of(
     that this traffic is of; the widest of all kinds where it is of one that the model never saw.
     The features hold `APART` besides its own.
     """
-    warn_of_routing(model, routing, workload, torus)
-    kinds = unlearned_kinds(model, workload, torus, routing, mappings)
+    warn_of_routing(model, problem)
+    kinds = unlearned_kinds(model, problem, mappings)
     warn_of_distance(model, features, kinds)
     prior = model.prior_prediction(features)
     if not model.by_kind_:
         return prior, kinds
     known = model.by_kind_
     if not kinds:
-        found = known[(*kinds_of(workload, torus, routing, mappings), LEARNED)[0]]
+        found = known[(*kinds_of(problem, mappings), LEARNED)[0]]
     else:
         found = max(known.values(), key=lambda each: each.calibration.quantile(0.9))
     apart = features[APART].to_numpy(dtype=np.float64)

@@ -16,11 +16,11 @@ from toruscast.errors import InputError
 from toruscast.features import Feature, RoutedTraffic, extract
 from toruscast.features.registry import select
 from toruscast.features.table import tabulate
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.messages import mean_message
 from toruscast.routing.routing import ways_are_open
-from toruscast.simulation import simulate_flows
+from toruscast.simulation.flows import flow_messages
 from toruscast.validation import job_count
 from toruscast.workers import Task
 
@@ -99,21 +99,20 @@ def build_samples(
         tuple(dict.fromkeys(select(features, level))), routing, coarsening, iterations
     )
     jobs = [
-        job_of(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases
+        job_of(MappingProblem(traffic, torus, routing), mappings, how)
+        for traffic, torus, mappings in cases
     ]
     rows = sum(len(job.keys) for job in jobs)
     if not rows:
         raise InputError("no mapping to build samples from")
     told = {"level": level, **(provenance or {})}
-    told["kinds"] = sorted(
-        {kind for job in jobs for kind in kinds_of(job.workload, job.torus, routing, job.mappings)}
-    )
+    told["kinds"] = sorted({kind for job in jobs for kind in kinds_of(job.problem, job.mappings)})
     if iterations > 1:
         told["iterations"] = iterations
     files = None if store_path is None else SampleFiles(store_path)
     tables = [] if files is None else up_to_date(files.read(), how.features)[0]
     missing = parts_of(jobs, how, known(tables))
-    task = Task(compute, [(job.workload, job.torus) for job in jobs], how)
+    task = Task(compute, [job.problem for job in jobs], how)
     n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
     found = {"event": "samples found", "samples": rows, "stored": n_done}
     logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
@@ -155,16 +154,14 @@ def build_samples(
     return table
 
 
-def kinds_of(
-    workload: Workload, torus: Torus, routing: Routing, mappings: Sequence[TaskMapping]
-) -> tuple[str, ...]:
+def kinds_of(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
     """Return the kinds of traffic, besides one exchange in dimension order with a task a node."""
     kinds = []
-    if len(workload) > 1:
-        kinds.append(ROUNDS if workload.dependent else PHASES)
-    if ways_are_open(workload, torus, routing):
+    if len(problem.workload) > 1:
+        kinds.append(ROUNDS if problem.workload.dependent else PHASES)
+    if ways_are_open(problem):
         kinds.append(ADAPTIVE)
-    if mean_message(workload, torus) <= 1:
+    if problem.derive(mean_message) <= 1:
         kinds.append(SHORT)
     if any(mapping.tasks_per_node > 1 for mapping in mappings):
         kinds.append(SEVERAL)
@@ -217,24 +214,22 @@ def parts_of(jobs: Iterable[Job], how: SampleOptions, held: pd.DataFrame) -> lis
     return parts
 
 
-def compute(
-    cases: Sequence[tuple[Workload, Torus]], how: SampleOptions, part: Part
-) -> pd.DataFrame:
+def compute(cases: Sequence[MappingProblem], how: SampleOptions, part: Part) -> pd.DataFrame:
     """Return the features of a part, and the times where they belong to it."""
-    workload, torus = cases[part.case]
+    problem = cases[part.case]
     routed = (
-        RoutedTraffic(workload, torus, mapping, how.routing, how.coarsening, how.iterations)
-        for mapping in part.mappings
+        RoutedTraffic(problem, mapping, how.coarsening, how.iterations) for mapping in part.mappings
     )
     values = tabulate(routed, part.features, with_time=part.timed).reset_index(drop=True)
-    labels = labels_of(Job(workload, torus, part.mappings, part.keys))
+    labels = labels_of(Job(problem, part.mappings, part.keys))
     return pd.concat([labels, values], axis="columns")
 
 
 def labels_of(job: Job) -> pd.DataFrame:
     """Return what names each mapping of a job."""
     names = [mapping.name for mapping in job.mappings]
-    rows = ((job.workload.name, str(job.torus), *row) for row in zip(names, job.keys, strict=True))
+    case = job.problem.workload.name, str(job.problem.torus)
+    rows = ((*case, *row) for row in zip(names, job.keys, strict=True))
     return pd.DataFrame(list(rows), columns=list(LABELS))
 
 
@@ -243,9 +238,7 @@ BOUNDS = ("release_bound", "lower_bound")
 SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
     {
         "simulated_time": lambda routed: routed.simulation.time,
-        "flow_time": lambda routed: (
-            simulate_flows(routed.workload, routed.torus, routed.mapping).time
-        ),
+        "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
     }
 )
 """Times of a simulation by packets and of one by flows, by name. They are no features: learned

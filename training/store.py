@@ -15,7 +15,7 @@ from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,10 +33,11 @@ from toruscast.files import (
     note_read,
     temporary_beside,
 )
-from toruscast.mapping import TaskMapping, Torus, Workload
-from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
-from toruscast.routing.routing import phase_routings
+
+if TYPE_CHECKING:
+    from toruscast.mapping.problem import Mappings
 
 # To be raised when the same names and numbers give other samples.
 KEY_VERSION = 4
@@ -53,8 +54,7 @@ CHANGED: dict[str, int] = {
 class Job(NamedTuple):
     """A few mappings of one workload, computed and stored together."""
 
-    workload: Workload
-    torus: Torus
+    problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
     keys: tuple[str, ...]
 
@@ -68,16 +68,10 @@ class SampleOptions(NamedTuple):
     iterations: int = 1
 
 
-def job_of(
-    workload: Workload,
-    torus: Torus,
-    mappings: TaskMapping | Sequence[TaskMapping],
-    how: SampleOptions,
-) -> Job:
+def job_of(problem: MappingProblem, mappings: Mappings, how: SampleOptions) -> Job:
     """Return mappings of a workload with their keys; mappings that do not fit are an error."""
-    several = as_mappings(mappings)
-    for mapping in several:
-        mapping.check(workload.n_tasks, torus)
+    several = problem.mappings(mappings)
+    workload, torus = problem.workload, problem.torus
     arrays = [
         getattr(phase, field)
         for phase in workload
@@ -85,7 +79,7 @@ def job_of(
     ]
     # The name of a torus and of its axes change nothing, nor do zones in dimension order, unless a
     # feature of somebody's own looks at them.
-    adaptive = "adaptive" in phase_routings(how.routing, workload, torus)
+    adaptive = problem.common_routing != "deterministic"
     zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
     # Packets in dimension order go the same way under both.
     same = torus.tie == "bluegene" and not adaptive
@@ -106,7 +100,7 @@ def job_of(
         *repeated,
     )
     keys = tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
-    return Job(workload, torus, several, keys)
+    return Job(problem, several, keys)
 
 
 def mark_of(feature: Feature) -> str:

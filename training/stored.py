@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES, Feature, RoutedTraffic
 from toruscast.features.table import tabulate
 from toruscast.formats import parse_torus
-from toruscast.mapping import CommGraph, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, as_workload
 from toruscast.mapping.patterns import from_recipe
 from toruscast.mapping.strategies.placement import Placement
 from toruscast.mapping.strategies.registry import mapping, nodes
@@ -171,10 +171,11 @@ def _values(
             expected = "a name that makes it again"
             raise InputError(message, found=name, expected=expected) from None
     there = mapping(placement, name, block.made[name])
-    hops = dilations(placement.total, placement.torus, there)
+    problem = MappingProblem(placement.traffic, placement.torus, routing)
+    hops = dilations(problem.total, there)
     again = _CHECKS[check](hops, placement.total.nbytes)
     if not np.isclose(again, told, rtol=1e-9, atol=0.0):
         message = f"{name} of {block.name} is another mapping today"
         raise InputError(message, found=f"{check} {again:g}", expected=f"{told:g}")
-    routed = RoutedTraffic(as_workload(placement.traffic), placement.torus, there, routing)
+    routed = RoutedTraffic(problem, there)
     return list(map(float, tabulate([routed], chosen, with_time=False).iloc[0]))

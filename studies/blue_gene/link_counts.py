@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast import CommGraph, InputError, TaskMapping, Torus
+from toruscast.mapping import MappingProblem
 from toruscast.routing import link_loads
 
 from ..study import Findings, Inputs, Target
@@ -105,7 +106,7 @@ def run(inputs: Inputs) -> Findings:
     packets = counted_packets(path, torus)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     loads = {
-        name: np.asarray(link_loads(graph, torus, mapping), dtype=float)
+        name: np.asarray(link_loads(MappingProblem(graph, torus), mapping), dtype=float)
         for name, graph in neighbourhoods().items()
     }
     # Both directions of a link fall into the same half, so that the halves share no wire.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast import TaskMapping, Torus, simulate
+from toruscast.mapping import MappingProblem
 from toruscast.mapping.collectives import Round, Schedule, merged
 from toruscast.routing import dilations, link_loads
 
@@ -111,13 +112,13 @@ def _one_round(
 ) -> tuple[float, ...]:
     n = mapping.n_tasks
     comm = merged(n, steps)
-    link = float(link_loads(comm, torus, mapping).max(initial=0))
+    link = float(link_loads(MappingProblem(comm, torus), mapping).max(initial=0))
     port = max(
         _port([np.bincount(getattr(s, end), s.nbytes, n) for s in steps], steps, all_ports)
         for end in ("src", "dst")
     )
     added = _add([np.bincount(s.dst, weights=s.nbytes, minlength=n) for s in steps if s.reduces])
-    hops = float(dilations(comm, torus, mapping).max(initial=0))
+    hops = float(dilations(MappingProblem(comm, torus), mapping).max(initial=0))
     return 1.0, max(link, port), port, hops, float(added.max(initial=0))
 
 
@@ -134,7 +135,7 @@ def _together(
 ) -> Footprint:
     """Rounds that all start at once: loads of the links and ports add up."""
     n = mapping.n_tasks
-    link = _add([link_loads(merged(n, [step]), torus, mapping) for step in steps])
+    link = _add([link_loads(MappingProblem(merged(n, [step]), torus), mapping) for step in steps])
     sent = _add([np.bincount(step.src, weights=step.nbytes, minlength=n) for step in steps])
     port = float(sent.max(initial=0)) / (N_PORTS if all_ports else 1)
     carried = max(float(link.max(initial=0)), port)

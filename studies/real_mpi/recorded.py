@@ -12,6 +12,7 @@ import pandas as pd
 import toruscast as tc
 from toruscast.decision.simulations import PossibleNetwork, Simulations
 from toruscast.features import RoutedTraffic
+from toruscast.mapping import MappingProblem
 from toruscast.mapping.comm_graph import as_workload
 from toruscast.training import rcc_told_apart
 
@@ -200,7 +201,10 @@ def _forecasts(program: Program, n_jobs: int) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     unknown = program.torus.with_network(rules="unknown")
     for label, workload in (("sum", program.workloads[SUM]), ("rounds", program.workloads[ROUNDS])):
-        routed = [RoutedTraffic(workload, program.torus, each) for each in program.mappings]
+        routed = [
+            RoutedTraffic(MappingProblem(workload, program.torus), each)
+            for each in program.mappings
+        ]
         found[f"{label}, bound"] = np.array([each.release_bound for each in routed])
         found[f"{label}, simulated"] = np.array([each.simulation.time for each in routed])
         problem = tc.MappingProblem(workload, unknown)

@@ -14,6 +14,7 @@ import pandas as pd
 
 import toruscast as tc
 from toruscast.features import RoutedTraffic, feature_names
+from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples
 from toruscast.training.store import SampleFiles, joined
@@ -176,7 +177,7 @@ class Block:
 
     def _loads(self, mapping: tc.TaskMapping) -> bytes:
         """Return the link loads in order of size; their sum is the hop-bytes."""
-        load = RoutedTraffic(self.workload, self.torus, mapping).link_bytes
+        load = RoutedTraffic(MappingProblem(self.workload, self.torus), mapping).link_bytes
         return np.sort(np.rint(load)).tobytes()
 
 

@@ -73,7 +73,7 @@ def cases() -> list[Case]:
             phases = [draw(kind, n, payload, packets, rng) for _ in range(3 if is_rounds else 1)]
             workload = tc.Workload(phases, dependent=is_rounds)
             mappings = tuple(tc.strategies.sample(workload, torus, n=MAPPINGS, seed=turn))
-            hops = RoutedTraffic(workload, torus, mappings[-1]).packet_hops
+            hops = RoutedTraffic(tc.MappingProblem(workload, torus), mappings[-1]).packet_hops
             if hops <= MOST_HOPS:
                 how = "dependent rounds" if is_rounds else routing
                 name = f"{kind}, {torus}, {packets:g} packets, {how}"
@@ -90,8 +90,8 @@ def group_of(case: Case) -> str:
 
 def computed(case: Case, what: str, coarsening: int | None = None) -> Floats:
     """Return what the traffic of each candidate gives, with so many packets in one."""
-    how = case.routing, coarsening
-    every = (RoutedTraffic(case.workload, case.torus, each, *how) for each in case.mappings)
+    problem = tc.MappingProblem(case.workload, case.torus, case.routing)
+    every = (RoutedTraffic(problem, each, coarsening) for each in case.mappings)
     return np.array([attrgetter(what)(each) for each in every])
 
 

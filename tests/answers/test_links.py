@@ -22,6 +22,7 @@ from toruscast.answers.links import (
 from toruscast.answers.rank import answer as rank_answer
 from toruscast.answers.terminal import show
 from toruscast.features import RoutedTraffic
+from toruscast.mapping import MappingProblem
 from toruscast.routing.routing import routes
 
 
@@ -37,7 +38,7 @@ def unpacked(packed, kind):
 
 def data_of(found, routing="deterministic"):
     several = [Candidate(m.name, m, 1e-4 * (i + 1)) for i, m in enumerate(found.mappings)]
-    uses = link_uses(found.workload, found.torus, several, routing)
+    uses = link_uses(MappingProblem(found.workload, found.torus, routing), several)
     return network_data(LinkMap(found.torus, lambda most: uses[:most])), several
 
 
@@ -47,7 +48,8 @@ def test_seconds_on_one_scale_are_those_of_the_routing(found):
     steps = unpacked(data["busy"], np.uint8).reshape(len(several), torus.n_links)
     exists = torus.link_exists
     exact = [
-        RoutedTraffic(found.workload, torus, one.mapping).all_wire_bytes / torus.link_bandwidth
+        RoutedTraffic(MappingProblem(found.workload, torus), one.mapping).all_wire_bytes
+        / torus.link_bandwidth
         for one in several
     ]
     drawn = steps / data["steps"] * np.array(data["most"])[:, None]
@@ -101,7 +103,7 @@ def test_every_link_has_a_place_of_its_own(shape):
 @pytest.mark.parametrize("width", [2, 3, 40])
 def test_each_character_is_the_busiest_link_of_its_coordinates(found, width):
     torus = found.torus
-    routed = RoutedTraffic(found.workload, torus, found.mappings[-1])
+    routed = RoutedTraffic(MappingProblem(found.workload, torus), found.mappings[-1])
     busy = routed.all_wire_bytes / torus.link_bandwidth
     for k, (axis, *lines) in enumerate(heat_lines(torus, busy, width)):
         assert axis == torus.axes[k]

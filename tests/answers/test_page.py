@@ -143,7 +143,7 @@ def test_bins_and_shares_lose_nothing(answer):
         sums, of = binned(answer.workload, np.arange(comm.n_tasks), most, bins)
         assert sums.sum() == pytest.approx(comm.nbytes.sum())
         assert sums.shape[0] * of >= most
-    shares = hop_shares(answer.workload, answer.torus, answer.mappings[0].node)
+    shares = hop_shares(tc.MappingProblem(answer.workload, answer.torus), answer.mappings[0])
     assert shares.sum() == pytest.approx(1.0)
 
 

@@ -12,7 +12,16 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.cli.simulate import OF_PACKETS
 from toruscast.formats import write_comm, write_mapping
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    Network,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+    strategies,
+)
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate_flows
 
@@ -59,7 +68,7 @@ def test_times_are_those_of_the_library(run, dependent):
         )
         assert row["time"] == max(result.time, row["lower_bound"])
         assert row["phase_times"] == list(result.phase_times)
-        assert row["lower_bound"] == time_bounds(workload, TORUS, mapping).total
+        assert row["lower_bound"] == time_bounds(MappingProblem(workload, TORUS), mapping).total
         assert row["over_bound"] == row["time"] / row["lower_bound"]
         busy = links["busy_share"].max() * result.time / row["time"]
         assert row["busy_share"] == pytest.approx(busy)

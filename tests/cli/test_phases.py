@@ -10,7 +10,7 @@ import toruscast as tc
 from toruscast.cli import main
 from toruscast.features import RoutedTraffic, extract
 from toruscast.formats import read_workload, write_comm, write_mappings
-from toruscast.mapping import collectives
+from toruscast.mapping import MappingProblem, collectives
 from toruscast.search.explain import explain
 from toruscast.simulation import simulate, simulate_flows
 from toruscast.training import read_samples
@@ -176,7 +176,7 @@ def test_samples_are_of_the_phases(sent):
     assert kept["time"].tolist() == trained.samples["time"].tolist()
     for mapping, time in zip(trained.samples["mapping"], kept["time"], strict=True):
         again = tc.strategies.make(mapping, workload, TORUS, seed=3)
-        assert time == RoutedTraffic(workload, TORUS, again).simulation.time
+        assert time == RoutedTraffic(MappingProblem(workload, TORUS), again).simulation.time
     # What is there already is the same traffic: nothing is added.
     run(f"evaluate {where} --features sketch --splits 2")
     assert len(read_samples("samples.parquet")) == len(kept)

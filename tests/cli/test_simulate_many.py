@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.features import RoutedTraffic
 from toruscast.formats import write_comm, write_mappings
-from toruscast.mapping import CommGraph, Torus, Workload, patterns, strategies
+from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, patterns, strategies
 from toruscast.simulation import simulate
 
 TORUS = Torus((4, 4))
@@ -47,7 +47,9 @@ def check(content, workload, torus, mappings, **how):
     for mapping in mappings:
         row = rows[mapping.name]
         result = simulate(workload, torus, mapping, **how)
-        routed = RoutedTraffic(workload, torus, mapping, how.get("routing", "deterministic"))
+        routed = RoutedTraffic(
+            MappingProblem(workload, torus, how.get("routing", "deterministic")), mapping
+        )
         busy = result.links()["busy_share"]
         assert row["time"] == result.time
         assert row["phase_times"] == list(result.phase_times)
@@ -134,7 +136,9 @@ def test_progress_counts_the_packet_hops_of_all_mappings(run, told, monkeypatch,
     monkeypatch.setattr("toruscast.simulation.run._SLICE", 2**10)
     run(f"{LINE} --mappings maps {options}")
     mappings = strategies.sample(FIRST, TORUS, n=3, seed=8)
-    hops = [RoutedTraffic(FIRST, TORUS, mapping).packet_hops for mapping in mappings]
+    hops = [
+        RoutedTraffic(MappingProblem(FIRST, TORUS), mapping).packet_hops for mapping in mappings
+    ]
     assert {total for _, total in told} == {sum(hops)}
     done = [done for done, _ in told]
     assert max(done) == sum(hops)

@@ -10,6 +10,7 @@ from toruscast.features import RoutedTraffic, extract, unregister
 from toruscast.formats import read_mapping, read_mappings, write_mapping
 from toruscast.mapping import (
     CommGraph,
+    MappingProblem,
     TaskMapping,
     Torus,
     from_networkx,
@@ -34,16 +35,16 @@ MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
         lambda mapping: build_samples([(COMM, TORUS, [mapping])], "never.parquet"),
         lambda mapping: train_for(COMM, TORUS, n=6, exclude=[mapping]),
         lambda mapping: strategies.sample(COMM, TORUS, n=6, exclude=[mapping]),
-        lambda mapping: RoutedTraffic(COMM, TORUS, mapping),
-        lambda mapping: time_bounds(COMM, TORUS, mapping),
+        lambda mapping: RoutedTraffic(MappingProblem(COMM, TORUS), mapping),
+        lambda mapping: time_bounds(MappingProblem(COMM, TORUS), mapping),
         lambda mapping: simulate(COMM, TORUS, mapping),
-        lambda mapping: dilations(COMM, TORUS, mapping),
-        lambda mapping: injection_fifos(COMM, TORUS, mapping),
-        lambda mapping: link_loads(COMM, TORUS, mapping),
+        lambda mapping: dilations(MappingProblem(COMM, TORUS), mapping),
+        lambda mapping: injection_fifos(MappingProblem(COMM, TORUS), mapping),
+        lambda mapping: link_loads(MappingProblem(COMM, TORUS), mapping),
         lambda mapping: write_mapping(mapping, "never.map", torus=TORUS),
     ],
 )
-@pytest.mark.parametrize("mapping", ["identity", [0, 1, 2], None], ids=str)
+@pytest.mark.parametrize("mapping", ["identity", [0.5, 1, 2], None], ids=str)
 def test_what_is_no_mapping(call, mapping):
     with pytest.raises(InputError, match=r"bad mapping: found .*, expected a TaskMapping"):
         call(mapping)
@@ -52,11 +53,11 @@ def test_what_is_no_mapping(call, mapping):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda comm: RoutedTraffic(comm, TORUS, MAPPING),
-        lambda comm: time_bounds(comm, TORUS, MAPPING),
-        lambda comm: dilations(comm, TORUS, MAPPING),
-        lambda comm: injection_fifos(comm, TORUS, MAPPING),
-        lambda comm: link_loads(comm, TORUS, MAPPING),
+        lambda comm: RoutedTraffic(MappingProblem(comm, TORUS), MAPPING),
+        lambda comm: time_bounds(MappingProblem(comm, TORUS), MAPPING),
+        lambda comm: dilations(MappingProblem(comm, TORUS), MAPPING),
+        lambda comm: injection_fifos(MappingProblem(comm, TORUS), MAPPING),
+        lambda comm: link_loads(MappingProblem(comm, TORUS), MAPPING),
     ],
 )
 def test_what_is_no_traffic(call):
@@ -133,7 +134,7 @@ def test_ragged_columns(build):
 def test_weights_that_are_none(weights):
     for routing in ("deterministic", "adaptive"):
         with pytest.raises(InputError, match="bad weights"):
-            link_loads(COMM, TORUS, MAPPING, weights, routing=routing)
+            link_loads(MappingProblem(COMM, TORUS, routing), MAPPING, weights)
 
 
 def test_progress_and_names():

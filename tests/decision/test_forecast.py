@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from toruscast.decision import forecast
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+    strategies,
+)
 from toruscast.simulation import simulate
 from toruscast.training import TimePredictor, load_predictor, save_predictor, train_for
 
@@ -146,7 +154,9 @@ def test_adaptive_routing_is_raced_by_bounds_that_hold():
     long = COMM.scaled(40)
     answer = forecast(long, TORUS, CANDIDATES, routing="adaptive", check=True)
     assert answer.scores["regret_1"] <= 0.01
-    bounds = [RoutedTraffic(long, TORUS, m, "adaptive").sure_bound for m in CANDIDATES]
+    bounds = [
+        RoutedTraffic(MappingProblem(long, TORUS, "adaptive"), m).sure_bound for m in CANDIDATES
+    ]
     observed = [simulate(long, TORUS, m, routing="adaptive").time for m in CANDIDATES]
     assert (np.array(observed) >= np.array(bounds)).all()
 
@@ -169,7 +179,7 @@ def test_the_sure_bound_holds_whatever_packets_choose(seed, shape, adaptive, dep
     mapping = TaskMapping(rng.permutation(n), torus)
     routing = "adaptive" if adaptive else "deterministic"
     workload = Workload(phases, dependent=dependent)
-    bound = RoutedTraffic(workload, torus, mapping, routing).sure_bound
+    bound = RoutedTraffic(MappingProblem(workload, torus, routing), mapping).sure_bound
     time = simulate(workload, torus, mapping, routing=routing).time
     assert time >= bound
 

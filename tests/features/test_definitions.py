@@ -17,7 +17,15 @@ from toruscast.features import (
     unregister,
 )
 from toruscast.features.registry import above_mean, near_top
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    Network,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+)
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate
 
@@ -101,7 +109,7 @@ def test_equal_values_have_no_average_outliers(value, count):
 @given(cases())
 def test_indicators_equal_their_twins(case):
     comm, torus, mapping = case
-    traffic = RoutedTraffic(comm, torus, mapping)
+    traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
     ends = [(a, b) for a, b, _, _ in naive.edges(comm, mapping)]
     load = naive.link_loads(torus, ends, comm.nbytes.tolist())
     if torus.tie != "split":
@@ -190,7 +198,7 @@ def test_bounds_and_their_shares():
     comm = patterns.random_pairs(16, 5, 20_000, seed=1)
     mapping = TaskMapping(range(16), torus)
     row = extract(comm, torus, [mapping], level=2).iloc[0]
-    bounds = time_bounds(comm, torus, mapping)
+    bounds = time_bounds(MappingProblem(comm, torus), mapping)
     assert len(set(bounds[:4])) == 4
     for name, seconds in bounds._asdict().items():
         if name != "total":
@@ -227,11 +235,11 @@ def test_packets_are_counted_alike_under_every_mapping():
         TaskMapping(np.random.default_rng(2).permutation(16), torus),
     )
     for mapping in (near, far):
-        traffic = RoutedTraffic(comm, torus, mapping)
+        traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
         assert traffic.counted.coarsening == 2
         counts = simulate(comm, torus, mapping, coarsening=2).buffered_seconds
         assert np.array_equal(traffic.buffer_length, counts[torus.link_exists])
-    short = RoutedTraffic(comm.scaled(1 / 4), torus, near)
+    short = RoutedTraffic(MappingProblem(comm.scaled(1 / 4), torus), near)
     assert short.counted.coarsening == 1
     assert short.simulation is short.counted
 
@@ -242,7 +250,7 @@ def test_packets_are_counted_alike_under_every_mapping():
 def test_a_sketch_of_long_messages_costs_no_more(packets, merged):
     comm = CommGraph(2, [0, 1], [1, 0], [512, 512 * packets])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
-    traffic = RoutedTraffic(comm, torus, mapping)
+    traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
     assert traffic.sketch.coarsening == merged
     assert traffic.sketch.packets.max() == -(-packets // merged) <= 80
 
@@ -251,9 +259,9 @@ def test_a_single_long_message_leaves_the_sketch_as_fine():
     torus, mapping = Torus((4, 4)), TaskMapping(range(16), 16)
     halo = patterns.halo_2d((4, 4), 512 * 300, periodic=True)
     long = CommGraph(16, [0], [5], [512 * 8192])
-    traffic = RoutedTraffic(Workload([halo, long]), torus, mapping)
+    traffic = RoutedTraffic(MappingProblem(Workload([halo, long]), torus), mapping)
     assert traffic.sketch.coarsening == 4
-    many = RoutedTraffic(Workload([halo, long, long, long]), torus, mapping)
+    many = RoutedTraffic(MappingProblem(Workload([halo, long, long, long]), torus), mapping)
     assert many.sketch.coarsening == 8192 // 64
 
 
@@ -264,7 +272,7 @@ def test_of_single_packets_the_sketch_is_the_simulation(routing):
     comm = patterns.random_pairs(64, 9, 500, seed=4)
     for seed in range(3):
         mapping = TaskMapping(np.random.default_rng(seed).permutation(64) % 32, torus)
-        traffic = RoutedTraffic(comm, torus, mapping, routing)
+        traffic = RoutedTraffic(MappingProblem(comm, torus, routing), mapping)
         assert traffic.sketch_coarsening == 1
         assert traffic.sketch.time == traffic.simulation.time
         merged = simulate(comm, torus, mapping, routing=routing, coarsening=4)
@@ -275,14 +283,14 @@ def test_packet_hops_are_those_of_a_simulation():
     torus = Torus((3, 4))
     mapping = TaskMapping(np.random.default_rng(3).permutation(12), torus)
     phases = [patterns.halo_2d((3, 4), nbytes, periodic=True) for nbytes in (100, 5000)]
-    traffic = RoutedTraffic(Workload(phases), torus, mapping)
+    traffic = RoutedTraffic(MappingProblem(Workload(phases), torus), mapping)
     found = simulate(Workload(phases), torus, mapping)
     assert traffic.packet_hops == found.packets.sum() > 0
 
 
 def test_packets_too_long_for_the_counters_are_not_made():
     comm = CommGraph(2, [0, 1], [1, 0], [7e10, 7e10])
-    traffic = RoutedTraffic(comm, Torus((8,)), TaskMapping([0, 3], 8))
+    traffic = RoutedTraffic(MappingProblem(comm, Torus((8,))), TaskMapping([0, 3], 8))
     assert traffic.counted.coarsening < 7e10 / 512 / 1024
     assert traffic.sketch.coarsening == 2**26 // 544  # bytes that a packet may have
 

@@ -7,7 +7,7 @@ import pkgutil
 import pytest
 
 PACKAGES = ["mapping", "formats", "features", "training", "decision", "mesh", "scaling", "answers"]
-PACKAGES += ["cli", "datasets"]
+PACKAGES += ["cli", "datasets", "routing", "simulation", "search"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Examples of a package read as its user writes them: its public names are there.
 EVERYWHERE = {"np": "numpy", "nx": "networkx"}

@@ -10,7 +10,7 @@ from random_cases import TIES, cases, graphs, mapped, simulated_networks
 
 from toruscast.cli.torus import change_network
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, machines
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, machines
 from toruscast.mapping import network as bluegene_routes
 from toruscast.routing import link_loads
 from toruscast.simulation import simulate
@@ -108,7 +108,7 @@ def test_a_larger_block_lets_flexible_ways_begin_in_two_dimensions():
 @given(cases(tori=blocks, max_edges=15))
 def test_loads_equal_the_listing_of_the_routes_in_each_messages_zones(as_large_blocks, case):
     comm, torus, mapping = case
-    load = link_loads(comm, torus, mapping, routing="adaptive")
+    load = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
     ends = [(a, b) for a, b, *_ in naive.edges(comm, mapping)]
     twin = naive.adaptive_loads(torus, ends, comm.nbytes.tolist())
     np.testing.assert_allclose(load, twin, rtol=1e-11)
@@ -119,7 +119,7 @@ def test_loads_of_a_rack_equal_the_listing():
     src, dst = ends_from(77, RACK, 60)
     mapping = TaskMapping(np.arange(RACK.n_nodes), RACK)
     weights = np.arange(1.0, src.size + 1)
-    load = link_loads(CommGraph(1024, src, dst, weights), RACK, mapping, routing="adaptive")
+    load = link_loads(MappingProblem(CommGraph(1024, src, dst, weights), RACK, "adaptive"), mapping)
     ends = list(zip(src.tolist(), dst.tolist(), strict=True))
     twin = naive.adaptive_loads(RACK, ends, weights.tolist())
     np.testing.assert_allclose(load, twin, rtol=1e-11)

@@ -8,7 +8,7 @@ from random_cases import cases, tori
 
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, TaskMapping, Torus, strategies
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.patterns import halo_2d
 from toruscast.routing import link_loads, time_bounds
 from toruscast.simulation import simulate, simulate_flows
@@ -53,9 +53,9 @@ def test_a_missing_link_is_an_error_that_names_it_and_who_goes_there():
     for run in (
         lambda: simulate(PAIR, torus, mapping),
         lambda: simulate_flows(PAIR, torus, mapping),
-        lambda: RoutedTraffic(PAIR, torus, mapping),
-        lambda: link_loads(PAIR, torus, mapping, routing="adaptive"),
-        lambda: time_bounds(PAIR, torus, mapping),
+        lambda: RoutedTraffic(MappingProblem(PAIR, torus), mapping),
+        lambda: link_loads(MappingProblem(PAIR, torus, "adaptive"), mapping),
+        lambda: time_bounds(MappingProblem(PAIR, torus), mapping),
     ):
         with pytest.raises(InputError, match=r"task 0 to task 1 goes over \(1\) \+X"):
             run()
@@ -78,8 +78,11 @@ def test_slow_links_as_slow_as_before_change_nothing(case, data):
 def test_a_slow_link_takes_its_time():
     torus = Torus((8,)).with_links({0: 1e8})
     time = simulate(PAIR, torus, TaskMapping([0, 1], 8)).time
-    assert time >= time_bounds(PAIR, torus, TaskMapping([0, 1], 8)).link
-    assert time_bounds(PAIR, torus, TaskMapping([0, 1], 8)).link == 51200 * 544 / 512 / 1e8
+    assert time >= time_bounds(MappingProblem(PAIR, torus), TaskMapping([0, 1], 8)).link
+    assert (
+        time_bounds(MappingProblem(PAIR, torus), TaskMapping([0, 1], 8)).link
+        == 51200 * 544 / 512 / 1e8
+    )
     assert time == pytest.approx(51200 * 544 / 512 / 1e8, rel=0.01)
     assert simulate(PAIR, torus, TaskMapping([1, 0], 8)).time < time / 10
     flow = simulate_flows(PAIR, torus, TaskMapping([0, 1], 8)).time

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.mapping import MappingProblem
 from toruscast.mesh import ranking
 from toruscast.mesh.candidates import Scored
 from toruscast.mesh.closed_form import least_time, score
@@ -64,7 +65,9 @@ def naive_loads(lines, torus, both):
         for here, there in zip(line, np.roll(line, -1), strict=True):
             for a, b in [(here, there), (there, here)] if both else [(here, there)]:
                 graph = tc.CommGraph(2, [0], [1], [1])
-                carried = tc.routing.link_loads(graph, torus, tc.TaskMapping([a, b], torus))
+                carried = tc.routing.link_loads(
+                    MappingProblem(graph, torus), tc.TaskMapping([a, b], torus)
+                )
                 for link in np.flatnonzero(carried):
                     load[link] = load.get(link, 0) + carried[link]
     return load

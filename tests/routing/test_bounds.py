@@ -12,7 +12,7 @@ from random_cases import cases, graphs, simulated_networks, tori
 
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.routing import release_bound, time_bounds
 from toruscast.routing.messages import hand_over_times, packet_counts
 from toruscast.simulation import simulate
@@ -33,7 +33,7 @@ PLAIN = Network(
 def test_bounds_equal_their_twin(case, network):
     comm, torus, mapping = case
     torus = replace(torus, network=network)
-    bounds = time_bounds(comm, torus, mapping)
+    bounds = time_bounds(MappingProblem(comm, torus), mapping)
     twin = naive.bounds([comm], torus, mapping)
     np.testing.assert_allclose(bounds[:4], twin, rtol=1e-11)
     assert bounds.total == max(bounds[:4])
@@ -46,7 +46,7 @@ def test_the_release_bound_equals_its_twin(case, network):
     for changed in (network, replace(network, feeding="tasks", eager_limit=np.inf)):
         host = replace(torus, network=changed)
         twin = naive.release_bound(comm, host, mapping)
-        assert release_bound(comm, host, mapping) == pytest.approx(twin, rel=1e-9)
+        assert release_bound(MappingProblem(comm, host), mapping) == pytest.approx(twin, rel=1e-9)
 
 
 @settings(max_examples=150, deadline=None)
@@ -76,10 +76,10 @@ def test_nothing_is_faster_than_the_release_bound(data):
     nbytes = [data.draw(sizes) for _ in edges]
     comm = CommGraph(len(node), *zip(*sorted(edges), strict=True), nbytes)
     mapping = TaskMapping(node, torus)
-    traffic = RoutedTraffic(comm, torus, mapping)
+    traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
     assert traffic.simulation.time >= traffic.sure_bound
     # Ticks are a thousandth of the longest packet, of a hop and of a message's software too.
-    assert traffic.sure_bound >= release_bound(comm, torus, mapping) * (1 - 2e-3)
+    assert traffic.sure_bound >= release_bound(MappingProblem(comm, torus), mapping) * (1 - 2e-3)
 
 
 def test_messages_leave_a_fifo_one_after_the_other():
@@ -87,10 +87,14 @@ def test_messages_leave_a_fifo_one_after_the_other():
     # 40 s of wire it is there at 92 s, which is when link 1 -> 2 is through, too.
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(3, [0, 0], [1, 2], [400, 400])
-    assert release_bound(comm, torus, TaskMapping([0, 2, 2], 8)) == pytest.approx(92)
+    assert release_bound(MappingProblem(comm, torus), TaskMapping([0, 2, 2], 8)) == pytest.approx(
+        92
+    )
     # Of two that are ready together any may be the first: 10 s, and 80 s of wire on link 0 -> 1.
     comm = CommGraph(4, [0, 1], [2, 3], [400, 400])
-    assert release_bound(comm, torus, TaskMapping([0, 0, 1, 2], 8)) == pytest.approx(10 + 80 + 1)
+    assert release_bound(
+        MappingProblem(comm, torus), TaskMapping([0, 0, 1, 2], 8)
+    ) == pytest.approx(10 + 80 + 1)
 
 
 def test_work_that_comes_late_keeps_a_link_busy_from_then_on():
@@ -99,21 +103,23 @@ def test_work_that_comes_late_keeps_a_link_busy_from_then_on():
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(6, [0, 0, 0, 0, 5], [1, 2, 3, 4, 4], [0, 0, 0, 400, 100])
     node = [0, 6, 6, 6, 1, 7]
-    assert release_bound(comm, torus, TaskMapping(node, 8)) == pytest.approx(40 + 40 + 1)
-    assert time_bounds(comm, torus, TaskMapping(node, 8)).link == pytest.approx(50)
+    assert release_bound(MappingProblem(comm, torus), TaskMapping(node, 8)) == pytest.approx(
+        40 + 40 + 1
+    )
+    assert time_bounds(MappingProblem(comm, torus), TaskMapping(node, 8)).link == pytest.approx(50)
 
 
 def test_of_adaptive_phases_and_of_rounds_the_lower_bound_stands():
     torus, mapping = Torus(8, bandwidth=10.0, network=PLAIN), TaskMapping([0, 2, 2], 8)
     comm = CommGraph(3, [0, 0], [1, 2], [400, 400])
-    alone = RoutedTraffic(comm, torus, mapping)
+    alone = RoutedTraffic(MappingProblem(comm, torus), mapping)
     assert alone.release_bound == pytest.approx(92)
     assert alone.bounds.total < 90
-    twice = RoutedTraffic(Workload([comm, comm]), torus, mapping)
+    twice = RoutedTraffic(MappingProblem(Workload([comm, comm]), torus), mapping)
     assert twice.release_bound == pytest.approx(184)
-    rounds = RoutedTraffic(Workload([comm, comm], dependent=True), torus, mapping)
+    rounds = RoutedTraffic(MappingProblem(Workload([comm, comm], dependent=True), torus), mapping)
     assert rounds.release_bound == rounds.bounds.total
-    adaptive = RoutedTraffic(comm, torus, mapping, "adaptive")
+    adaptive = RoutedTraffic(MappingProblem(comm, torus, "adaptive"), mapping)
     assert adaptive.release_bound == adaptive.bounds.total
 
 
@@ -124,7 +130,7 @@ def test_rounds_are_bounded_by_what_they_send_together(case, network, data):
     torus = replace(torus, network=network)
     more = data.draw(st.lists(graphs(mapping.n_tasks, 20), min_size=1, max_size=3))
     workload = Workload([comm, *more], dependent=True)
-    bounds = time_bounds(workload, torus, mapping)
+    bounds = time_bounds(MappingProblem(workload, torus), mapping)
     np.testing.assert_allclose(bounds[:4], naive.bounds(workload, torus, mapping), rtol=1e-11)
     assert bounds.total == max(bounds[:4])
 
@@ -135,7 +141,7 @@ def test_packets_and_hand_over_equal_their_twins(case, network):
     comm, torus, _ = case
     torus = replace(torus, network=network)
     for coarsening in (1, 3):
-        packets, wire = packet_counts(comm, torus, coarsening)
+        packets, wire = packet_counts(MappingProblem(comm, torus), coarsening)
         twin = [
             naive.packets(b, n, torus.network, coarsening)
             for b, n in zip(comm.nbytes.tolist(), comm.n_messages.tolist(), strict=True)
@@ -154,7 +160,7 @@ def test_bounds_of_a_worked_example():
     # in 800 bytes at 50 a second: 16 s. Task 0: 10 s of software, 2 hops of 1 s, 40 s of wire.
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(3, [0, 1], [2, 2], [400, 400])
-    bounds = time_bounds(comm, torus, TaskMapping([0, 1, 2], 8))
+    bounds = time_bounds(MappingProblem(comm, torus), TaskMapping([0, 1, 2], 8))
     assert bounds == pytest.approx((80, 40, 16, 52, 80))
 
 
@@ -167,7 +173,7 @@ def test_short_messages_cost_their_own_overhead():
     assert order.tolist() == [0, 1]
     assert ready.tolist() == [6, 16]
     mapping = TaskMapping([0, 1, 2], 8)
-    assert time_bounds(comm, torus, mapping).latency == pytest.approx(
+    assert time_bounds(MappingProblem(comm, torus), mapping).latency == pytest.approx(
         max(6 + 1 + 30, 16 + 2 + 10.1)
     )
 
@@ -178,16 +184,20 @@ def test_a_fifo_sends_as_fast_as_the_fastest_link():
     torus = Torus((4, 4), bandwidth=(10.0, 1.0), order=(1, 0), network=PLAIN)
     comm = CommGraph(2, [0], [1], [100])
     for routing in ("deterministic", "adaptive"):
-        bounds = time_bounds(comm, torus, TaskMapping([0, 5], 16), routing=routing)
+        bounds = time_bounds(MappingProblem(comm, torus, routing), TaskMapping([0, 5], 16))
         assert bounds.injection == pytest.approx(10)
-    assert time_bounds(comm, torus, TaskMapping([0, 5], 16)).link == pytest.approx(100)
+    assert time_bounds(MappingProblem(comm, torus), TaskMapping([0, 5], 16)).link == pytest.approx(
+        100
+    )
 
 
 def test_fifos_that_take_from_one_queue_share_its_bytes():
     # 100, 200 and 500 bytes at 10 a second over four FIFOs, whichever takes which.
     torus = Torus(8, bandwidth=10.0, network=PLAIN).with_network(fifo_rule="first_free")
     comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [100, 200, 500])
-    assert time_bounds(comm, torus, TaskMapping(range(4), 8)).injection == pytest.approx(80 / 4)
+    assert time_bounds(
+        MappingProblem(comm, torus), TaskMapping(range(4), 8)
+    ).injection == pytest.approx(80 / 4)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +220,7 @@ def test_only_messages_with_two_ways_leave_side_by_side(tie, routing, target, ex
     torus = Torus((4, 4), bandwidth=10.0, tie=tie, network=PLAIN)
     torus = torus.with_network(fifo_rule="first_free")
     comm = CommGraph(2, [0], [1], [1000])
-    bounds = time_bounds(comm, torus, TaskMapping([0, target], 16), routing=routing)
+    bounds = time_bounds(MappingProblem(comm, torus, routing), TaskMapping([0, target], 16))
     assert bounds.latency == pytest.approx(expected)
 
 
@@ -219,9 +229,11 @@ def test_rounds_overlap():
     # wire. Without a barrier the link is busy for both; the second is handed over at 20 s.
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(2, [0], [1], [100])
-    rounds = time_bounds(Workload([comm, comm], dependent=True), torus, TaskMapping([0, 1], 8))
+    rounds = time_bounds(
+        MappingProblem(Workload([comm, comm], dependent=True), torus), TaskMapping([0, 1], 8)
+    )
     assert rounds == pytest.approx((20, 20, 4, 31, 31))
-    barriers = time_bounds(Workload([comm, comm]), torus, TaskMapping([0, 1], 8))
+    barriers = time_bounds(MappingProblem(Workload([comm, comm]), torus), TaskMapping([0, 1], 8))
     assert barriers == pytest.approx((20, 20, 4, 42, 42))
 
 
@@ -230,12 +242,12 @@ def test_rounds_that_wait_for_each_other_are_a_chain():
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     rounds = [CommGraph(4, [k], [k + 1], [100]) for k in range(3)]
     mapping = TaskMapping([0, 1, 2, 3], 8)
-    bounds = time_bounds(Workload(rounds, dependent=True), torus, mapping)
+    bounds = time_bounds(MappingProblem(Workload(rounds, dependent=True), torus), mapping)
     assert bounds.latency == bounds.total == pytest.approx(3 * 21)
     simulated = simulate(Workload(rounds, dependent=True), torus, mapping)
     assert simulated.time == pytest.approx(bounds.total, rel=1e-3)
     apart = [CommGraph(4, [0], [1], [100]), CommGraph(4, [2], [3], [100])]
-    bounds = time_bounds(Workload(apart, dependent=True), torus, mapping)
+    bounds = time_bounds(MappingProblem(Workload(apart, dependent=True), torus), mapping)
     assert bounds.latency == pytest.approx(21)
 
 
@@ -245,11 +257,11 @@ def test_a_message_that_takes_no_time_is_part_of_a_chain():
     rounds = [CommGraph(4, [k], [k + 1], [nbytes], [1]) for k, nbytes in enumerate([100, 0, 100])]
     mapping = TaskMapping([0, 1, 1, 2], torus, tasks_per_node=2)
     workload = Workload(rounds, dependent=True)
-    assert time_bounds(workload, torus, mapping).latency == pytest.approx(22)
+    assert time_bounds(MappingProblem(workload, torus), mapping).latency == pytest.approx(22)
     assert simulate(workload, torus, mapping).time == pytest.approx(22, rel=1e-3)
     # Half a message is not sent, and not waited for.
     rounds[1] = CommGraph(4, [1], [2], [0], [0.5])
-    bounds = time_bounds(Workload(rounds, dependent=True), torus, mapping)
+    bounds = time_bounds(MappingProblem(Workload(rounds, dependent=True), torus), mapping)
     assert bounds.latency == pytest.approx(11)
 
 
@@ -257,8 +269,8 @@ def test_phases_add_up():
     torus = Torus(8, network=PLAIN)
     mapping = TaskMapping([0, 1, 2], 8)
     phases = [CommGraph(3, [0], [1], [1e12]), CommGraph(3, [], [], []), CommGraph(3, [2], [2], [5])]
-    whole = time_bounds(Workload(phases), torus, mapping)
-    parts = [time_bounds(phase, torus, mapping) for phase in phases]
+    whole = time_bounds(MappingProblem(Workload(phases), torus), mapping)
+    parts = [time_bounds(MappingProblem(phase, torus), mapping) for phase in phases]
     np.testing.assert_allclose(whole, np.sum(parts, axis=0))
     assert parts[1] == (0, 0, 0, 0, 0)
 
@@ -266,4 +278,4 @@ def test_phases_add_up():
 def test_a_message_of_more_packets_than_can_be_counted():
     comm = CommGraph(2, [0], [1], [1e30])
     with pytest.raises(InputError, match="too many packets"):
-        time_bounds(comm, Torus(4), TaskMapping([0, 1], 4))
+        time_bounds(MappingProblem(comm, Torus(4)), TaskMapping([0, 1], 4))

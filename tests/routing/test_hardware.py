@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from toruscast.mapping import TaskMapping, Torus, patterns
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, patterns
 from toruscast.routing import link_loads, routes
 
 # Blue Gene/Q blocks by their number of nodes: sizes along A B C D E, and the order in which their
@@ -106,7 +106,7 @@ def test_counters_of_a_nearest_neighbour_exchange(shared_data):
 
     # Every task sends as much across each face of a grid that does not close, nothing elsewhere.
     comm = patterns.halo_3d(torus.shape, 1.0, corner_nbytes=0.0)
-    load = link_loads(comm, torus, TaskMapping(np.arange(512), torus))
+    load = link_loads(MappingProblem(comm, torus), TaskMapping(np.arange(512), torus))
     np.testing.assert_array_equal(load == 0, packets == 0)
     assert (load == 0).sum() == 384
     assert np.unique(load[load > 0]).tolist() == [1.0]

@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 from random_cases import TIES, cases, rounding, tori, zones
 
 import toruscast.routing.loads as loads_module
-import toruscast.routing.routing as routing_module
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, TieRule, Torus, patterns
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    Network,
+    TaskMapping,
+    TieRule,
+    Torus,
+    patterns,
+)
 from toruscast.routing import dilations, injection_fifos, link_loads, routes
 from toruscast.routing.loads import loads_along_routes
 
@@ -32,9 +39,9 @@ def marks_only():
 
 def loads_by_both_kernels(comm, torus, mapping):
     """Link loads, after asserting that the table of runs and the marks agree to the last bit."""
-    load = link_loads(comm, torus, mapping)
+    load = link_loads(MappingProblem(comm, torus), mapping)
     with marks_only():
-        np.testing.assert_array_equal(link_loads(comm, torus, mapping), load)
+        np.testing.assert_array_equal(link_loads(MappingProblem(comm, torus), mapping), load)
     return load
 
 
@@ -48,9 +55,11 @@ def test_tasks_in_several_blocks_load_the_same_links(tie):
     mapping = TaskMapping(rng.permutation(np.repeat(np.arange(torus.n_nodes), 2)), torus)
     assert loads_module.worthwhile_runs(torus, comm.n_edges) is not None
     load = loads_by_both_kernels(comm, torus, mapping)
-    by_table = loads_along_routes(comm, torus, mapping, load)
+    by_table = loads_along_routes(MappingProblem(comm, torus), mapping, load)
     with marks_only():
-        np.testing.assert_allclose(loads_along_routes(comm, torus, mapping, load), by_table, 1e-12)
+        np.testing.assert_allclose(
+            loads_along_routes(MappingProblem(comm, torus), mapping, load), by_table, 1e-12
+        )
 
 
 def ends_of(comm, mapping):
@@ -88,13 +97,13 @@ def test_loads_of_every_pair_on_a_line(size, wrap, tie):
     np.testing.assert_array_equal(load, naive.link_loads(torus, ends, nbytes))
     assert not load[~torus.link_exists].any()
     hops = [naive.dilation(torus, a, b) for a, b in ends]
-    np.testing.assert_array_equal(dilations(comm, torus, mapping), hops)
+    np.testing.assert_array_equal(dilations(MappingProblem(comm, torus), mapping), hops)
 
 
 def test_an_edge_that_sends_nothing_takes_no_turn():
     torus = Torus((8,), network=Network(fifos=2, fifo_rule="round_robin"))
     comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [1e6, 0, 1e6], [1, 0, 1])
-    fifo = injection_fifos(comm, torus, TaskMapping([0, 1, 4, 7], torus))
+    fifo = injection_fifos(MappingProblem(comm, torus), TaskMapping([0, 1, 4, 7], torus))
     assert fifo.tolist() == [0, 0, 1]
 
 
@@ -109,9 +118,9 @@ def test_loads_hops_and_fifos_equal_their_twins(case):
     np.testing.assert_allclose(load, twin, rtol=1e-12, atol=atol)
     np.testing.assert_array_equal(load == 0, twin == 0)
     hops = [naive.dilation(torus, a, b) for a, b in ends]
-    np.testing.assert_array_equal(dilations(comm, torus, mapping), hops)
+    np.testing.assert_array_equal(dilations(MappingProblem(comm, torus), mapping), hops)
     fifos = naive.fifos(torus, ends, comm.whole_messages == 0)
-    np.testing.assert_array_equal(injection_fifos(comm, torus, mapping), fifos)
+    np.testing.assert_array_equal(injection_fifos(MappingProblem(comm, torus), mapping), fifos)
     hop_bytes = (np.array(hops) * comm.nbytes).sum()
     assert load.sum() == pytest.approx(hop_bytes, rel=1e-12, abs=atol * torus.n_links)
 
@@ -120,11 +129,11 @@ def test_loads_hops_and_fifos_equal_their_twins(case):
 @given(cases(tori=tiny, max_edges=15))
 def test_adaptive_loads_equal_the_listing_of_all_minimal_routes(case):
     comm, torus, mapping = case
-    load = link_loads(comm, torus, mapping, routing="adaptive")
+    load = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
     twin = naive.adaptive_loads(torus, ends_of(comm, mapping), comm.nbytes.tolist())
     np.testing.assert_allclose(load, twin, rtol=1e-11)
     np.testing.assert_array_equal(load == 0, np.array(twin) == 0)
-    hop_bytes = (dilations(comm, torus, mapping) * comm.nbytes).sum()
+    hop_bytes = (dilations(MappingProblem(comm, torus), mapping) * comm.nbytes).sum()
     assert load.sum() == pytest.approx(hop_bytes, rel=1e-11)
 
 
@@ -145,7 +154,7 @@ def test_adaptive_loads_of_zones_equal_the_listing(shape, wrap, random, data):
     weights = [float(1 + i) for i in range(len(ends))]
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     load = link_loads(
-        CommGraph(torus.n_nodes, src, dst, weights), torus, mapping, routing="adaptive"
+        MappingProblem(CommGraph(torus.n_nodes, src, dst, weights), torus, "adaptive"), mapping
     )
     np.testing.assert_allclose(load, naive.adaptive_loads(torus, ends, weights), rtol=1e-11)
 
@@ -158,7 +167,7 @@ def test_sums_along_routes_equal_those_of_the_walk(case):
     paths = [load[naive.route(torus, a, b)] for a, b in ends_of(comm, mapping)]
     for table in (True, False):
         with nullcontext() if table else marks_only():
-            along = loads_along_routes(comm, torus, mapping, load)
+            along = loads_along_routes(MappingProblem(comm, torus), mapping, load)
         sums = [path.sum() for path in paths]
         twin = max(sums, default=0.0), sum(sums), sum(path.max(initial=0) for path in paths)
         np.testing.assert_allclose(along, twin, rtol=1e-12)
@@ -176,7 +185,7 @@ def test_adaptive_loads_of_few_messages_on_a_large_network(torus, hops):
         ]
     )
     mapping = TaskMapping([0, int(far)], torus)
-    load = link_loads(CommGraph(2, [0], [1], [1e6]), torus, mapping, routing="adaptive")
+    load = link_loads(MappingProblem(CommGraph(2, [0], [1], [1e6]), torus, "adaptive"), mapping)
     assert load.sum() == pytest.approx(1e6 * hops, rel=1e-11)
     ports = 2 * torus.ndim
     start = load.reshape(-1, ports)[0]
@@ -198,7 +207,7 @@ def test_ties_by_the_sum_use_both_ways_of_every_source():
     torus = Torus((4, 4), tie="sum_parity")
     comm, mapping = _all_to_all(16)
     load = loads_by_both_kernels(comm, torus, mapping)
-    by_halves = link_loads(comm, replace(torus, tie="split"), mapping)
+    by_halves = link_loads(MappingProblem(comm, replace(torus, tie="split")), mapping)
     np.testing.assert_array_equal(load, by_halves)
 
 
@@ -206,15 +215,17 @@ def test_a_zone_to_each_dimension_is_dimension_order():
     # Neither ring is even: there are no ties, and one minimal route.
     torus = Torus((5, 3, 3), order=(2, 0, 1), zones=[[2], [0], [1]])
     comm, mapping = _all_to_all(torus.n_nodes)
-    adaptive = link_loads(comm, torus, mapping, routing="adaptive")
-    np.testing.assert_allclose(adaptive, link_loads(comm, torus, mapping), rtol=1e-12)
+    adaptive = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
+    np.testing.assert_allclose(
+        adaptive, link_loads(MappingProblem(comm, torus), mapping), rtol=1e-12
+    )
 
 
 def test_zones_on_a_worked_example():
     # From (0, 0, 0) to (1, 1, 1): zone (2,) first, one hop; then the two ways round the square.
     torus = Torus((4, 4, 4), zones=[[2], [0, 1]])
     comm, mapping = CommGraph(2, [0], [1], [8]), TaskMapping([0, 21], torus)
-    load = link_loads(comm, torus, mapping, routing="adaptive")
+    load = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
     used = {torus.link_label(link): load[link] for link in np.flatnonzero(load)}
     assert used == pytest.approx(
         {
@@ -235,7 +246,7 @@ def test_hops_are_the_shortest_paths_of_networkx(torus):
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     lengths = dict(nx.all_pairs_shortest_path_length(torus.to_networkx()))
     shortest = [lengths[a][b] for a, b in zip(src.tolist(), dst.tolist(), strict=True)]
-    np.testing.assert_array_equal(dilations(comm, torus, mapping), shortest)
+    np.testing.assert_array_equal(dilations(MappingProblem(comm, torus), mapping), shortest)
     assert max(shortest) == torus.diameter
 
 
@@ -261,7 +272,7 @@ def test_all_to_all_on_an_odd_ring(size, routing):
     # Plus links carry size * (1 + ... + h) / size = h (h + 1) / 2 messages each; minus alike.
     torus, h = Torus(size), size // 2
     comm, mapping = _all_to_all(size)
-    load = link_loads(comm, torus, mapping, routing=routing)
+    load = link_loads(MappingProblem(comm, torus, routing), mapping)
     np.testing.assert_allclose(load, 10 * h * (h + 1) / 2, rtol=1e-12)
 
 
@@ -300,7 +311,7 @@ def test_ring_exchange_under_the_identity(size):
     torus = Torus(size)
     nodes = np.arange(size)
     comm = CommGraph(size, nodes, (nodes + 1) % size, np.full(size, 7.0))
-    load = link_loads(comm, torus, TaskMapping(nodes, torus)).reshape(size, 2)
+    load = link_loads(MappingProblem(comm, torus), TaskMapping(nodes, torus)).reshape(size, 2)
     expected = [[7, 0], [0, 7]] if size == 2 else [[7, 0]] * size
     np.testing.assert_array_equal(load, expected)
 
@@ -330,7 +341,7 @@ def test_whole_bytes_are_exact_up_to_2_to_the_53():
 @pytest.mark.parametrize("amount", [5e-324, 1e-300, 1e22, 1e300])
 def test_loads_of_extreme_amounts(amount):
     comm = CommGraph(2, [0], [1], [amount])
-    load = link_loads(comm, Torus(8), TaskMapping([0, 2], 8))
+    load = link_loads(MappingProblem(comm, Torus(8)), TaskMapping([0, 2], 8))
     np.testing.assert_allclose(load.reshape(8, 2)[:, 0], [amount, amount] + [0] * 6, 1e-15, 1e-307)
 
 
@@ -348,7 +359,7 @@ def test_loads_of_extreme_amounts(amount):
 def test_bad_weights_and_routings(weights, routing):
     comm, mapping = CommGraph(2, [0], [1], [1]), TaskMapping([0, 1], 4)
     with pytest.raises(InputError):
-        link_loads(comm, Torus(4), mapping, weights, routing=routing)
+        link_loads(MappingProblem(comm, Torus(4), routing), mapping, weights)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +375,7 @@ def test_bluegene_fifos_of_the_published_rule():
     # both; 3 + 3 unwrapped = FIFO 6, though two hops away. (0,0) -> (0,0): local.
     torus = Torus((4, 4))
     comm = CommGraph(5, [0] * 4, [1, 2, 3, 4], [1] * 4)
-    fifo = injection_fifos(comm, torus, TaskMapping([0, 1, 12, 15, 0], torus))
+    fifo = injection_fifos(MappingProblem(comm, torus), TaskMapping([0, 1, 12, 15, 0], torus))
     assert fifo.tolist() == [3, 0, 6, -1]
 
 
@@ -375,9 +386,9 @@ def test_empty_graphs_load_nothing(size, tie):
     comm = CommGraph(1, [], [], [])
     mapping = TaskMapping([0], torus)
     for routing in ("deterministic", "adaptive"):
-        assert not link_loads(comm, torus, mapping, routing=routing).any()
-    assert dilations(comm, torus, mapping).shape == (0,)
-    assert injection_fifos(comm, torus, mapping).shape == (0,)
+        assert not link_loads(MappingProblem(comm, torus, routing), mapping).any()
+    assert dilations(MappingProblem(comm, torus), mapping).shape == (0,)
+    assert injection_fifos(MappingProblem(comm, torus), mapping).shape == (0,)
 
 
 def _all_to_all(size):
@@ -397,7 +408,9 @@ def _wraps(torus, link):
 @pytest.mark.parametrize("weight", [0.5, 0.7, 1.5])
 def test_half_a_weight_is_split_too(tie, weight):
     comm = CommGraph(2, [0], [1], [8])
-    loads = link_loads(comm, Torus((2,), tie=tie), TaskMapping([0, 1], 2), weights=[weight])
+    loads = link_loads(
+        MappingProblem(comm, Torus((2,), tie=tie)), TaskMapping([0, 1], 2), weights=[weight]
+    )
     assert loads == pytest.approx([weight / 2, weight / 2, 0, 0], rel=1e-12)
 
 
@@ -405,7 +418,7 @@ def test_long_messages_begin_beyond_the_limit():
     torus = Torus((4, 4)).with_network(deterministic_limit=1000)
     for nbytes, expected in ((1000, "deterministic"), (1001, "adaptive")):
         comm = patterns.halo_2d((4, 4), nbytes)
-        assert routing_module.phase_routing("by_size", comm, torus) == expected
+        assert MappingProblem(comm, torus, "by_size").common_routing == expected
 
 
 def test_an_edge_that_sends_nothing_does_not_decide_how_a_phase_is_routed():
@@ -413,11 +426,11 @@ def test_an_edge_that_sends_nothing_does_not_decide_how_a_phase_is_routed():
     silent = CommGraph(
         16, [*comm.src, 0], [*comm.dst, 10], [*comm.nbytes, 1e6], [*comm.n_messages, 0.4]
     )
-    assert routing_module.phase_routing("by_size", silent, Torus((4, 4))) == "deterministic"
+    assert MappingProblem(silent, (4, 4), "by_size").common_routing == "deterministic"
 
 
-@pytest.mark.parametrize("torus", [(4, 4), "4x4", None])
+@pytest.mark.parametrize("torus", [4.5, "4xx", None])
 def test_no_torus_is_a_clear_error(torus):
     comm = patterns.halo_2d((4, 4), 1000)
     with pytest.raises(InputError, match="bad torus"):
-        link_loads(comm, torus, TaskMapping(range(16), 16))
+        link_loads(MappingProblem(comm, torus), TaskMapping(range(16), 16))

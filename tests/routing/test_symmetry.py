@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from random_cases import examples, twisted
 
 import toruscast as tc
+from toruscast.mapping import MappingProblem
 from toruscast.routing import link_loads
 
 BYTES = st.integers(0, 2**40)
@@ -45,7 +46,9 @@ def graph(n, pairs, nbytes):
 
 def by_node(comm, torus, node):
     """Loads, a row for each node."""
-    return link_loads(comm, torus, tc.TaskMapping(node, torus)).reshape(torus.n_nodes, -1)
+    return link_loads(MappingProblem(comm, torus), tc.TaskMapping(node, torus)).reshape(
+        torus.n_nodes, -1
+    )
 
 
 @examples(40)
@@ -53,16 +56,16 @@ def by_node(comm, torus, node):
 def test_loads_do_not_depend_on_the_order_of_edges_and_double_with_bytes(case, rng):
     torus, pairs, nbytes, node = case
     mapping = tc.TaskMapping(node, torus)
-    loads = link_loads(graph(torus.n_nodes, pairs, nbytes), torus, mapping)
+    loads = link_loads(MappingProblem(graph(torus.n_nodes, pairs, nbytes), torus), mapping)
     order = list(range(len(pairs)))
     rng.shuffle(order)
     shuffled = graph(torus.n_nodes, [pairs[i] for i in order], [nbytes[i] for i in order])
-    np.testing.assert_array_equal(link_loads(shuffled, torus, mapping), loads)
+    np.testing.assert_array_equal(link_loads(MappingProblem(shuffled, torus), mapping), loads)
     doubled = graph(torus.n_nodes, pairs, [2 * b for b in nbytes])
-    np.testing.assert_array_equal(link_loads(doubled, torus, mapping), 2 * loads)
+    np.testing.assert_array_equal(link_loads(MappingProblem(doubled, torus), mapping), 2 * loads)
     half = len(pairs) // 2
     parts = [
-        link_loads(graph(torus.n_nodes, pairs[part], nbytes[part]), torus, mapping)
+        link_loads(MappingProblem(graph(torus.n_nodes, pairs[part], nbytes[part]), torus), mapping)
         for part in (slice(half), slice(half, None))
     ]
     np.testing.assert_array_equal(parts[0] + parts[1], loads)

@@ -8,12 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_cases import cases, rounding
 
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.bounds import _alone
+from toruscast.routing.bounds import _times_alone
 from toruscast.routing.messages import order_of, packet_counts
 from toruscast.routing.route_kernels import Ways
-from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
 from toruscast.validation import Routing
 
@@ -26,15 +25,15 @@ IN_TURN = CommGraph(5, [0, 0, 0, 0], [1, 2, 3, 4], [9, 9, 9, 9], [1, 2, 3, 4])
 @example((IN_TURN, RING, TaskMapping(range(5), RING)), "deterministic")
 def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     comm, torus, mapping = case
-    found = tally(comm, torus, mapping, routing=routing)
-    packets, per_packet = packet_counts(comm, torus)
+    found = tally(MappingProblem(comm, torus, routing).total, mapping)
+    packets, per_packet = packet_counts(MappingProblem(comm, torus))
     wire = packets * per_packet
-    hops = dilations(comm, torus, mapping)
-    fifo = injection_fifos(comm, torus, mapping)
+    hops = dilations(MappingProblem(comm, torus), mapping)
+    fifo = injection_fifos(MappingProblem(comm, torus), mapping)
     length = np.zeros((torus.n_nodes, torus.network.fifos))
     inside = fifo >= 0
     np.add.at(length, (mapping.node[comm.src[inside]], fifo[inside]), comm.n_messages[inside])
-    loads = link_loads(comm, torus, mapping, wire, routing=routing)
+    loads = link_loads(MappingProblem(comm, torus, routing), mapping, wire)
     atol = rounding(wire)
     np.testing.assert_allclose(found.wire_bytes, loads, rtol=1e-12, atol=atol)
     counts = np.bincount(hops, minlength=torus.diameter + 1)
@@ -42,7 +41,8 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     np.testing.assert_allclose(found.fifo_length, length.ravel(), rtol=1e-12)
     assert found.hop_bytes == pytest.approx(hops @ comm.nbytes, rel=1e-12)
     assert found.off_node_bytes == pytest.approx(comm.nbytes[hops > 0].sum(), rel=1e-12)
-    alone = _alone(comm, torus, mapping, Ways(hops, fifo), phase_routing(routing, comm, torus))
+    problem = MappingProblem(comm, torus, routing)
+    alone = _times_alone(problem, mapping, Ways(hops, fifo))
     assert found.latency == pytest.approx(alone.max(initial=0.0), rel=1e-12)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import graphs, mapped, simulated_networks, twisted
 
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, strategies
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, strategies
 from toruscast.mapping.patterns import all_to_all
 from toruscast.mapping.twist import usual_twist
 from toruscast.routing import link_loads, release_bound, routes, time_bounds
@@ -26,24 +26,34 @@ def test_routes_loads_and_bounds_equal_their_twins(data):
     comm = data.draw(graphs(mapping.n_tasks))
     ends = [(a, b) for a, b, _, _ in naive.edges(comm, mapping)]
     weights = comm.nbytes.tolist()
-    assert dilations(comm, torus, mapping).tolist() == [naive.dilation(torus, *e) for e in ends]
+    assert dilations(MappingProblem(comm, torus), mapping).tolist() == [
+        naive.dilation(torus, *e) for e in ends
+    ]
     first, links = routes(torus, mapping.node[comm.src], mapping.node[comm.dst])
     for r, (a, b) in enumerate(ends):
         assert links[first[r] : first[r + 1]].tolist() == naive.route(torus, a, b)
     expected = naive.link_loads(torus, ends, weights)
-    load = link_loads(comm, torus, mapping)
+    load = link_loads(MappingProblem(comm, torus), mapping)
     np.testing.assert_allclose(load, expected, 1e-12)
-    adaptive = link_loads(comm, torus, mapping, routing="adaptive")
+    adaptive = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
     np.testing.assert_allclose(adaptive, naive.adaptive_loads(torus, ends, weights), 1e-12)
     silent = (comm.whole_messages == 0).tolist()
-    assert injection_fifos(comm, torus, mapping).tolist() == naive.fifos(torus, ends, silent)
+    assert injection_fifos(MappingProblem(comm, torus), mapping).tolist() == naive.fifos(
+        torus, ends, silent
+    )
     sums, maxima = naive.path_sums(torus, ends, load)
     twin = max(sums, default=0.0), sum(sums), sum(maxima)
-    np.testing.assert_allclose(loads_along_routes(comm, torus, mapping, load), twin, 1e-12)
-    bounds = naive.bounds([comm], torus, mapping)
-    np.testing.assert_allclose(time_bounds(comm, torus, mapping)[: len(bounds)], bounds, 1e-9)
     np.testing.assert_allclose(
-        release_bound(comm, torus, mapping), naive.release_bound(comm, torus, mapping), 1e-9
+        loads_along_routes(MappingProblem(comm, torus), mapping, load), twin, 1e-12
+    )
+    bounds = naive.bounds([comm], torus, mapping)
+    np.testing.assert_allclose(
+        time_bounds(MappingProblem(comm, torus), mapping)[: len(bounds)], bounds, 1e-9
+    )
+    np.testing.assert_allclose(
+        release_bound(MappingProblem(comm, torus), mapping),
+        naive.release_bound(comm, torus, mapping),
+        1e-9,
     )
 
 
@@ -74,7 +84,7 @@ def test_a_twisted_torus_spreads_all_to_all_better(shape):
     plain, torus = Torus(shape), Torus(shape, twist=twist)
     comm = all_to_all(torus.n_nodes, 1000)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
-    loads = {host: link_loads(comm, host, mapping) for host in (plain, torus)}
+    loads = {host: link_loads(MappingProblem(comm, host), mapping) for host in (plain, torus)}
     for host, load in loads.items():
         nodes = np.arange(host.n_nodes)
         assert load.sum() == 1000 * host.distance(nodes[:, None], nodes).sum()
@@ -89,7 +99,7 @@ def test_strategies_know_the_twist(name):
     order = np.random.default_rng(3).permutation(128)
     comm = CommGraph(128, order[src], order[torus.neighbors[src, port]], np.ones(src.size))
     chosen, drawn = (strategies.make(way, comm, torus) for way in (name, "random"))
-    hops = [dilations(comm, torus, mapping).sum() for mapping in (chosen, drawn)]
+    hops = [dilations(MappingProblem(comm, torus), mapping).sum() for mapping in (chosen, drawn)]
     assert hops[0] < 0.8 * hops[1]
 
 

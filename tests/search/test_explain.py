@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from toruscast.cli.app import main
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, strategies
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, strategies
 from toruscast.mapping.patterns import halo_2d
 from toruscast.routing import link_loads
 from toruscast.search.explain import explain
@@ -20,7 +20,7 @@ def test_pairs_of_a_link_add_up_to_its_load():
     for routing in ("deterministic", "adaptive"):
         mapping = strategies.make("random", halo, torus)
         why = explain(halo, torus, mapping, routing=routing, n=64)
-        load = link_loads(halo, torus, mapping, routing=routing)
+        load = link_loads(MappingProblem(halo, torus, routing), mapping)
         sums = why.pairs.groupby("link")["nbytes"].sum()
         np.testing.assert_allclose(sums, load[sums.index], rtol=1e-3)
         assert (sums.index.isin(why.links.index)).all()

@@ -70,11 +70,11 @@ def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeyp
     calls = []
     for module in map(import_module, ("toruscast.features.traffic", "toruscast.search.contest")):
 
-        def noted(traffic, torus, mapping, module=module, real=module.simulate, **how):
+        def noted(problem, mapping, module=module, real=module.simulate_packets, **how):
             calls.append((module.__name__, mapping.node.tobytes()))
-            return real(traffic, torus, mapping, **how)
+            return real(problem, mapping, **how)
 
-        monkeypatch.setattr(module, "simulate", noted)
+        monkeypatch.setattr(module, "simulate_packets", noted)
     dst = [(7 * t + 3) % 64 for t in range(64)] + [(11 * t + 5) % 64 for t in range(64)]
     tangled = CommGraph(64, [*range(64)] * 2, dst, [10_000] * 128)
     found = search_mapping(tangled, Torus((4, 4, 4)), turns=24, n_jobs=1)

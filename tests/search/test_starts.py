@@ -13,6 +13,7 @@ from random_cases import cases, tori
 from toruscast.errors import InputError
 from toruscast.mapping import (
     CommGraph,
+    MappingProblem,
     TaskMapping,
     Torus,
     Workload,
@@ -89,14 +90,16 @@ def test_no_mapping_beats_the_bounds(case):
     capacity = int(mapping.occupancy.max())
     bound = least_time(comm, torus, capacity)
     # Ticks may shorten what software, hops and packets need.
-    loss = clock_loss(as_workload(comm), torus, mapping, 1)
+    loss = clock_loss(MappingProblem(comm, torus), mapping, 1)
     share = max(loss.on_links, loss.at_ports)
     assert simulate(comm, torus, mapping).time >= loss.off(bound, share)
     least_hops, least_link = least_loads(comm, torus, capacity)
     from toruscast.routing import link_loads
 
     assert hop_bytes(comm, torus, mapping.node) >= least_hops * (1 - 1e-9)
-    assert link_loads(comm, torus, mapping).max(initial=0.0) >= least_link * (1 - 1e-9)
+    assert link_loads(MappingProblem(comm, torus), mapping).max(initial=0.0) >= least_link * (
+        1 - 1e-9
+    )
 
 
 def test_the_bisection_of_a_complete_graph_is_exact():

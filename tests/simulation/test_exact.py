@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all
 from toruscast.routing import link_loads, time_bounds
 from toruscast.simulation import simulate
@@ -213,7 +213,9 @@ def test_adaptive_routing_uses_both_ways_of_a_tie():
 def test_with_booksims_ties_an_adaptive_packet_that_finds_room_goes_minus(seed):
     torus, mapping = plain(8, tie="booksim"), TaskMapping([0, 4], 8)
     comm = graph(2, [(0, 1, 90, 1)])
-    assert link_loads(comm, torus, mapping, routing="adaptive").reshape(8, 2)[0].tolist() == [0, 90]
+    assert link_loads(MappingProblem(comm, torus, "adaptive"), mapping).reshape(8, 2)[
+        0
+    ].tolist() == [0, 90]
     result = simulate(comm, torus, mapping, routing="adaptive", seed=seed)
     assert result.packets.reshape(8, 2)[0].tolist() == [0, 1]
 
@@ -241,7 +243,7 @@ def test_split_ties_load_all_links_of_a_dimension_alike(shape, packets):
     comm = all_to_all(n, 90 * packets)
     mapping = TaskMapping(range(n), torus)
     sent = simulate(comm, torus, mapping).packets.reshape(n, -1, 2)
-    expected = link_loads(comm, torus, mapping).reshape(n, -1, 2) / 90
+    expected = link_loads(MappingProblem(comm, torus), mapping).reshape(n, -1, 2) / 90
     assert (sent == expected).all()
 
 
@@ -255,7 +257,7 @@ def test_all_to_all_on_a_ring_reaches_the_bisection_bound(size, routing):
     mapping = TaskMapping(range(size), torus)
     result = simulate(all_to_all(size, nbytes), torus, mapping, routing=routing)
     bisection = size**2 / 8 * nbytes * 544 / 512 / 2e9
-    bound = time_bounds(all_to_all(size, nbytes), torus, mapping).link
+    bound = time_bounds(MappingProblem(all_to_all(size, nbytes), torus), mapping).link
     assert bound == pytest.approx(bisection)
     assert bisection <= result.time <= 1.05 * bisection
 

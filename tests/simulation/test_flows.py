@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
 from toruscast.routing import link_loads, time_bounds
 from toruscast.simulation import simulate, simulate_flows
@@ -140,7 +140,7 @@ def test_no_flows_beat_the_bounds(data, error):
     torus = data.draw(tori(max_nodes=40, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     comm = data.draw(graphs(mapping.n_tasks, 40))
-    least = time_bounds(comm, torus, mapping).total
+    least = time_bounds(MappingProblem(comm, torus), mapping).total
     result = simulate_flows(comm, torus, mapping, error=error)
     assert result.time >= least * (1 - error) * (1 - 1e-9)
     assert np.isfinite(result.time)
@@ -248,7 +248,9 @@ def test_links_carry_the_bytes_of_their_routes():
     mapping = TaskMapping(np.random.default_rng(3).permutation(64), torus)
     result = simulate_flows(Workload([comm, comm]), torus, mapping)
     links = result.links()
-    np.testing.assert_allclose(links["wire_bytes"], 2 * link_loads(comm, torus, mapping))
+    np.testing.assert_allclose(
+        links["wire_bytes"], 2 * link_loads(MappingProblem(comm, torus), mapping)
+    )
     assert (links["busy_share"] <= 1).all()
 
 
@@ -316,7 +318,7 @@ def test_more_messages_than_memory_holds_are_refused(monkeypatch):
 def test_weights_that_get_lost_in_sums_are_refused():
     comm, mapping = all_to_all(16, 1e3), TaskMapping(range(16), 16)
     torus = Torus((4, 4), bandwidth=(1.0, 1e11), network=IDEAL)
-    least = time_bounds(comm, torus, mapping).total
+    least = time_bounds(MappingProblem(comm, torus), mapping).total
     assert simulate_flows(comm, torus, mapping, error=0.0).time == pytest.approx(least)
     with pytest.raises(InputError, match=r"too unlike to share links: found .*expected within"):
         simulate_flows(comm, Torus((4, 4), bandwidth=(1.0, 1e17)), mapping)

@@ -9,7 +9,7 @@ from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast import InputError
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d
 from toruscast.simulation import simulate, simulate_flows
 
@@ -87,7 +87,7 @@ def test_features_are_means_of_an_iteration():
     comm = halo_2d((4, 4), 20000, periodic=True)
     mapping = TaskMapping(np.random.default_rng(1).permutation(16), torus)
     result = simulate(comm, torus, mapping, iterations=3)
-    traffic = RoutedTraffic(comm, torus, mapping, coarsening=1, iterations=3)
+    traffic = RoutedTraffic(MappingProblem(comm, torus), mapping, coarsening=1, iterations=3)
     assert traffic.simulation.time == result.time
     np.testing.assert_allclose(traffic.buffer_length, result.buffered_seconds / 3)
     np.testing.assert_allclose(traffic.delay * result.packets, result.buffered_seconds)

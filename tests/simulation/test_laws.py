@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_cases import examples, graphs, mapped, simulated_networks, tori, twisted
 
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
 from toruscast.routing import dilations, link_loads
 from toruscast.routing.messages import list_messages, packet_counts
@@ -46,22 +46,23 @@ def asking(comm, torus, mapping):
     """Edges whose messages first ask their receivers."""
     messages = np.rint(comm.n_messages)
     size = comm.nbytes / np.maximum(messages, 1)
-    remote = dilations(comm, torus, mapping) > 0
+    remote = dilations(MappingProblem(comm, torus), mapping) > 0
     return (size > torus.network.eager_limit) & (messages > 0) & remote
 
 
 def expected_loads(comm, torus, mapping):
     """Packets and bytes of every link in dimension order, questions and answers included."""
-    packets, wire = packet_counts(comm, torus)
+    packets, wire = packet_counts(MappingProblem(comm, torus))
     asks = asking(comm, torus, mapping)
     src, dst = comm.src[asks], comm.dst[asks]
     shakes = sum(
-        link_loads(CommGraph(comm.n_tasks, a, b, np.ones(a.size)), torus, mapping)
+        link_loads(MappingProblem(CommGraph(comm.n_tasks, a, b, np.ones(a.size)), torus), mapping)
         for a, b in ((src, dst), (dst, src))
     )
     return (
-        link_loads(comm, torus, mapping, packets) + shakes,
-        link_loads(comm, torus, mapping, packets * wire) + torus.network.header * shakes,
+        link_loads(MappingProblem(comm, torus), mapping, packets) + shakes,
+        link_loads(MappingProblem(comm, torus), mapping, packets * wire)
+        + torus.network.header * shakes,
     )
 
 
@@ -72,8 +73,8 @@ def test_link_bytes_are_hop_bytes(case, routing):
     result = simulate(comm, torus, mapping, routing=routing)
     packets, wire_bytes = expected_loads(comm, torus, mapping)
     # Minimal routes whatever the routing: each packet crosses as many links as its ends are apart.
-    hops = dilations(comm, torus, mapping)
-    count, each = packet_counts(comm, torus)
+    hops = dilations(MappingProblem(comm, torus), mapping)
+    count, each = packet_counts(MappingProblem(comm, torus))
     asks = asking(comm, torus, mapping)
     assert result.packet_hops == (hops * (count + 2 * asks)).sum()
     hop_bytes = (hops * (count * each + 2 * asks * torus.network.header)).sum()
@@ -94,7 +95,7 @@ def test_link_bytes_are_hop_bytes(case, routing):
 @given(simulated(), routing, st.sampled_from([1, 3]))
 def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening):
     comm, torus, mapping = case
-    messages = list_messages(comm, torus, mapping, coarsening)
+    messages = list_messages(MappingProblem(comm, torus), mapping, coarsening)
     state, _ = build_state(messages, 1, torus, mapping, routing)
     room = [credit.copy() for credit in credits_of(state)]
     start(state)
@@ -155,7 +156,9 @@ def test_no_rounds_beat_the_bounds(data, tie, routing):
 
 def time_and_least(rounds, torus, mapping, routing):
     """The simulated time, and the most that a resource, or the release of messages, needs."""
-    traffic = RoutedTraffic(Workload(rounds, dependent=len(rounds) > 1), torus, mapping, routing, 1)
+    traffic = RoutedTraffic(
+        MappingProblem(Workload(rounds, dependent=len(rounds) > 1), torus, routing), mapping, 1
+    )
     least = traffic.sure
     strict = [least.injection, least.reception, least.latency, least.total]
     # An even split is an estimate, an expected load too.
@@ -213,7 +216,7 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
 def test_slices_change_nothing(case, routing, budget):
     comm, torus, mapping = case
     whole = simulate(comm, torus, mapping, routing=routing)
-    messages = list_messages(comm, torus, mapping, 1)
+    messages = list_messages(MappingProblem(comm, torus), mapping, 1)
     state, tick = build_state(messages, 1, torus, mapping, routing)
     start(state)
     while run(state, NEVER, budget):

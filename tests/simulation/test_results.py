@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d, pairwise_exchange
 from toruscast.routing import dilations
 from toruscast.simulation import simulate
@@ -247,7 +247,7 @@ def test_progress_counts_questions_and_no_packet_twice(dependent, monkeypatch):
     network = Network(eager_limit=1000, memory_bandwidth=1e9, reception_ports=2)
     torus = Torus((4, 3), network=network)
     comm = halo_2d((4, 3), 5120.0)
-    hops = dilations(comm, torus, TaskMapping(np.arange(12), torus)).sum()
+    hops = dilations(MappingProblem(comm, torus), TaskMapping(np.arange(12), torus)).sum()
     seen = []
     run(
         Workload([comm, comm], dependent=dependent),

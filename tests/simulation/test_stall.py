@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import ARBITRATIONS, graphs, mapped, tori
 
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
+from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 from toruscast.mapping.patterns import all_to_all
 from toruscast.routing import dilations
 from toruscast.simulation import simulate
@@ -34,7 +34,7 @@ def test_the_rules_let_the_same_traffic_pass(shape, deadlock, routing):
     torus = shallow(shape, deadlock)
     result = exchange(torus, routing)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
-    hops = dilations(all_to_all(torus.n_nodes, 1.0), torus, mapping)
+    hops = dilations(MappingProblem(all_to_all(torus.n_nodes, 1.0), torus), mapping)
     assert result.packet_hops == 12 * hops.sum()
 
 

@@ -11,7 +11,15 @@ from random_cases import examples, graphs, mapped, simulated_networks, tori, twi
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.features.reasons import explain
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+    strategies,
+)
 from toruscast.simulation import simulate
 
 SECONDS = st.one_of(st.sampled_from([0.0, 4e-8]), st.floats(1e-12, 3e-6))
@@ -50,10 +58,8 @@ def simulations(draw):
     n_phases = draw(st.integers(1, 3))
     phases = [draw(graphs(mapping.n_tasks, 30, amounts)) for _ in range(n_phases)]
     return RoutedTraffic(
-        Workload(phases, dependent=draw(st.booleans())),
-        torus,
+        MappingProblem(Workload(phases, dependent=draw(st.booleans())), torus, routing),
         mapping,
-        routing,
         draw(st.sampled_from([None, 1, 1, 2, 3, 7])),
         draw(st.sampled_from([1, 1, 1, 3])),
     )
@@ -80,9 +86,9 @@ def test_of_several_iterations_the_bound_is_that_of_their_mean(dependent):
     halo, ring = patterns.halo_2d((4, 4), 30_000, periodic=True), patterns.ring(16, 9_000)
     workload = Workload([halo, ring, halo.scaled(0.5)], dependent=dependent)
     for mapping in strategies.sample(workload, torus, 4, seed=3):
-        traffic = RoutedTraffic(workload, torus, mapping, iterations=6)
+        traffic = RoutedTraffic(MappingProblem(workload, torus), mapping, iterations=6)
         assert 0.5 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
-        why = explain(workload, torus, mapping, simulation=traffic.simulation)
+        why = explain(traffic.problem, mapping, simulation=traffic.simulation)
         assert why.lower_bound == traffic.sure_bound
 
 
@@ -102,19 +108,21 @@ def test_the_start_of_a_phase_belongs_to_the_bounds():
     mapping = TaskMapping(range(4), torus)
     comm = CommGraph(4, [0, 1], [1, 2], [8.0, 8.0])
     for phases, dependent in (([comm], False), ([comm] * 2, False), ([comm] * 2, True)):
-        traffic = RoutedTraffic(Workload(phases, dependent=dependent), torus, mapping)
+        traffic = RoutedTraffic(
+            MappingProblem(Workload(phases, dependent=dependent), torus), mapping
+        )
         assert 0.99 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
         assert min(traffic.bounds.total, traffic.release_bound) >= traffic.sure_bound
     # What sends nothing does not start.
     nothing = CommGraph(2, [0], [1], [0.0], [0.4])
-    traffic = RoutedTraffic(nothing, torus, TaskMapping([0, 1], torus))
+    traffic = RoutedTraffic(MappingProblem(nothing, torus), TaskMapping([0, 1], torus))
     assert traffic.bounds.total == traffic.sure_bound == traffic.simulation.time == 0
 
 
 def test_a_message_of_which_of_which_the_clock_shortens_the_hop():
     torus = Torus((2,))
     alone = CommGraph(2, [0], [1], [104.0])
-    traffic = RoutedTraffic(alone, torus, TaskMapping([0, 1], torus))
+    traffic = RoutedTraffic(MappingProblem(alone, torus), TaskMapping([0, 1], torus))
     assert traffic.bounds.total > traffic.simulation.time
     # Less than a thousandth is given away.
     assert 0.999 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
@@ -126,10 +134,10 @@ def test_long_messages_whose_packets_are_merged(routing, merged):
     torus = Torus((4, 4)).with_network(hop_latency=3.7e-8, overhead=1.3e-7)
     comm = patterns.halo_2d((4, 4), 900_001, periodic=True)
     for mapping in strategies.sample(comm, torus, 3, seed=2):
-        real = RoutedTraffic(comm, torus, mapping, routing, merged)
+        real = RoutedTraffic(MappingProblem(comm, torus, routing), mapping, merged)
         assert real.sure_bound <= real.simulation.time
         # Whichever coarsening an accepted error leads to.
-        unknown = RoutedTraffic(comm, torus, mapping, routing)
+        unknown = RoutedTraffic(MappingProblem(comm, torus, routing), mapping)
         assert unknown.sure_bound <= min(real.simulation.time, unknown.simulation.time)
 
 
@@ -148,5 +156,5 @@ def test_software_that_ticks_put_in_another_order():
         nbytes = rng.integers(1, 2_000, edges.size)
         comm = CommGraph(n, edges // n, edges % n, nbytes, rng.integers(1, 4, edges.size))
         mapping = TaskMapping(rng.integers(0, 8, n), torus)
-        traffic = RoutedTraffic(comm, torus, mapping)
+        traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
         assert traffic.sure_bound <= traffic.simulation.time

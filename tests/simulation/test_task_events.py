@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toruscast._jit import kernel
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.routing.messages import list_messages
 from toruscast.simulation._event_kernels import next_task_tick, put, take
 from toruscast.simulation.setup import build_state
@@ -24,7 +24,7 @@ def state_of_room():
     # A worker for each task, and a row more.
     comm, torus = CommGraph(CAPACITY - 1, [0], [1], [8]), Torus((2,))
     mapping = TaskMapping(np.arange(CAPACITY - 1) % 2, torus)
-    messages = list_messages(comm, torus, mapping, 1)
+    messages = list_messages(MappingProblem(comm, torus), mapping, 1)
     state, _ = build_state(messages, 1, torus, mapping, "deterministic")
     assert len(state.events.heap) == len(state.events.task_queue) == CAPACITY
     return state

@@ -8,6 +8,7 @@ from studies.blue_gene import link_counts, static_routes
 from studies.blue_waters import contention, multigrid
 from studies.study import Inputs
 from toruscast import InputError, TaskMapping, Torus
+from toruscast.mapping import MappingProblem
 from toruscast.routing import link_loads
 
 PARTS = [link_counts.run, static_routes.run, contention.run, multigrid.run]
@@ -107,7 +108,9 @@ def write_links(tmp_path, packets):
 def test_the_pattern_that_was_counted_is_found(tmp_path):
     torus = Torus(link_counts.SHAPE)
     mapping = TaskMapping(np.arange(512), torus)
-    load = link_loads(link_counts.neighbourhoods()["6 face neighbours"], torus, mapping)
+    load = link_loads(
+        MappingProblem(link_counts.neighbourhoods()["6 face neighbours"], torus), mapping
+    )
     found = link_counts.run(write_links(tmp_path, 9 * load.astype(int)))
     regions = found.tables["link-counts"]
     assert regions["pattern"].tolist() == ["6 face neighbours"]

@@ -9,7 +9,7 @@ from studies.fugaku.algorithms import parse
 from studies.fugaku.chain import message_chain
 from studies.fugaku.footprint import footprint, simulated_bytes
 from toruscast.errors import InputError
-from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.collectives import names, schedule
 from toruscast.routing import time_bounds
 
@@ -97,7 +97,9 @@ def test_exchanges_at_once_are_bounded_by_their_total():
     torus = Torus((4, 4), bandwidth=(1.0,))
     mapping = TaskMapping(np.arange(16), torus)
     plan = schedule("alltoall/linear", 16, 1600.0)
-    bounds = time_bounds(plan.workload(), torus.with_network(header=0, payload=1), mapping)
+    bounds = time_bounds(
+        MappingProblem(plan.workload(), torus.with_network(header=0, payload=1)), mapping
+    )
     found = footprint(plan, torus, mapping)
     assert found.carried == pytest.approx(max(bounds.link, 1500.0))
     assert (found.rounds, found.messages) == (1, 15)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import toruscast as tc
 from studies.command import command
 from studies.real_mpi import live, network
+from toruscast.mapping import MappingProblem
 from toruscast.routing.loads import link_loads
 
 
@@ -20,7 +21,7 @@ def test_the_routes_are_those_that_toruscast_knows(shape):
     for source in range(torus.n_nodes):
         for target in set(range(torus.n_nodes)) - {source}:
             comm = tc.CommGraph(2, [0], [1], [1.0])
-            loads = link_loads(comm, torus, tc.TaskMapping([source, target], torus))
+            loads = link_loads(MappingProblem(comm, torus), tc.TaskMapping([source, target], torus))
             at, used = source, []
             while at != target:
                 d, side = network._first_link(torus, at, target)

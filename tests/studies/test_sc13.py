@@ -16,6 +16,7 @@ from studies.scores import by_case, forecast, scores
 from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
 from toruscast.features import RoutedTraffic, unregister
+from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
 from toruscast.training.evaluation import random_splits
@@ -240,4 +241,4 @@ def test_a_measured_counter_is_a_feature(tmp_path, monkeypatch):
     unregister("queue")
     mapping = TaskMapping(range(4), 4, name="by-hand")
     halo = patterns.halo_2d((2, 2), 8)
-    assert plugin["queue"](RoutedTraffic(halo, Torus((2, 2)), mapping)) == 2.5
+    assert plugin["queue"](RoutedTraffic(MappingProblem(halo, Torus((2, 2))), mapping)) == 2.5

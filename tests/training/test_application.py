@@ -12,6 +12,7 @@ from toruscast.features.reasons import explain
 from toruscast.formats import parse_torus
 from toruscast.mapping import (
     CommGraph,
+    MappingProblem,
     TaskMapping,
     Torus,
     Workload,
@@ -104,7 +105,7 @@ def test_the_default_model_learns_from_many_sizes_dimensions_and_messages():
 
 def test_the_busiest_link_is_busy_as_long_as_its_bound():
     for mapping in CANDIDATES[:5]:
-        why = explain(COMM, TORUS, mapping)
+        why = explain(MappingProblem(COMM, TORUS), mapping)
         # The bound allows half a tick for each event.
         assert why.links["busy"].iloc[0] == pytest.approx(why.bounds["link"], rel=2e-3)
 
@@ -112,7 +113,7 @@ def test_the_busiest_link_is_busy_as_long_as_its_bound():
 def test_the_hottest_links_count_bytes_without_headers():
     # Of eight links that are there one carries 3000 bytes and one 1000, of 500 on average.
     comm = CommGraph(3, [0, 1], [1, 2], [3000, 1000])
-    links = explain(comm, Torus((4,)), TaskMapping([0, 1, 2], 4)).links
+    links = explain(MappingProblem(comm, (4,)), TaskMapping([0, 1, 2], 4)).links
     assert links["nbytes"].tolist() == [3000, 1000]
     assert links["over_mean"].tolist() == [6, 2]
 
@@ -125,16 +126,16 @@ def test_the_busiest_link_of_phases_routed_differently_is_that_of_the_bounds(dep
     long = CommGraph(64, [0], [42], [1_000_000])
     workload = Workload([short, long], dependent=dependent)
     mapping = TaskMapping(np.random.default_rng(1).permutation(64), torus)
-    busiest = explain(workload, torus, mapping, routing="by_size").links["busy"].iloc[0]
-    bounds = time_bounds(workload, torus, mapping, routing="by_size")
-    alone = explain(long, torus, mapping, routing="adaptive").links["busy"].iloc[0]
+    busiest = explain(MappingProblem(workload, torus, "by_size"), mapping).links["busy"].iloc[0]
+    bounds = time_bounds(MappingProblem(workload, torus, "by_size"), mapping)
+    alone = explain(MappingProblem(long, torus, "adaptive"), mapping).links["busy"].iloc[0]
     assert alone < busiest <= bounds.link
     assert busiest == pytest.approx(bounds.link) or not dependent
     result = simulate(workload, torus, mapping, routing="by_size")
-    together = RoutedTraffic(workload, torus, mapping, "by_size")
+    together = RoutedTraffic(MappingProblem(workload, torus, "by_size"), mapping)
     if not dependent:
         # Of the short ones dimension order tells every link.
         order = simulate(short, torus, mapping).wire_bytes
-        routes = RoutedTraffic(short, torus, mapping).all_wire_bytes
+        routes = RoutedTraffic(MappingProblem(short, torus), mapping).all_wire_bytes
         assert np.allclose(order, routes)
     assert result.wire_bytes.sum() == pytest.approx(together.all_wire_bytes.sum())

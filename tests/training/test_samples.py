@@ -15,7 +15,7 @@ from toruscast import features, simulation
 from toruscast.decision import forecast
 from toruscast.errors import InputError
 from toruscast.features import traffic
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, read_samples, samples, write_samples
 from toruscast.training import store as _sample_keys
 from toruscast.training.store import LABELS, SampleFiles, joined
@@ -54,7 +54,7 @@ def no_simulator(monkeypatch):
     def broken(*args, **options):
         raise AssertionError("simulated")
 
-    return lambda: monkeypatch.setattr(traffic, "simulate", broken)
+    return lambda: monkeypatch.setattr(traffic, "simulate_packets", broken)
 
 
 def kill_after_8(cases, store, **options):
@@ -89,7 +89,10 @@ def test_samples_are_features_and_simulated_times(store):
     assert np.array_equal(table[list(expected.columns)].to_numpy(), expected.to_numpy())
     times = [simulation.simulate(HALO, TORUS, mapping).time for mapping in mappings]
     assert table["time"].tolist() == times
-    sure = [features.RoutedTraffic(HALO, TORUS, mapping).sure_bound for mapping in mappings]
+    sure = [
+        features.RoutedTraffic(MappingProblem(HALO, TORUS), mapping).sure_bound
+        for mapping in mappings
+    ]
     assert (table["time"] >= sure).all()
     assert set(table["torus"]) == {"4x4"}
     pd.testing.assert_frame_equal(read_samples(store), table)

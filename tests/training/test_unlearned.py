@@ -10,7 +10,15 @@ import pytest
 from toruscast.answers.rank import trust
 from toruscast.decision import forecast, plan
 from toruscast.features import RoutedTraffic
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.mapping import (
+    CommGraph,
+    MappingProblem,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+    strategies,
+)
 from toruscast.training import (
     TimePredictor,
     build_samples,
@@ -123,7 +131,7 @@ def test_candidates_are_in_the_order_of_their_release_bounds():
     for routing in ("deterministic", "adaptive"):
         table = forecast(HALO, TORUS, maps, routing=routing, budget=0).table.set_index("mapping")
         bound = [
-            RoutedTraffic(HALO, TORUS, each, routing).release_bound
+            RoutedTraffic(MappingProblem(HALO, TORUS, routing), each).release_bound
             for each in sorted(maps, key=lambda each: list(table.index).index(each.name))
         ]
         # Times that people read as equal are led by the mapping that loads the network least.
@@ -175,16 +183,21 @@ def test_how_far_rounds_are_apart():
     line = TaskMapping(range(8), Torus((8,)))
     hops = [CommGraph(8, [i], [i + 1], [5120.0]) for i in range(3)]
     # A chain has no time to overlap in.
-    chain = RoutedTraffic(Workload(hops, dependent=True), Torus((8,)), line)
+    chain = RoutedTraffic(MappingProblem(Workload(hops, dependent=True), Torus((8,))), line)
     assert chain.rounds_apart == pytest.approx(0, abs=1e-9)
-    assert RoutedTraffic(Workload(hops), Torus((8,)), line).rounds_apart == 0
+    assert RoutedTraffic(MappingProblem(Workload(hops), Torus((8,))), line).rounds_apart == 0
     # Three messages that have nothing to do with each other take as long as one.
     apart = [CommGraph(8, [2 * i], [2 * i + 1], [5120.0]) for i in range(3)]
-    free = RoutedTraffic(Workload(apart, dependent=True), Torus((8,)), line)
+    free = RoutedTraffic(MappingProblem(Workload(apart, dependent=True), Torus((8,))), line)
     assert free.rounds_apart == pytest.approx(0.99 * np.log(3))
     # Those of single packets do not wait for each other.
     single = [CommGraph(8, each.src, each.dst, [512.0]) for each in apart]
-    assert RoutedTraffic(Workload(single, dependent=True), Torus((8,)), line).rounds_apart == 0
+    assert (
+        RoutedTraffic(
+            MappingProblem(Workload(single, dependent=True), Torus((8,))), line
+        ).rounds_apart
+        == 0
+    )
 
 
 def test_kinds_of_traffic():
@@ -198,8 +211,8 @@ def test_kinds_of_traffic():
         (Workload([HALO] * 2), "deterministic", double, (PHASES, SEVERAL)),
         (Workload([patterns.ring(64, 8)]), "adaptive", single, (ADAPTIVE, SHORT)),
     ):
-        assert kinds_of(workload, TORUS, routing, maps) == kinds
-        assert unlearned_kinds(model, workload, TORUS, routing, maps) == ()
+        assert kinds_of(MappingProblem(workload, TORUS, routing), maps) == kinds
+        assert unlearned_kinds(model, MappingProblem(workload, TORUS, routing), maps) == ()
 
 
 def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
@@ -212,7 +225,7 @@ def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
             ask(rounds, TORUS, maps, model=trained.model)
     double = [TaskMapping(each.node // 2, TORUS) for each in maps]
     one = Workload([HALO])
-    assert unlearned_kinds(trained.model, one, TORUS, "deterministic", double) == (SEVERAL,)
+    assert unlearned_kinds(trained.model, MappingProblem(one, TORUS), double) == (SEVERAL,)
     # A table that grows tells all its kinds.
     both = build_samples([(rounds, TORUS, maps[:2])], tmp_path / "s.parquet", level=2)
     assert both.attrs["provenance"]["kinds"] == [ROUNDS]
