@@ -279,5 +279,5 @@ def test_times_of_a_machine_are_not_ordered_by_simulations():
 
 
 def test_bounds_hold_for_the_adaptive_order_too():
-    routed = RoutedTraffic(COMM, TORUS, CANDIDATES[0], "adaptive")
+    routed = RoutedTraffic(MappingProblem(COMM, TORUS, "adaptive"), CANDIDATES[0])
     assert simulate(COMM, TORUS, CANDIDATES[0], routing="adaptive").time >= routed.sure_bound
