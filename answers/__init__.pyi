@@ -10,4 +10,5 @@ from . import rank as rank
 from . import scaling as scaling
 from . import search as search
 from . import simulation as simulation
+from . import table as table
 from . import terminal as terminal

@@ -19,8 +19,9 @@ import pandas as pd
 from toruscast.text import rounded
 
 from .links import LinkMap
+from .table import Mark as Mark
+from .table import Table
 
-Mark = Literal["best", "yours", ""]
 _NUMBER = re.compile(r"[-+<>=~ ]*\.?\d")
 # Columns of names, which may begin with a digit, and of lines of words.
 _NAMES = frozenset(
@@ -114,7 +115,7 @@ class File:
     title: str = "launcher file"
 
 
-Block = Sentence | TableBlock | Chart | LinkMap
+Block = Sentence | Table | TableBlock | Chart | LinkMap
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ class Answer:
 
     headline: Headline
     setting: str = ""
+    table: Table | None = None
     badge: str = ""
     notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
@@ -175,8 +177,10 @@ class Answer:
     title: str = ""
 
     @property
-    def table(self) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """The table for programs; an index that has a name is a column."""
+        if self.table is not None:
+            return self.table.values
         table = self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
         return table.reset_index() if table.index.name else table
 

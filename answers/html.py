@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 
 import toruscast
@@ -24,6 +25,7 @@ from toruscast.text import shown_name
 from .blocks import Answer, Block, Chart, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places
 from .svg import RAMP
+from .table import Column, Table
 
 _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "networkx")
 
@@ -80,6 +82,8 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     environment = _environment()
     macros: Any = environment.get_template("blocks.html").module
     sections = [section for section in answer.sections if section.only != "terminal"]
+    if answer.table is not None:
+        sections.append(Section(answer.table.title or "Table", [answer.table], folded=True))
     data: dict[str, Any] = {"ramp": list(RAMP)}
     for view in (block for section in sections for block in section.blocks):
         if isinstance(view, LinkMap):
@@ -87,7 +91,7 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
             data["network"] = network_data(view) | {"cell": cell, "blocks": blocks}
     asked = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
-    facts = TableBlock([{"what": name, "value": value} for name, value in rows])
+    facts = Table(pd.DataFrame(rows, columns=["what", "value"]))
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
         answer=answer,
@@ -114,8 +118,10 @@ def _drawn(section: Section, macros: Any) -> str:
 def _block(block: Block, macros: Any, under: str) -> str:
     if isinstance(block, Sentence):
         return f"<p>{Markup.escape(unbroken(block.text))}</p>\n"
-    if isinstance(block, TableBlock):
+    if isinstance(block, Table):
         return str(macros.table(block, under))
+    if isinstance(block, TableBlock):
+        return str(macros.block(block, under))
     if isinstance(block, Chart):
         return str(macros.chart(block))
     return str(macros.links(block))
@@ -130,7 +136,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["shown"] = lambda value: shown_name(" ".join(str(value).split()))
-    environment.filters["lines"] = _cell
+    environment.filters["cell"] = _cell
+    environment.globals["lines"] = _lines
     environment.filters["unbroken"] = unbroken
     return environment
 
@@ -146,6 +153,14 @@ def _cell(value: object) -> Markup:
         return Markup.escape(shown_name(value))
     lines = [Markup('<span class="line">{}</span>').format(shown_name(line)) for line in value]
     return Markup("<br>").join(lines)
+
+
+def _lines(column: Column, lines: tuple[str, ...]) -> Markup:
+    """Return a cell; neither a label nor one of several lines is broken."""
+    if len(lines) == 1 and column.kind != "label":
+        return Markup.escape(lines[0])
+    unbroken = [Markup('<span class="line">{}</span>').format(line) for line in lines]
+    return Markup("<br>").join(unbroken)
 
 
 def _asset(file: str) -> str:

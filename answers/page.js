@@ -69,7 +69,9 @@
     });
     csv.addEventListener("click", async () => {
       const quoted = (cell) => {
-        const text = cell.textContent;
+        // A spreadsheet takes a name that begins so for a formula.
+        const isFormula = /^[=+\-@\t]/.test(cell.textContent) && !cell.classList.contains("number");
+        const text = isFormula ? `'${cell.textContent}` : cell.textContent;
         return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
       };
       const lines = [table.tHead.rows[0], ...body.rows].filter((row) => !row.hidden)

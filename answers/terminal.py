@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from rich import table as rich_table
 from rich.box import Box
+from rich.cells import cell_len
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from toruscast.text import printable, seconds, shown_name
 
 from .blocks import Answer, Section, Sentence, TableBlock
 from .links import LinkMap, heat_lines
+from .table import Column, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +44,11 @@ def show(answer: Answer, console: Console, details: bool = False) -> None:
         )
     for note in answer.notes:
         console.print(note)
+    if answer.table is not None:
+        if first and answer.table.shown:
+            console.print()
+        _print_table(answer.table, console)
+        first = first or "some"
     for section in answer.sections:
         if section.only != "page" and (details or (section.brief and not section.folded)):
             _print_section(section, console, apart=bool(first))
@@ -53,7 +62,8 @@ def _print_section(section: Section, console: Console, apart: bool) -> None:
     shown = [
         block
         for block in section.blocks
-        if isinstance(block, Sentence | TableBlock)
+        if (isinstance(block, Sentence | TableBlock))
+        or (isinstance(block, Table) and len(block.shown) > 0)
         or (isinstance(block, LinkMap) and can_draw(console))
     ]
     if shown:
@@ -64,17 +74,21 @@ def _print_section(section: Section, console: Console, apart: bool) -> None:
             console.print(f"{section.title}{end}", style="bold")
     before: object = None
     for block in shown:
-        if isinstance(block, TableBlock) and isinstance(before, TableBlock):
+        if isinstance(block, TableBlock | Table) and isinstance(before, TableBlock | Table):
             console.print()
         before = block
         if isinstance(block, Sentence):
             console.print(block.text, soft_wrap=block.as_it_is)
         elif isinstance(block, LinkMap):
             _print_links(block, console)
-        elif block.rows:
+        elif isinstance(block, Table):
             if block.title and block.title != section.title:
                 console.print(f"{block.title}:")
             _print_table(block, console)
+        elif block.rows:
+            if block.title and block.title != section.title:
+                console.print(f"{block.title}:")
+            _print_block(block, console)
 
 
 def _print_links(view: LinkMap, console: Console) -> None:
@@ -86,9 +100,9 @@ def _print_links(view: LinkMap, console: Console) -> None:
     console.print(_LEGEND, style="dim")
 
 
-def _print_table(block: TableBlock, console: Console) -> None:
+def _print_block(block: TableBlock, console: Console) -> None:
     """Print a table; where it is too wide, closer, and then without some of its columns."""
-    table, hidden = _rows_shown(block)
+    table, hidden = _block_rows(block)
     unlimited = console.options.update(max_width=100_000)
 
     def fits() -> bool:
@@ -117,11 +131,11 @@ def _print_table(block: TableBlock, console: Console) -> None:
         console.print(f"({hidden} of {len(block.rows)} rows are not shown)", style="dim")
 
 
-def _rows_shown(block: TableBlock) -> tuple[Table, int]:
+def _block_rows(block: TableBlock) -> tuple[rich_table.Table, int]:
     """Return the rows that a terminal shows, and how many it does not."""
     # Blanks between columns and a line under the head: readable in a terminal and in a file.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
-    table = Table(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    table = rich_table.Table(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     lines = max(head.count("\n") for head in block.heads)
     for head in block.heads:
         # Short heads stand on the line above the cells.
@@ -147,6 +161,91 @@ def _lines(cell: object) -> str:
     """Return a cell, or the lines of one, as a terminal can show it: names come from files."""
     lines = cell if isinstance(cell, tuple) else (cell,)
     return "\n".join(printable(str(line)) for line in lines)
+
+
+def _print_table(table: Table, console: Console) -> None:
+    """Print a table; where it is too wide, closer, and then without some of its columns."""
+    if not table.shown:
+        return
+    rows, hidden = _rows_shown(table)
+    columns = list(table.shown)
+    widths = {id(column): _width(table, column, rows) for column in columns}
+
+    def fits(padding: int) -> bool:
+        # A blank stands between two columns.
+        return sum(widths[id(each)] + padding + 1 for each in columns) - 1 <= console.width
+
+    padding = int(fits(1))
+    alike: list[str] = []
+    left_out: list[str] = []
+    # The least important first, the last of equal ones.
+    spare = sorted(columns, key=lambda c: (c.priority, columns.index(c)), reverse=True)
+    for is_last_resort, column in product((False, True), spare):
+        if fits(padding):
+            break
+        if column in columns and not column.stays:
+            if is_last_resort:
+                left_out.insert(0, column.words)
+                columns.remove(column)
+            elif table.is_alike(column):
+                alike.append(f"{table.heading(column)} {' '.join(table.cells(column)[0])}")
+                columns.remove(column)
+    console.print(_drawn(table, columns, rows, padding))
+    if alike:
+        console.print(f"(all: {', '.join(alike)})", style="dim")
+    if left_out:
+        console.print(f"(no room for: {', '.join(left_out)})", style="dim")
+    if hidden:
+        console.print(f"({hidden} of {len(table)} rows are not shown)", style="dim")
+
+
+def _width(table: Table, column: Column, rows: list[int]) -> int:
+    cells = table.cells(column)
+    lines = [line for row in rows for line in cells[row]]
+    return max(map(cell_len, [*lines, *_heading(table, column, rows)]))
+
+
+def _rows_shown(table: Table) -> tuple[list[int], int]:
+    """Return the rows that a terminal shows, and how many it does not."""
+    n = len(table)
+    top = n if table.top is None or n <= table.top + _BOTTOM + 1 else table.top
+    kept = {*range(top), *range(max(n - _BOTTOM, 0), n)}
+    # The user's own row stands in the table, however far down it is.
+    if table.yours is not None:
+        kept.add(table.yours)
+    return sorted(kept), n - len(kept)
+
+
+def _drawn(table: Table, columns: list[Column], rows: list[int], padding: int) -> rich_table.Table:
+    # Blanks between columns and a line under the head: readable in a terminal and in a file.
+    box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
+    drawn = rich_table.Table(
+        box=box, padding=(0, padding, 0, 0), show_edge=False, header_style="bold"
+    )
+    cells = [table.cells(column) for column in columns]
+    heads = [_heading(table, column, rows) for column in columns]
+    lines = max(map(len, heads), default=0)
+    for column, head in zip(columns, heads, strict=True):
+        # Short heads stand on the line above the cells.
+        title = "\n".join([""] * (lines - len(head)) + head)
+        align: Any = "left" if column.is_text else "right"
+        drawn.add_column(title, justify=align, overflow="fold")
+    before = -1
+    for row in rows:
+        if row != before + 1:
+            drawn.add_row("...", style="dim")
+        before = row
+        texts = ["\n".join(own[row]) for own in cells]
+        drawn.add_row(*texts, style=_STYLES.get(table.mark(row)))
+    return drawn
+
+
+def _heading(table: Table, column: Column, rows: list[int]) -> list[str]:
+    """Return a heading as lines that are hardly wider than the cells below it."""
+    cells = table.cells(column)
+    lines = [*column.words.split(), *(line for row in rows for line in cells[row])]
+    unit = table.unit(column)
+    return [*textwrap.wrap(column.words, max(map(len, lines))), *([unit] if unit else [])]
 
 
 def can_draw(console: Console) -> bool:

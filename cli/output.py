@@ -186,7 +186,7 @@ class Output:
         """Write an answer as JSON and CSV where they are wanted."""
         self.write_json({**(more or {}), **answer.content})
         if self.csv_path is not None:
-            write_text(answer.table.to_csv(index=False, lineterminator="\n"), self.csv_path)
+            write_text(answers.table.csv_text(answer.frame), self.csv_path)
 
     def show(self, answer: answers.blocks.Answer) -> None:
         """Print an answer, if stdout is free for people."""

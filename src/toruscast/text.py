@@ -80,6 +80,14 @@ def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
     return f"{100 * share:.{decimals}f} %"
 
 
+def change(share: float, decimals: int = 0) -> str:
+    """Return a relative change in per cent, with its sign."""
+    if not math.isfinite(share):
+        return "-"
+    text = f"{100 * share:+.{decimals}f}"
+    return f"{text} %" if float(text) else "0 %"
+
+
 def probability(share: float) -> str:
     """Return a probability in per cent; none of a forecast is given as certainty."""
     return "over 99 %" if share > 0.99 else percent(share)
