@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
@@ -185,20 +185,13 @@ class Answer:
         return table.reset_index() if table.index.name else table
 
 
-def all_candidates(title: str, table: TableBlock, caption: str) -> Section:
-    """Return a table that a terminal shows in part, whole for a page."""
-    whole = replace(table, title=caption, key="candidates")
-    return Section(title, [whole], folded=True, only="page")
+def of_table(head: str | Headline, *blocks: Block, below: Sequence[str] = (), **how: Any) -> Answer:
+    """Return an answer of a sentence, tables and what is said below; ``how`` is of `Answer`.
 
-
-def of_table(
-    head: str | Headline,
-    *blocks: Block,
-    below: Sequence[str] = (),
-    rows: pd.DataFrame | Sequence[Mapping[str, Any]] = (),
-    **how: Any,
-) -> Answer:
-    """Return an answer of a sentence, tables and what is said below; ``how`` is of `Answer`."""
+    The first `Table` is that of the answer.
+    """
     title = head if isinstance(head, Headline) else Headline(head)
-    section = Section("", [*blocks, *(Sentence(text, as_it_is=True) for text in below)])
-    return Answer(title, sections=[section], rows=rows, **how)
+    table = next((block for block in blocks if isinstance(block, Table)), None)
+    others = [block for block in blocks if block is not table]
+    section = Section("", [*others, *(Sentence(text, as_it_is=True) for text in below)])
+    return Answer(title, sections=[section], table=table, **how)

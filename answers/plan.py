@@ -8,21 +8,22 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.decision import Plan, Runs
-from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.text import counted, number, percent, probability, seconds, shown_name, time_unit
+from toruscast.mapping import TaskMapping
+from toruscast.text import counted, percent, probability, seconds, shown_name, time_unit
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock, all_candidates
+from .blocks import Answer, Chart, Headline, Section
 from .learned import times_against
-from .links import Candidate
-from .rank import DEFAULT_ORDER, default_order, less, versus
-from .traffic import View, setting_of
+from .ranking import DEFAULT_ORDER, Ranking, default_order, less
+from .table import Column, Table, records
+from .traffic import setting_of
 
-# Mappings that are named in a sentence, rows of the picture of times, and next runs of a page.
-_NAMED, _FIRST, _NEXT = 4, 5, 3
+# Mappings that are named in a sentence, and next runs of a page.
+_NAMED, _NEXT = 4, 3
 
 
 def answer(
@@ -38,7 +39,7 @@ def answer(
 
     ``times`` is the file of the runs.
     """
-    verdict = made.verdict
+    verdict, table, ranking = made.verdict, _sorted(made), _ranking(made)
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
@@ -56,25 +57,40 @@ def answer(
     for path, advice in (written or {}).items():
         use = f"; to use it: {advice}" if advice else ""
         notes.append(f"Written: {shown_name(path)}{use}")
-    view, table = _view(made), _table(made, top)
-    sections = [
-        Section("", [table], only="terminal"),
-        Section("How much faster", [times_chart(made)], wide=False, only="page"),
-        *(view.why() if view else ()),
-        *_runs(made),
-        *(view.where() if view else ()),
-        all_candidates("All candidates", table, "All candidates"),
-        *([view.traffic()] if view else ()),
-    ]
-    torus = made.mappings[0].torus
-    about = "" if made.workload is None or torus is None else setting_of(made.workload, torus)
+    sections = [Section("How much faster", [times_chart(made)], wide=False, only="page")]
+    torus, view, about = made.mappings[0].torus, None, ""
+    if made.workload is None or torus is None:
+        sections += _runs(made)
+    else:
+        by_name = dict(zip(made.names, made.mappings, strict=True))
+        mappings = [by_name[name] for name in ranking.names]
+        view = ranking.view(made.workload, torus, mappings, made.routing)
+        sections += [*view.why(), *_runs(made), *view.where(), view.traffic()]
+        about = setting_of(made.workload, torus)
     runs = runs_made(made, times)
+    columns = [
+        Column("mapping", kind="name"),
+        Column("runs", kind="count"),
+        Column("measured", kind="seconds"),
+        Column("time", "likely", "seconds", priority=0),
+        Column("low", "90 % interval", "seconds", to="high", priority=2),
+        Column("p_best", "P(best)", "share", priority=2),
+    ]
     return Answer(
         setting=f"{setting}; {runs}." if setting else f"{about or 'plan of runs'}, {runs}",
         title=f"Plan of runs: {about or 'application'}",
-        headline=_headline(made),
+        headline=_headline(made, ranking),
         badge=badge if len(made.names) > 1 else "",
         notes=notes,
+        table=Table(
+            table,
+            columns,
+            "All candidates",
+            best=ranking.best,
+            yours=ranking.yours,
+            top=top,
+            key="candidates",
+        ),
         sections=sections,
         content={
             "runs": made.n_runs,
@@ -91,22 +107,36 @@ def answer(
                 "next_gain": made.next_gain,
             },
             "enough": made.is_enough,
-            "mappings": made.table.to_dict("records"),
+            "mappings": records(table),
         },
-        rows=made.table,
         file=view.launcher_file() if view else None,
         facts=view.facts() if view else (),
     )
 
 
-def _headline(made: Plan) -> Headline:
+def _sorted(made: Plan) -> pd.DataFrame:
+    """Return the mappings, the fastest first."""
+    return made.table.sort_values("time", kind="stable", ignore_index=True)
+
+
+def _ranking(made: Plan) -> Ranking:
+    table = _sorted(made)
+    names = [str(name) for name in table["mapping"]]
+    yours = default_order(made.mappings, made.names, made.mappings[0].torus)
+    return Ranking(
+        names,
+        table["time"].tolist(),
+        None if yours is None else names.index(made.names[yours]),
+        names.index(made.name_of(made.best)),
+    )
+
+
+def _headline(made: Plan, ranking: Ranking) -> Headline:
     """Return which mapping to use or to run first, and how much that gains."""
-    name, yours = made.name_of(made.best), _yours(made)
-    best = shown_name(name)
-    rows = {row["mapping"]: row for row in made.table.to_dict("records")}
-    row, gain = rows[name], ""
-    if yours is not None and yours != name:
-        gain = f", {less(row['time'], rows[yours]['time'], DEFAULT_ORDER)}"
+    best, gain = shown_name(ranking.names[ranking.best]), ""
+    is_kept = ranking.yours == ranking.best
+    if ranking.baseline is not None and not is_kept:
+        gain = f", {less(ranking.times[ranking.best], ranking.baseline, DEFAULT_ORDER)}"
     if made.runs is None:
         if len(made.names) == 1:
             return Headline("", best, " is the only mapping: there is nothing to choose.")
@@ -114,8 +144,9 @@ def _headline(made: Plan) -> Headline:
     before, after = "Use ", ": "
     if made.verdict.kind == "open":
         before, after = "", " leads: "
-    elif yours == name:
+    elif is_kept:
         before = f"Keep {DEFAULT_ORDER}, "
+    row = _sorted(made).iloc[ranking.best]
     time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
     return Headline(before, best, f"{after}{time}{gain}")
 
@@ -127,9 +158,9 @@ def _how_sure(made: Plan) -> str:
     most = f"at most {percent(made.gain, 1)}" if made.gain >= 0.0005 else "< 0.1 %"
     gain = f"more runs would gain {most}"
     sure = (
-        f"{probability(verdict.certainty).capitalize()} sure that no other takes less by more than "
+        f"{probability(verdict.certainty).capitalize()} sure that no other is more than "
+        f"{percent(verdict.goal, digits=3)} faster"
     )
-    sure += percent(verdict.goal, digits=3)
     if verdict.kind == "tied":
         below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
         gain = f"it cannot be told apart {_from(verdict.rivals)}{below}"
@@ -179,79 +210,16 @@ def _from(rivals: Sequence[str]) -> str:
     return f"from {' and '.join([', '.join(named[:-1]), named[-1]] if named[1:] else named)}"
 
 
-def _yours(made: Plan) -> str | None:
-    torus = made.mappings[0].torus
-    return None if torus is None else default_order(made.mappings, made.names, torus)
-
-
-def _mark(made: Plan, name: str, yours: str | None) -> Mark:
-    return "best" if name == made.name_of(made.best) else "yours" if name == yours else ""
-
-
-def _view(made: Plan) -> View | None:
-    """Return the traffic under the mappings, the best first, where the plan knows it."""
-    torus = made.mappings[0].torus
-    if made.workload is None or torus is None:
-        return None
-    by_name = dict(zip(made.names, made.mappings, strict=True))
-    rows = made.table.to_dict("records")
-    best, yours = made.name_of(made.best), _yours(made)
-    rows.sort(key=lambda row: (row["mapping"] != best, row["mapping"] != yours))
-    several = [Candidate(row["mapping"], by_name[row["mapping"]], row["time"]) for row in rows]
-    return View(MappingProblem(made.workload, torus, made.routing), several)
-
-
 def times_chart(made: Plan) -> Chart:
     """Return the likely times of the five best, the default order and the slowest."""
-    table, yours = made.table.sort_values("time", kind="stable"), _yours(made)
-    names, every = table["mapping"].tolist(), table["time"].tolist()
-    scale, unit = time_unit(every)
-    own = names.index(yours) if yours else None
-    best = names.index(made.name_of(made.best))
-    chosen = sorted({*range(min(_FIRST, len(names))), best, own or 0, len(names) - 1})
-    rows = [
-        svg.Row(
-            names[i],
-            every[i],
-            _mark(made, names[i], yours) or "other",
-            low=table["low"].iloc[i],
-            high=table["high"].iloc[i],
-            note="" if own in (None, i) else versus(every[i], every[own or 0]),
-        )
-        for i in chosen
-    ]
-    out = len(names) - len(chosen)
-    left_out = f"{counted(out, 'candidate')} between are not drawn" if out else ""
+    table, ranking = _sorted(made), _ranking(made)
     measured = int((table["runs"] > 0).sum())
-    lead = (
-        f"What a run likely takes without noise, {unit}, with its 90 % interval; {measured} of "
-        f"{counted(len(names), 'candidate')} were measured. Every tick below is a candidate."
+    return ranking.chart(
+        "What a run likely takes without noise",
+        f" Bars are 90 % intervals; {measured} of {len(table)} were measured.",
+        ends=[*zip(table["low"], table["high"], strict=True)],
+        every=ranking.times,
     )
-    return Chart(
-        "candidate-times",
-        "",
-        lead,
-        lambda: svg.times(rows, scale, unit, every=every, left_out=left_out),
-    )
-
-
-def _table(made: Plan, top: int) -> TableBlock:
-    """Return the table of the mappings, with their runs and likely times."""
-    scale, unit = time_unit(made.table[["time", "measured"]].to_numpy().ravel())
-    yours = _yours(made)
-    rows = [
-        {
-            "mapping": shown_name(row["mapping"]),
-            "runs": row["runs"] or "-",
-            f"measured\n{unit}": number(row["measured"] / scale) if row["runs"] else "-",
-            f"likely\n{unit}": number(row["time"] / scale),
-            f"90 % interval\n{unit}": " - ".join(number(row[k] / scale) for k in ("low", "high")),
-            "P(best)": percent(row["p_best"]),
-        }
-        for row in made.table.to_dict("records")
-    ]
-    marks = [_mark(made, str(name), yours) for name in made.table["mapping"]]
-    return TableBlock(rows, marks=marks, keep=4, top=top)
 
 
 def _runs(made: Plan) -> list[Section]:

@@ -13,122 +13,32 @@ import pandas as pd
 
 from toruscast.decision import Forecast
 from toruscast.decision.results import OF_SUMS, Networks
-from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons
-from toruscast.mapping import MappingProblem, TaskMapping, Torus
-from toruscast.mapping.task_mapping import Allocation
+from toruscast.mapping import TaskMapping, Torus
 from toruscast.search.lower_bounds import least_time
 from toruscast.text import (
-    byte_unit,
     counted,
-    number,
     percent,
     probability,
     seconds,
-    shortened,
     shown_name,
-    time_unit,
 )
 
 from . import svg
-from .blocks import (
-    Answer,
-    Block,
-    Chart,
-    Headline,
-    Mark,
-    Section,
-    Sentence,
-    TableBlock,
-    all_candidates,
-)
+from .blocks import Answer, Block, Chart, Section, Sentence
 from .learned import learned_content, learned_lines, observed_chart, times_against
-from .links import Candidate, most_candidates
-from .traffic import View, bound_line, link_note, setting_of
+from .links import most_candidates
+from .ranking import Ranking, default_order, less
+from .table import Column, Table, records
+from .traffic import bound_line, link_note, setting_of
 
-DEFAULT_ORDER = "the default order of tasks"
-# What the launcher of Fugaku does where nobody says otherwise.
-_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
-# By how much all candidates differ at most where none is worth choosing.
-_ALIKE = 0.01
 # Share above the lower bound over all mappings from which a search is worth its time.
 _FAR = 0.05
 # A time so near to that bound is at it.
 _AT_FLOOR = 0.005
-# Rivals that are named, and rows of the picture of times.
-_NAMED, _FIRST = 4, 5
-# Letters of a name in the picture of times.
-_LABEL = 60
+# Rivals that are named.
+_NAMED = 4
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
-
-
-def default_order(
-    mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus
-) -> str | None:
-    """Return the name of the mapping that puts the tasks in order on the nodes, if one does."""
-    launched = next((name for name in names if name in _DEFAULTS), None)
-    if launched is not None:
-        return launched
-    first = mappings[0]
-    try:
-        allocation = Allocation(torus, tasks_per_node=first.tasks_per_node)
-        in_order = allocation.in_order(first.n_tasks).node
-    except InputError:
-        in_order = np.empty(0, dtype=np.int32)
-    for mapping, name in zip(mappings, names, strict=True):
-        if name == "identity" or np.array_equal(mapping.node, in_order):
-            return name
-    return None
-
-
-def less(time: float, than: float, what: str) -> str:
-    """Return how much less or more a time is than another, such as "21 % less than X"."""
-    share = 1 - time / than if than else 0.0
-    if abs(share) < 5e-4:
-        return f"as long as {what}"
-    return f"{percent(abs(share))} {'less' if share > 0 else 'more'} than {what}"
-
-
-def versus(time: float, reference: float) -> str:
-    """Return the change of a time against a reference in per cent, with its sign."""
-    share = 100 * (time / reference - 1) if reference else 0.0
-    return "0 %" if abs(share) < 0.5 else f"{share:+.0f} %"
-
-
-def alike(times: pd.Series[float]) -> str:
-    """Return that the mapping hardly matters, where it does not."""
-    least, most = float(times.min()), float(times.max())
-    if len(times) < 2 or most >= (1 + _ALIKE) * least > 0:
-        return ""
-    within = "take the same time" if most == least else f"lie within {percent(_ALIKE)} of it"
-    return f"All candidates {within}: the mapping hardly matters here."
-
-
-def headline(
-    names: Sequence[str],
-    times: Sequence[float],
-    yours: str | None,
-    source: str = "",
-    source_of_yours: str = "",
-) -> Headline:
-    """Return which mapping to use; ``yours`` is the default order of tasks, among the names.
-
-    The sources say where the two times are from.
-    """
-    best, time = shown_name(names[0]), times[0]
-    told = f"{seconds(time)}{source}"
-    if yours is None and len(names) == 1:
-        return Headline("", best, f" takes {told}")
-    if yours is None:
-        gain = f"{less(time, times[1], 'the next')}, {shown_name(names[1])}"
-    elif yours == names[0]:
-        others = "; no candidate is faster" if len(names) > 1 else ""
-        return Headline("Keep the default order of tasks, ", best, f": {told}{others}")
-    else:
-        than = times[list(names).index(yours)]
-        at = f" ({shown_name(yours)}, {seconds(than)}{source_of_yours})"
-        gain = f"{less(time, than, DEFAULT_ORDER)}{at}"
-    return Headline("Use ", best, f": {told}, {gain}")
 
 
 def answer(
@@ -148,26 +58,12 @@ class _Ranking:
 
     def __init__(self, found: Forecast) -> None:
         self.found, self.table = found, found.table
-        self.names = [str(name) for name in self.table["mapping"]]
+        names = [str(name) for name in self.table["mapping"]]
         # Of all that a check simulated, its times count.
         checked = self.table.get("observed_time", self.table["time"])
-        self.known = checked.fillna(self.table["time"]).tolist()
-        self.mappings = [found.named(name) for name in self.names]
-        self.yours = default_order(self.mappings, self.names, found.torus)
-        self.at = None if self.yours is None else self.names.index(self.yours)
-
-    @cached_property
-    def view(self) -> View:
-        """The candidates: the best, the default order or the runner-up, and as many as fit."""
-        second = self.at or 1
-        order = [0, second, *(i for i in range(1, len(self.names)) if i != second)]
-        several = [
-            Candidate(self.names[i], self.mappings[i], self.known[i])
-            for i in order[: len(self.names)]
-        ]
-        found = self.found
-        problem = MappingProblem(found.workload, found.torus, found.routing)
-        return View(problem, several, bool(self.at))
+        known = checked.fillna(self.table["time"]).tolist()
+        self.mappings = [found.named(name) for name in names]
+        self.ranking = Ranking(names, known, default_order(self.mappings, names, found.torus))
 
     @cached_property
     def floor(self) -> float:
@@ -179,47 +75,44 @@ class _Ranking:
 
     def answer(self, setting: str, top: int, notes: Sequence[str]) -> Answer:
         """Return it."""
-        found, view, table = self.found, self.view, self._ranking(top)
-        how = found.table["how"].iloc[0]
-        source = {"simulated": "", "measured": " measured"}.get(how)
+        found, ranking, first = self.found, self.ranking, self.table.iloc[0]
+        view = ranking.view(found.workload, found.torus, self.mappings, found.routing)
+        source = {"simulated": "", "measured": " measured"}.get(first["how"])
         interval, checked = "", ""
         if source is None:
             source = " in the check" if found.scores else " by forecast"
-            ends = " to ".join(seconds(found.table[end].iloc[0]) for end in ("low", "high"))
+            ends = " to ".join(seconds(first[end]) for end in ("low", "high"))
             interval = f"The {percent(found.coverage)} interval of its time is {ends}."
-        if self.at is not None and found.scores:
-            checked = " in the check" * (self.table["how"].iloc[self.at] == "forecast")
-        left_out = len(self.names) - min(len(self.names), most_candidates(found.torus))
+        if ranking.yours is not None and found.scores:
+            checked = " in the check" * (self.table["how"].iloc[ranking.yours] == "forecast")
+        n = len(ranking.names)
         sections = [
-            Section("", [table], only="terminal"),
             Section("How much faster", [self.times()], wide=False, only="page"),
             *view.why(),
-            *view.where(left_out),
+            *view.where(n - min(n, most_candidates(found.torus))),
         ]
         if found.learned is not None:
             lines = [Sentence(each) for each in learned_lines(found.learned)]
             sections.append(Section("What the runs taught", lines))
         if found.scores:
             sections.append(Section("The check", [Sentence(self._quality())]))
-        title = f"All {counted(len(self.names), 'candidate')}"
-        sections.append(all_candidates(title, table, "Candidates, the fastest first"))
         if found.networks is None:
             sections.append(self._model())
         about = setting_of(found.workload, found.torus)
-        said = [trust(found), interval, self._distance(), alike(self.table["time"]), *notes]
+        said = [trust(found), interval, self._distance(), ranking.alike(), *notes]
         if found.fitted.target != "measured":
             said.append(_NETWORK_ONLY)
         return Answer(
             setting=setting or about,
             title=about,
-            headline=headline(self.names, self.known, self.yours, source, checked),
+            headline=ranking.headline(source, checked),
             badge=badge(found),
             notes=list(filter(None, said)),
+            table=self._candidates(top),
             sections=[*sections, view.traffic()],
             content=self._content(),
-            rows=self.table,
             file=view.launcher_file(),
-            facts=[*view.facts(), ("candidates", str(len(self.names)))],
+            facts=[*view.facts(), ("candidates", str(n))],
         )
 
     def _distance(self) -> str:
@@ -236,7 +129,7 @@ class _Ranking:
             )
         if not self.floor:
             return ""
-        above, least = self.known[0] / self.floor - 1, seconds(self.floor)
+        above, least = self.ranking.times[0] / self.floor - 1, seconds(self.floor)
         if above < _AT_FLOOR:
             return f"No mapping can be faster ({least}): remapping has no more to give."
         far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
@@ -245,74 +138,42 @@ class _Ranking:
             return f"{text}: remapping can give no more than that."
         return f"{text}: 'toruscast search' may find a faster one."
 
-    def _mark(self, i: int) -> Mark:
-        return "best" if i == 0 else "yours" if i == self.at else ""
-
     def times(self) -> Chart:
         """Return the five best, the default order and the slowest as a chart."""
-        n = len(self.names)
-        chosen = sorted({*range(min(_FIRST, n)), self.at or 0, n - 1})
-        scale, unit = time_unit([self.known[0]])
-        gap = (chosen[-2] + 2, n - 1) if n > 1 else (1, 0)
-        left_out = f"ranks {gap[0]} to {gap[1]} are not drawn" if gap[0] < gap[1] else ""
-        marked = [(self.known[0], "best")]
-        if self.at:
-            marked.append((self.known[self.at], "yours"))
-        against = "" if self.at is None else f"; per cent against {DEFAULT_ORDER}"
-        lead = f"Time, {unit}{against}. {'Every tick below is a candidate.' if n > 1 else ''}"
-        rows = [self._bar(i) for i in chosen]
-        return Chart(
-            "candidate-times",
-            "",
-            lead,
-            lambda: svg.times(rows, scale, unit, self.floor, self.known, left_out, marked),
-        )
+        table = self.table
+        exact = (table["how"] == "measured") | bool(self.found.scores)
+        ends = [*zip(table["low"].mask(exact, 0.0), table["high"].mask(exact, 0.0), strict=True)]
+        return self.ranking.chart(ends=ends, floor=self.floor, every=self.ranking.times)
 
-    def _bar(self, i: int) -> svg.Row:
-        """Return the time of a candidate in a chart."""
-        row, time = self.table.iloc[i], self.known[i]
-        exact = row["how"] == "measured" or row["low"] == row["high"] or self.found.scores
-        ends = (0.0, 0.0) if exact else (float(row["low"]), float(row["high"]))
-        note = "" if self.at in (None, i) else versus(time, self.known[self.at or 0])
-        label = f"{i + 1}. {shortened(shown_name(self.names[i]), _LABEL)}"
-        return svg.Row(label, time, self._mark(i) or "other", *ends, note)
-
-    def _ranking(self, top: int) -> TableBlock:
+    def _candidates(self, top: int) -> Table:
         """Return the candidates, the fastest first."""
-        table, found = self.table, self.found
-        scale, unit = time_unit(table[["time", "lower_bound"]].fillna(0).to_numpy().ravel())
-        per_byte, byte_name = byte_unit(table["max_bytes"])
-        coverage = f"{percent(found.coverage)}\ninterval\n{unit}"
-        some_vary = bool((table["low"] != table["high"]).any())
-        rows = []
-        for row in table.to_dict("records"):
-            cells: dict[str, object] = {
-                "#": row["rank"],
-                "mapping": shown_name(row["mapping"]),
-                f"time\n{unit}": number(row["time"] / scale),
-            }
-            if self.at is not None and len(table) > 1:
-                cells["vs\ndefault"] = versus(row["time"], table["time"].iloc[self.at])
-            cells["source"] = row["how"]
-            if some_vary:
-                ends = [number(row[end] / scale) for end in ("low", "high")]
-                cells[coverage] = " - ".join(ends) if row["low"] != row["high"] else ""
-            cells["P(best)"] = percent(row["p_best"])
-            if "observed_time" in row:
-                cells[f"simu-\nlated\n{unit}"] = number(row["observed_time"] / scale)
-            keep = len(cells)
-            least = row["lower_bound"]
-            rows.append(
-                cells
-                | {
-                    f"lower\nbound\n{unit}": number(least / scale) if least >= 0 else "-",
-                    f"max\nlink\n{byte_name}": number(row["max_bytes"] / per_byte),
-                    "hops\nper\nbyte": number(row["avg_hops_per_byte"]),
-                    "max\nFIFO": f"{row['max_FIFO']:.0f}",
-                }
-            )
-        marks = [self._mark(i) for i in range(len(rows))]
-        return TableBlock(rows, marks=marks, keep=keep, top=top)
+        table, ranking = self.table, self.ranking
+        columns = [
+            Column("rank", "#", "count"),
+            Column("mapping", kind="name"),
+            Column("time", kind="seconds", priority=0),
+            Column("how", "source"),
+            Column("low", f"{percent(self.found.coverage)} interval", "seconds", to="high"),
+            Column("p_best", "P(best)", "share"),
+            Column("observed_time", "simulated", "seconds"),
+            Column("lower_bound", kind="seconds", priority=2),
+            Column("max_bytes", "max link", "bytes", priority=3),
+            Column("avg_hops_per_byte", "hops per byte", "number", priority=4),
+            Column("max_FIFO", "max FIFO", "count", priority=5),
+        ]
+        if ranking.yours is not None and len(table) > 1:
+            than = float(table["time"].iloc[ranking.yours])
+            columns.insert(3, Column("time", "vs default", "change", against=than))
+        is_exact = (table["low"] == table["high"]).all()
+        return Table(
+            table,
+            [c for c in columns if c.name in table and not (c.to and is_exact)],
+            f"All {counted(len(table), 'candidate')}, the fastest first",
+            best=0,
+            yours=ranking.yours,
+            top=top,
+            key="candidates",
+        )
 
     def _model(self) -> Section:
         """Return how sure the forecast is, and what it assumes."""
@@ -399,7 +260,9 @@ class _Ranking:
             "goal": found.goal,
             # Seconds differ from run to run, the rest does not.
             "spent": dict(found.spent) if found.goal == "order" else None,
-            "default_order": self.yours,
+            "default_order": None
+            if self.ranking.yours is None
+            else self.ranking.names[self.ranking.yours],
             "least_of_all_mappings": self.floor or None,
             "cost": found.cost._asdict(),
             "learned": learned_content(found.learned),
@@ -407,7 +270,7 @@ class _Ranking:
             if found.networks is None
             else {"weights": found.networks.weights, "spread": found.networks.spread},
             "coverage": found.coverage,
-            "ranking": self.table.to_dict("records"),
+            "ranking": records(self.table),
             "reasons": {
                 name: {
                     "bounds": why.bounds,
@@ -444,7 +307,7 @@ def trust(found: Forecast) -> str:
     if verdict.kind == "proved":
         proved = "Proved for this graph" if found.workload.summed else "Proved"
         text = f"{proved}: every other candidate takes at least as long."
-    elif cost.simulated:
+    elif cost.to_answer:
         text = _sure(found)
     else:
         chance = percent(found.table["p_best"].iloc[0])
@@ -460,16 +323,16 @@ def trust(found: Forecast) -> str:
             )
     if verdict.kind == "open" and verdict.rivals:
         text += f" These may still be faster: {_rivals(found)}; more --simulations may decide."
-    if cost.simulated:
+    if cost.to_answer:
         text += (
-            f" That took {counted(cost.simulated, 'simulation')} of {cost.candidates} candidates"
+            f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
         )
-        rest = cost.simulated - cost.simulated
+        rest = cost.simulated - cost.to_answer
         why = "were quick to simulate and sort the rest" if cost.coarsening == 1 else "followed"
         text += f"; {rest} more {why}." if rest else "."
     n_sketched = int((found.table["how"] == "sketched").sum())
     if cost.coarsening is not None and cost.coarsening > 1 and n_sketched:
-        who = "The others are" if cost.simulated else "They are"
+        who = "The others are" if cost.to_answer else "They are"
         if (found.table["how"] == "forecast").any():
             who = f"{counted(n_sketched, 'candidate')} {'is' if n_sketched == 1 else 'are'}"
         text += f" {who} ordered by a simulation with packets {cost.coarsening} times as long."
@@ -560,7 +423,7 @@ def _sure(found: Forecast) -> str:
     sure = "Sure" if found.verdict.kind == "sure" else "Not sure"
     return (
         f"{sure}: with a probability of {probability(found.verdict.certainty)} no other candidate "
-        "takes less by more than 1 %."
+        "is more than 1 % faster."
     )
 
 
@@ -641,40 +504,30 @@ def timed_answer(
     ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
     are open; ``error`` is that of the times.
     """
-    names, times = [str(name) for name in table["mapping"]], table["time"].tolist()
-    known = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
-    yours = default_order(mappings, known, torus)
+    names = [str(name) for name in table["mapping"]]
+    by_name = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
+    yours = default_order([by_name[name] for name in names], names, torus)
+    ranking = Ranking(names, table["time"].tolist(), yours)
     link = table["busiest_link"].iloc[0]
-    scale, unit = time_unit(table["time"])
-    marks: list[Mark] = [
-        "best" if i == 0 else "yours" if name == yours else "" for i, name in enumerate(names)
+    columns = [
+        Column("rank", "#", "count"),
+        Column("mapping", kind="name"),
+        Column("time", kind="seconds", priority=0),
+        Column("over_bound", "times its lower bound", "decimal", digits=2),
+        Column("busiest_link", kind="label"),
+        Column("busy_share", "busy", "share"),
     ]
-    reference = times[names.index(yours or "")] if yours in names else None
-    rows = []
-    for row in table.to_dict("records"):
-        used = row["busiest_link"]
-        cells: dict[str, object] = {
-            "#": row["rank"],
-            "mapping": shown_name(row["mapping"]),
-            f"time\n{unit}": number(row["time"] / scale),
-        }
-        if reference is not None:
-            cells["vs\ndefault"] = versus(row["time"], reference)
-        bound = row["over_bound"]
-        cells["times its\nlower bound"] = f"{bound:.2f}" if row["lower_bound"] else "-"
-        cells["busiest\nlink"] = (used or "-",)
-        cells["busy"] = percent(row["busy_share"]) if used else "-"
-        rows.append(cells)
-    said = [_others(table, error), alike(table["time"]), bound_line(why, estimated, dependent)]
+    if ranking.baseline is not None:
+        columns.insert(3, Column("time", "vs default", "change", against=ranking.baseline))
+    said = [_others(table, error), ranking.alike(), bound_line(why, estimated, dependent)]
     if link:
         said.append(link_note(link))
     return Answer(
         setting=setting,
-        headline=headline(names, times, yours),
+        headline=ranking.headline(),
         notes=list(filter(None, [*said, *notes])),
-        sections=[Section("", [TableBlock(rows, marks=marks, top=top)])],
+        table=Table(table, columns, best=0, yours=yours, top=top),
         content=content,
-        rows=table,
     )
 
 

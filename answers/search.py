@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.search.contest import TIME
@@ -21,9 +22,10 @@ from toruscast.text import (
 )
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Mark, Section, TableBlock, all_candidates
+from .blocks import Answer, Chart, Headline, Section
 from .links import Candidate
-from .rank import DEFAULT_ORDER, less, versus
+from .ranking import DEFAULT_ORDER, Ranking, less
+from .table import Column, Kind, Table, records
 from .traffic import BINDING, View, node_label, setting_of
 
 # A mapping so near to the bound that there is nothing left to gain.
@@ -36,18 +38,18 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
     """Return what a search found; ``yours`` says whether mappings were given."""
     against = "your best mapping" if yours else DEFAULT_ORDER
     badge, notes = _how_sure(found)
-    view, table = _view(found, against), _compared(found, top, yours)
+    view = _view(found, against)
     sections = [
-        Section("", [table], only="terminal"),
-        Section("Before and after", [_before_and_after(view, found)], wide=False, only="page"),
+        Section(
+            "Before and after", [_before_and_after(view, found, against)], wide=False, only="page"
+        ),
         *view.why(),
         *view.where(),
         Section("The search", [progress_chart(found)], wide=False, only="page"),
-        all_candidates("All that was compared", table, "All that was compared, the best first"),
         view.traffic(),
     ]
     if found.objective != TIME:
-        del sections[1]
+        del sections[0]
     return Answer(
         setting=setting or setting_of(found.workload, found.torus),
         title=f"Search: {setting_of(found.workload, found.torus)}",
@@ -56,7 +58,7 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
         notes=notes,
         sections=sections,
         content=_content(found),
-        rows=found.table,
+        table=_compared(found, top, yours),
         file=view.launcher_file(),
         facts=view.facts(),
     )
@@ -94,7 +96,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
         sure = probability(found.verdict.certainty)
         badge = f"{sure} sure" if found.verdict.kind == "sure" else f"open: {sure} sure"
         notes.append(
-            f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
+            f"With a probability of {sure} no other on the shortlist is more than 1 % faster."
         )
     tried = (
         f"{found.proposals:,} {'change' if found.proposals == 1 else 'changes'} of mappings tried"
@@ -124,20 +126,11 @@ def _view(found: Found, against: str) -> View:
     return View(MappingProblem(found.workload, found.torus, found.routing), several)
 
 
-def _before_and_after(view: View, found: Found) -> Chart:
-    scale, unit = time_unit([found.value])
-    rows = [
-        svg.Row(one.name, one.time, kind, note=versus(one.time, found.given))
-        for one, kind in zip(view.compared, ("best", "yours"), strict=False)
-    ]
+def _before_and_after(view: View, found: Found, against: str) -> Chart:
+    names, times = zip(*((one.name, one.time) for one in view.compared), strict=True)
+    ranking = Ranking(names, times, 1 if len(names) > 1 else 0, against=against)
     every = found.table["value"][np.isfinite(found.table["value"])].tolist()
-    marked = [(row.time, row.kind) for row in rows]
-    return Chart(
-        "candidate-times",
-        "",
-        f"Time, {unit}; below, all that was compared.",
-        lambda: svg.times(rows, scale, unit, found.bound, every, marked=marked),
-    )
+    return ranking.chart(floor=found.bound, every=every)
 
 
 def progress_chart(found: Found) -> Chart:
@@ -161,28 +154,28 @@ def progress_chart(found: Found) -> Chart:
     )
 
 
-def _compared(found: Found, top: int, yours: bool) -> TableBlock:
+def _compared(found: Found, top: int, yours: bool) -> Table:
+    """Return all that was compared, the best first."""
     is_time = found.objective == TIME
-    rows = found.table[np.isfinite(found.table["value"])].to_dict("records")
-    scale, unit = time_unit(found.table["value"]) if is_time else (1.0, "")
-    marks: list[Mark] = ["best" if i == 0 else "" for i in range(len(rows))]
-    names = [row["mapping"] for row in rows]
-    if found.reference.name in names[1:]:
-        marks[names.index(found.reference.name)] = "yours"
-    value = f"time\n{unit}" if is_time else found.objective
-    against = f"vs\n{'yours' if yours else 'default'}"
-    cells: list[dict[str, object]] = [
-        {
-            "#": i + 1,
-            "mapping": shown_name(row["mapping"]),
-            value: number(row["value"] / scale, 3 if is_time else 6),
-            against: versus(row["value"], found.given),
-            "source": row["how"],
-            "from": row["from"],
-        }
-        for i, row in enumerate(rows)
+    kind: Kind = "seconds" if is_time else "number"
+    columns = [
+        Column("mapping", kind="name"),
+        Column("value", found.objective, kind, digits=3 if is_time else 6, priority=0),
+        Column("value", f"vs {'yours' if yours else 'default'}", "change", against=found.given),
+        Column("how", "source"),
+        Column("from", priority=2),
     ]
-    return TableBlock(cells, marks=marks, keep=5, top=top)
+    names = found.table["mapping"].tolist()
+    at = names.index(found.reference.name) if found.reference.name in names[1:] else None
+    return Table(
+        found.table,
+        columns,
+        "All that was compared, the best first",
+        best=0,
+        yours=at,
+        top=top,
+        key="candidates",
+    )
 
 
 def _content(found: Found) -> dict[str, object]:
@@ -204,7 +197,7 @@ def _content(found: Found) -> dict[str, object]:
         "proposals": found.proposals,
         "interrupted": found.interrupted,
         "history": [{"seconds": at, "value": value} for at, value in found.history],
-        "compared": found.table.to_dict("records"),
+        "compared": records(found.table),
     }
 
 
@@ -251,12 +244,12 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
             "against_time": why.against_time,
             "bounds": reasons.bounds,
             "binding": reasons.binding,
-            "links": why.links.reset_index().to_dict("records"),
-            "pairs": why.pairs.to_dict("records"),
-            "weights": why.weights.to_dict("records"),
-            "exchanges": why.exchanges.to_dict("records"),
+            "links": records(why.links),
+            "pairs": records(why.pairs),
+            "weights": records(why.weights),
+            "exchanges": records(why.exchanges),
         },
-        rows=why.pairs,
+        table=Table(why.pairs, ()),
         facts=view.facts(),
     )
 
@@ -289,72 +282,49 @@ def _advice(why: Explanation) -> str:
     )
 
 
-def _by_dimension(view: View) -> TableBlock:
+def _by_dimension(view: View) -> Table:
     """Return the busiest link of each dimension and direction under both."""
     torus = view.torus
-    busiest = {
-        shown_name(use.name): use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0)
-        for use in view.uses
-    }
-    scale, unit = time_unit([float(each.max(initial=0.0)) for each in busiest.values()])
-    return TableBlock(
-        [
-            {"dimension": torus.axes[k]}
-            | {
-                name: " / ".join(number(each[2 * k + way] / scale) for way in (0, 1))
-                for name, each in busiest.items()
-            }
-            for k in range(torus.ndim)
-        ],
-        f"Busiest link of each dimension, + / -, {unit}",
-    )
+    rows = pd.DataFrame({"dimension": [f"{way}{axis}" for axis in torus.axes for way in "+-"]})
+    columns = [Column("dimension", priority=0)]
+    for key, name, use in zip("ab", view.names, view.uses, strict=False):
+        rows[key] = use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0)
+        columns.append(Column(key, name, "seconds"))
+    return Table(rows, columns, "Busiest link of each dimension")
 
 
-def _hot_links(why: Explanation, other: str) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "link": (row["label"],),
-                "bytes": nbytes(row["nbytes"]),
-                "times\nthe mean": f"{row['over_mean']:.1f}",
-                f"bytes under\n{other}": nbytes(row["against"]),
-            }
-            for row in why.links.to_dict("records")
-        ],
-        keep=2,
-    )
+def _hot_links(why: Explanation, other: str) -> Table:
+    columns = [
+        Column("label", "link", "label", priority=0),
+        Column("nbytes", "bytes", "bytes", priority=0),
+        Column("over_mean", "times the mean", "decimal", digits=1),
+        Column("against", f"bytes under {other}", "bytes"),
+    ]
+    return Table(why.links, columns)
 
 
-def _pairs(why: Explanation, top: int, other: str) -> TableBlock:
-    rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2)).to_dict("records")
-    several = len(why.workload) > 1
-    return TableBlock(
-        [
-            {
-                "link": (why.torus.link_label(row["link"]),),
-                "tasks": f"{row['src']} to {row['dst']}",
-                "bytes": nbytes(row["nbytes"]),
-                "of the\nlink": percent(row["share"]),
-                "hops": row["hops"],
-                f"hops under\n{other}": row["against"],
-                **({"phase": row["phase"]} if several else {}),
-            }
-            for row in rows
-        ]
-    )
+def _pairs(why: Explanation, top: int, other: str) -> Table:
+    rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2))
+    columns = [
+        Column("label", "link", "label", priority=0),
+        Column("src", "from task", "number"),
+        Column("dst", "to task", "number"),
+        Column("nbytes", "bytes", "bytes"),
+        Column("share", "of the link", "share"),
+        Column("hops", kind="count"),
+        Column("against", f"hops under {other}", "count"),
+        *([Column("phase", kind="count")] if len(why.workload) > 1 else []),
+    ]
+    return Table(rows.assign(label=rows["link"].map(why.torus.link_label)), columns)
 
 
-def _weights(why: Explanation, other: str) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "feature": row["feature"],
-                "value": number(row["value"], 4),
-                f"in {other}": number(row["against"], 4),
-                "change": f"{100 * row['effect']:+.1f} %",
-            }
-            for row in why.weights.to_dict("records")
-        ],
-        f"Change of the forecast if one feature alone were that of {other}",
-        keep=2,
+def _weights(why: Explanation, other: str) -> Table:
+    columns = [
+        Column("feature", priority=0),
+        Column("value", kind="number", digits=4, priority=0),
+        Column("against", f"in {other}", "number", digits=4),
+        Column("effect", "change", "change", digits=1),
+    ]
+    return Table(
+        why.weights, columns, f"Change of the forecast if one feature were that of {other}"
     )

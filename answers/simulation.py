@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,63 @@ from toruscast.mapping import Torus
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.simulation.trace import slowest_messages
-from toruscast.text import nbytes, number, percent, seconds, shown_name, time_unit
+from toruscast.text import percent, seconds, shown_name, time_unit
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Section, TableBlock
+from .blocks import Answer, Chart, Headline, Section
 from .links import Candidate
+from .table import Column, Table, records
 from .traffic import View, bound_line, node_label, setting_of
 
 BUSIEST, _FIRST, _FEW = 5, 5, 3
 # Points of the timeline.
 _MOMENTS = 120
+_TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
+    "busiest_links": (
+        "Busiest links",
+        [
+            Column("label", "link", "label", priority=0),
+            Column("wire_bytes", kind="bytes"),
+            Column("busy_share", "busy", "share"),
+            Column("packets", kind="count"),
+        ],
+    ),
+    "fullest_buffers": (
+        "Fullest buffers",
+        [
+            Column("label", "behind link", "label", priority=0),
+            Column("mean_buffered", "mean packets", "number", digits=2),
+            Column("most_buffered", "max packets", "count"),
+            Column("delay", "mean delay", "seconds"),
+        ],
+    ),
+    "slowest_messages": (
+        "Slowest messages",
+        [
+            Column("src", "from task", "number", priority=0),
+            Column("dst", "to task", "number", priority=0),
+            Column("nbytes", "bytes", "bytes"),
+            Column("hops", kind="count"),
+            Column("took", "takes", "seconds", priority=0),
+            Column("alone", "takes alone", "seconds"),
+            Column("queued", "behind others at most", "seconds", priority=2),
+            Column("wait", "longest mean wait of a packet", "seconds", priority=3),
+            Column("place", "where", "label", priority=3),
+        ],
+    ),
+    "longest_waiting_fifos": (
+        "Injection FIFOs that waited longest for their links",
+        [
+            Column("label", "node", "label", priority=0),
+            Column("fifo", "FIFO", "number", priority=0),
+            Column("messages", kind="count"),
+            Column("most_edges", "edges at once", "count", priority=2),
+            Column("mean_stay", "mean stay of an edge", "seconds"),
+            Column("waited", "total wait", "seconds"),
+            Column("mean_wait", "mean wait", "seconds"),
+        ],
+    ),
+}
 
 
 def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
@@ -46,18 +93,12 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         *(one for one in view.why() if one.only == "page"),
         Section("Timeline", [timeline_chart(result)], wide=False, only="page"),
         *_phases(result),
-        Section("Busiest links", [_busiest(found["busiest_links"])], wide=False),
-        Section("Fullest buffers", [_fullest(found["fullest_buffers"])], wide=False),
-        Section("Slowest messages", [_messages(found["slowest_messages"])]),
-        Section(
-            "Injection FIFOs that waited longest for their links",
-            [_fifos(torus, found["longest_waiting_fifos"])],
-        ),
+        *(_section(title, found[key], columns) for key, (title, columns) in _TABLES.items()),
         # The busiest links stand above.
         *(each for each in view.where() if each.title != "The hottest links"),
         view.traffic(),
     ]
-    content = _content(result, why, links) | found
+    content = _content(result, why, links) | {key: records(each) for key, each in found.items()}
     least, each = why.lower_bound, " an iteration" if result.iterations > 1 else ""
     head = f" takes {seconds(result.time)}{each}"
     if least:
@@ -70,7 +111,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         notes=_notes(result, why, view),
         sections=[one for one in sections if _holds_something(one)],
         content=content,
-        rows=_one_row(content),
+        table=Table(_one_row(content), ()),
         file=view.launcher_file(),
         facts=view.facts(),
     )
@@ -96,22 +137,25 @@ def timeline_chart(result: MessageTimes[Any]) -> Chart:
     )
 
 
-def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, list[dict[Any, Any]]]:
-    """Return the links, buffers, messages and FIFOs with most to do, as JSON has them."""
-    fifos = result.fifos()
+def _most_waited(result: Simulation, links: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the links, buffers, messages and FIFOs with most to do."""
+    torus, fifos = result.torus, result.fifos()
     used = links[links["packets"] > 0]
     busiest = _most(used, "busy_share", BUSIEST)
     fullest = _most(used[used["delay"] > 0], "mean_buffered", _FEW)
+    fifos.insert(0, "label", [node_label(torus, node) for node in fifos["node"]])
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
-    tables = {
-        "busiest_links": labelled(busiest, result.torus).reset_index(),
-        "fullest_buffers": labelled(fullest, result.torus).reset_index(),
+    return {
+        "busiest_links": labelled(busiest, torus),
+        "fullest_buffers": labelled(fullest, torus),
         "slowest_messages": slowest_messages(result, _FEW),
         "longest_waiting_fifos": _most(fifos[fifos["waited"] > 0], "waited", _FEW),
     }
-    return {
-        name: cast(list[dict[str, Any]], table.to_dict("records")) for name, table in tables.items()
-    }
+
+
+def _section(title: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Section:
+    known = [column for column in columns if column.name in frame]
+    return Section(title, [Table(frame, known)], wide=False)
 
 
 def _notes(result: Simulation, why: Reasons, view: View) -> list[str]:
@@ -152,82 +196,16 @@ def _phases(result: Simulation) -> list[Section]:
     if n < 2:
         return []
     kind = "round" if result.workload.dependent else "phase"
-    rows = [
-        {
-            kind: (f"{row['phase']} {row['name']}".strip(),),
-            "begins": seconds(row["begin"]),
-            "ends": seconds(row["end"]),
-            "messages": row["messages"],
-            "bytes": nbytes(row["nbytes"]),
-        }
-        for row in phases.head(_FIRST).reset_index().to_dict("records")
+    columns = [
+        Column("phase", kind, "number", priority=0),
+        *([Column("name")] if phases["name"].any() else []),
+        Column("begin", "begins", "seconds"),
+        Column("end", "ends", "seconds"),
+        Column("messages", kind="count"),
+        Column("nbytes", "bytes", "bytes"),
     ]
     title = f"The first {_FIRST} of {n} {kind}s" if n > _FIRST else f"The {n} {kind}s"
-    return [Section(title, [TableBlock(rows)])]
-
-
-def _busiest(links: list[dict[Any, Any]]) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "link": (row["label"],),
-                "wire bytes": nbytes(row["wire_bytes"]),
-                "busy": percent(row["busy_share"]),
-                "packets": row["packets"],
-            }
-            for row in links
-        ]
-    )
-
-
-def _fullest(links: list[dict[Any, Any]]) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "behind link": (row["label"],),
-                "packets\non average": number(row["mean_buffered"], 2),
-                "at most": row["most_buffered"],
-                "a packet\nwaits": seconds(row["delay"]),
-            }
-            for row in links
-        ]
-    )
-
-
-def _messages(messages: list[dict[Any, Any]]) -> TableBlock:
-    rows = []
-    for row in messages:
-        alone, queued, wait = row["alone"], row["queued"], row.get("wait")
-        cells = {
-            "task\nto task": f"{row['src']} to {row['dst']}",
-            "bytes": nbytes(row["nbytes"]),
-            "hops": row["hops"],
-            "arrived\nafter": seconds(row["took"]),
-            "alone it\nwould take": "-" if math.isnan(alone) else seconds(alone),
-            "behind others\nin its FIFO": f"<= {seconds(queued)}" if queued else "-",
-        }
-        if "place" in row:
-            head = "longest wait on its way,\na packet's average"
-            cells[head] = f"{seconds(wait)} {row['place']}" if wait else "-"
-        rows.append(cells)
-    return TableBlock(rows, keep=4)
-
-
-def _fifos(torus: Torus, fifos: list[dict[Any, Any]]) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "node": node_label(torus, row["node"]),
-                "FIFO": row["fifo"],
-                "messages": row["messages"],
-                "edges\nat once": row["most_edges"],
-                "an edge\nstays": seconds(row["mean_stay"]),
-                "packets\nwaited": seconds(row["waited"]),
-                "each": seconds(row["mean_wait"]),
-            }
-            for row in fifos
-        ]
-    )
+    return [Section(title, [Table(phases.head(_FIRST), columns)])]
 
 
 def _content(result: Simulation, why: Reasons, links: pd.DataFrame) -> dict[str, Any]:
@@ -251,7 +229,7 @@ def _content(result: Simulation, why: Reasons, links: pd.DataFrame) -> dict[str,
 
 
 def _holds_something(section: Section) -> bool:
-    return any(not isinstance(block, TableBlock) or block.rows for block in section.blocks)
+    return any(not isinstance(block, Table) or len(block) for block in section.blocks)
 
 
 def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import Any, Literal
-
-import pandas as pd
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
 
 from toruscast.text import (
     byte_unit,
@@ -26,6 +25,9 @@ from toruscast.text import (
     shown_name,
     time_unit,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Kind = Literal[
     "name",
@@ -48,7 +50,7 @@ _UNITS = {"seconds": (time_unit, seconds), "bytes": (byte_unit, nbytes)}
 # Decimals; significant digits of seconds, bytes and numbers.
 _DIGITS = {"general": 4, "share": 0, "change": 0}
 # Quotient of two values that are still readable in one unit.
-_SPAN = 1e4
+_SPAN = 1e3
 # A spreadsheet takes text that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # Control characters but the tab and ends of lines: a terminal obeys them.
@@ -222,7 +224,7 @@ class Table:
 
     def _text(self, column: Column, value: Any) -> str:
         """Return one value as text."""
-        if value is None or value != value:
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return "-"
         digits = _DIGITS.get(column.kind, 3) if column.digits is None else column.digits
         match column.kind:
@@ -257,7 +259,7 @@ class Table:
             every = [abs(value) for name in names for value in self.values[name].dropna()]
             sizes = [value for value in every if value and math.isfinite(value)]
             is_narrow = bool(sizes) and max(sizes) <= _SPAN * min(sizes)
-            units[kind] = unit_of(sizes) if is_narrow else (1.0, "")
+            units[kind] = unit_of([median(sizes)]) if is_narrow else (1.0, "")
         return units
 
     def to_csv(self) -> str:
@@ -296,10 +298,10 @@ def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
     "mapping,change\n'=1+1,-1.0\n-5,2.0\na,3.0\n"
     """
     named = frame.reset_index() if frame.index.name else frame
-    safe = named.copy()
-    for name in named.select_dtypes(exclude="number"):
-        safe[name] = named[name].map(_harmless)
-    return safe.to_csv(index=False, header=header, lineterminator="\n")
+    texts = [str(name) for name in named.select_dtypes(exclude=["number", "bool"])]
+    if texts:
+        named = named.assign(**{name: named[name].map(_harmless) for name in texts})
+    return named.to_csv(index=False, header=header, lineterminator="\n")
 
 
 def _harmless(value: Any) -> Any:

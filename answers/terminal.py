@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Columns that a line of a map of links takes at most; last rows of a table cut short.
 _MOST, _BOTTOM = 32, 3
+# Width to which a text may be broken, and lines of a heading above its unit.
+_FOLDED, _HEAD = 24, 3
 _LEGEND = (
     "A character is a coordinate: how long its busiest link works, on the left in plus direction, "
     "on the right in minus direction; a full block is the busiest link of all."
@@ -169,13 +171,13 @@ def _print_table(table: Table, console: Console) -> None:
         return
     rows, hidden = _rows_shown(table)
     columns = list(table.shown)
-    widths = {id(column): _width(table, column, rows) for column in columns}
+    widths = {id(column): _widths(table, column, rows) for column in columns}
 
-    def fits(padding: int) -> bool:
+    def fits(padding: int, folded: bool = True) -> bool:
         # A blank stands between two columns.
-        return sum(widths[id(each)] + padding + 1 for each in columns) - 1 <= console.width
+        return sum(widths[id(each)][folded] + padding + 1 for each in columns) - 1 <= console.width
 
-    padding = int(fits(1))
+    padding = int(fits(1, folded=False))
     alike: list[str] = []
     left_out: list[str] = []
     # The least important first, the last of equal ones.
@@ -190,7 +192,7 @@ def _print_table(table: Table, console: Console) -> None:
             elif table.is_alike(column):
                 alike.append(f"{table.heading(column)} {' '.join(table.cells(column)[0])}")
                 columns.remove(column)
-    console.print(_drawn(table, columns, rows, padding))
+    console.print(_drawn(table, columns, rows, padding, fits(padding)))
     if alike:
         console.print(f"(all: {', '.join(alike)})", style="dim")
     if left_out:
@@ -199,10 +201,13 @@ def _print_table(table: Table, console: Console) -> None:
         console.print(f"({hidden} of {len(table)} rows are not shown)", style="dim")
 
 
-def _width(table: Table, column: Column, rows: list[int]) -> int:
+def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:
+    """Return the width of a column, and that where its texts are broken."""
     cells = table.cells(column)
-    lines = [line for row in rows for line in cells[row]]
-    return max(map(cell_len, [*lines, *_heading(table, column, rows)]))
+    head = max(map(cell_len, _heading(table, column, rows)))
+    widest = max((cell_len(line) for row in rows for line in cells[row]), default=0)
+    folded = min(widest, _FOLDED) if column.kind == "text" else widest
+    return max(head, widest), max(head, folded)
 
 
 def _rows_shown(table: Table) -> tuple[list[int], int]:
@@ -216,7 +221,9 @@ def _rows_shown(table: Table) -> tuple[list[int], int]:
     return sorted(kept), n - len(kept)
 
 
-def _drawn(table: Table, columns: list[Column], rows: list[int], padding: int) -> rich_table.Table:
+def _drawn(
+    table: Table, columns: list[Column], rows: list[int], padding: int, fits: bool
+) -> rich_table.Table:
     # Blanks between columns and a line under the head: readable in a terminal and in a file.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
     drawn = rich_table.Table(
@@ -229,7 +236,10 @@ def _drawn(table: Table, columns: list[Column], rows: list[int], padding: int) -
         # Short heads stand on the line above the cells.
         title = "\n".join([""] * (lines - len(head)) + head)
         align: Any = "left" if column.is_text else "right"
-        drawn.add_column(title, justify=align, overflow="fold")
+        # Texts are broken first, the others only where nothing else helps.
+        drawn.add_column(
+            title, justify=align, overflow="fold", no_wrap=fits and column.kind != "text"
+        )
     before = -1
     for row in rows:
         if row != before + 1:
@@ -243,9 +253,11 @@ def _drawn(table: Table, columns: list[Column], rows: list[int], padding: int) -
 def _heading(table: Table, column: Column, rows: list[int]) -> list[str]:
     """Return a heading as lines that are hardly wider than the cells below it."""
     cells = table.cells(column)
-    lines = [*column.words.split(), *(line for row in rows for line in cells[row])]
-    unit = table.unit(column)
-    return [*textwrap.wrap(column.words, max(map(len, lines))), *([unit] if unit else [])]
+    texts = [*column.words.split(), *(line for row in rows for line in cells[row])]
+    width, unit = max(map(len, texts), default=1), table.unit(column)
+    while len(lines := textwrap.wrap(column.words, width)) > _HEAD:
+        width += 1
+    return [*lines, *([unit] if unit else [])]
 
 
 def can_draw(console: Console) -> bool:

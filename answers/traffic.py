@@ -9,17 +9,20 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.features.reasons import Reasons, explain
 from toruscast.formats.nodes import bluegene_text
-from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import injection_fifos, ways_are_open
-from toruscast.text import counted, nbytes, number, seconds, shown_name, time_unit
+from toruscast.text import counted, nbytes, seconds, shown_name, time_unit
+from toruscast.validation import Routing
 
 from . import svg
-from .blocks import Chart, File, Section, TableBlock
+from .blocks import Chart, File, Section
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
+from .table import Column, Table
 
 # Tasks up to which the launcher's file stands on the page.
 _MOST_LINES = 20_000
@@ -64,20 +67,12 @@ def link_note(label: str) -> str:
 class View:
     """Traffic on a torus under several mappings: the best, what it is compared with, the others."""
 
-    problem: MappingProblem
+    workload: Workload
+    torus: Torus
     candidates: Sequence[Candidate]
+    routing: Routing
     moved: bool = True
     """Whether the second is what the user has now, and not a runner-up."""
-
-    @property
-    def workload(self) -> Workload:
-        """The traffic."""
-        return self.problem.workload
-
-    @property
-    def torus(self) -> Torus:
-        """Where the tasks run."""
-        return self.problem.torus
 
     @property
     def compared(self) -> Sequence[Candidate]:
@@ -98,38 +93,47 @@ class View:
     @property
     def estimated(self) -> bool:
         """Whether packets choose their way, so that loads are expected values."""
-        return ways_are_open(self.problem)
+        return bool(ways_are_open(self.workload, self.torus, self.routing))
 
     @cached_property
     def reasons(self) -> list[Reasons]:
         """What limits the mappings that are compared."""
-        return [explain(self.problem, one.mapping) for one in self.compared]
+        return [
+            explain(self.workload, self.torus, one.mapping, routing=self.routing)
+            for one in self.compared
+        ]
 
     @cached_property
     def uses(self) -> list[LinkUse]:
         """Use of the links under the mappings that are compared."""
-        return link_uses(self.problem, self.compared)
+        return link_uses(self.workload, self.torus, self.compared, self.routing)
 
     def load(self, most: int) -> list[LinkUse]:
         """Return the use of the links under at most so many of the candidates."""
         others = self.candidates[2:most]
-        return [*self.uses[:most], *link_uses(self.problem, others)]
+        return [*self.uses[:most], *link_uses(self.workload, self.torus, others, self.routing)]
 
     def why(self) -> list[Section]:
         """Return what each part of the network needs at least under those compared."""
         parts, values, limits = self._bounds()
-        scale, unit = time_unit(map(max, values))
+        unit = time_unit(map(max, values))[1]
         verb = "is estimated to need" if self.estimated else "needs at least"
-        needs = f"What each part of the network {verb}, {unit}"
-        lead = f"{needs}. The longest one, solid, limits a mapping; the line is its whole time."
-        rows: list[dict[str, object]] = [{"part": part} for part in parts]
-        for name, own, limit in zip(self.names, values, limits, strict=True):
-            for i, row in enumerate(rows):
-                row[name] = number(own[i] / scale) + " (the limit)" * (i == limit)
+        needs = f"What each part of the network {verb}"
+        lead = f"{needs}, {unit}. The longest one, solid, is the limit; the line is the whole time."
+        names = self.names
+        limited = [
+            " and ".join(n for n, limit in zip(names, limits, strict=True) if limit == i)
+            for i in range(len(parts))
+        ]
+        frame = pd.DataFrame({"part": parts, "limit": limited})
+        columns = [Column("part", priority=0), Column("limit", "limit of")]
+        for i, (name, own) in enumerate(zip(names, values, strict=True)):
+            frame[str(i)] = own
+            columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
         title = self._limit_title()
         return [
             Section(title, [self.limits()], lead, wide=False, only="page"),
-            Section(title, [TableBlock(rows, needs)], only="terminal"),
+            Section(title, [Table(frame, columns, needs)], only="terminal"),
         ]
 
     def limits(self) -> Chart:
@@ -194,21 +198,25 @@ class View:
         busy, behind = from_.seconds, from_.behind
         order = np.argsort(-busy[behind.links], kind="stable")[:_MOVED]
         links = behind.links[order]
-        scale, unit = time_unit(busy[links])
         nodes = [one.mapping.node for one in reversed(self.compared)]
-        rows = []
-        for row, link in zip(order.tolist(), links.tolist(), strict=True):
-            pairs = [
-                self._pair(src, dst, amount, nodes)
-                for (src, dst), amount in zip(behind.ends[row], behind.nbytes[row], strict=True)
-                if src >= 0
-            ]
-            uses = zip(reversed(self.names), reversed(self.uses), strict=True)
-            rows.append(
-                {"link": (self.torus.link_label(link),)}
-                | {f"{name}\n{unit}": number(use.seconds[link] / scale) for name, use in uses}
-                | {"task pairs": tuple(pairs)}
-            )
+        frame = pd.DataFrame(
+            {
+                "link": [self.torus.link_label(link) for link in links.tolist()],
+                "pairs": [
+                    tuple(
+                        self._pair(src, dst, amount, nodes)
+                        for (src, dst), amount in zip(ends, amounts, strict=True)
+                        if src >= 0
+                    )
+                    for ends, amounts in zip(behind.ends[order], behind.nbytes[order], strict=True)
+                ],
+            }
+        )
+        columns = [Column("link", kind="label", priority=0), Column("pairs", "task pairs", "label")]
+        pairs = zip(reversed(self.names), reversed(self.uses), strict=True)
+        for i, (name, use) in enumerate(pairs):
+            frame[str(i)] = use.seconds[links]
+            columns.insert(i + 1, Column(str(i), name, "seconds", priority=0))
         title = "What moved: the hottest links" if two and self.moved else "The hottest links"
         lead = (
             f"Busy time under {shown_name(from_.name)}, and what becomes of it; the "
@@ -216,8 +224,7 @@ class View:
             if two
             else ""
         )
-        table = TableBlock(rows, keep=2 + two)
-        return [Section(title, [table], lead, brief=False, wide=False)]
+        return [Section(title, [Table(frame, columns)], lead, brief=False, wide=False)]
 
     def _pair(
         self, src: int, dst: int, amount: float, nodes: Sequence[NDArray[np.integer[Any]]]
@@ -239,7 +246,7 @@ class View:
             return svg.matrix(*binned(workload, self.best.node, self.torus.n_nodes), "node")
 
         sent = f"{counted(comm.n_edges, 'pair')} of tasks send {nbytes(comm.nbytes.sum())}."
-        blocks: list[Chart | TableBlock] = [
+        blocks: list[Chart | Table] = [
             Chart("matrix-tasks", "Who sends to whom, by task", sent, by_task),
             Chart("matrix-nodes", f"By node, under {name}", "Near the diagonal: near.", by_node),
             self._hops(),
@@ -248,37 +255,39 @@ class View:
         ]
         return Section("Traffic and hop distances", blocks, folded=True)
 
-    def _hops(self) -> TableBlock:
-        shares = [hop_shares(self.problem, one.mapping) for one in self.compared]
+    def _hops(self) -> Table:
+        shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
         n = max(map(len, shares))
-        rows: list[dict[str, object]] = [{"hops": hops} for hops in range(n)]
-        for name, share in zip(self.names, shares, strict=True):
-            for row, part in zip(rows, np.pad(share, (0, n - len(share))), strict=True):
-                row[f"{name}\n%"] = f"{100 * part:.1f}"
+        frame = pd.DataFrame({"hops": range(n)})
+        columns = [Column("hops", kind="count")]
+        for i, (name, share) in enumerate(zip(self.names, shares, strict=True)):
+            frame[str(i)] = np.pad(share, (0, n - len(share)))
+            columns.append(Column(str(i), name, "share", digits=1))
         title = f"Share of the {nbytes(self.workload.total.nbytes.sum())} over each number of hops"
-        return TableBlock(rows, title)
+        return Table(frame, columns, title)
 
-    def _phases(self, title: str) -> TableBlock:
+    def _phases(self, title: str) -> Table:
         """Return what bounds each phase under the best mapping."""
-        rows: list[dict[str, object]] = []
-        for i, phase in enumerate(self.problem.phases):
-            why = explain(phase, self.best)
-            sent, least = float(phase.comm.nbytes.sum()), why.lower_bound
-            rows.append(
-                {
-                    "phase": i + 1,
-                    "bytes": nbytes(sent),
-                    "lower bound": seconds(least),
-                    "limited by": BINDING[why.binding],
-                    "GB/s at most": number(sent / least / 1e9) if least else "-",
-                }
-            )
-        return TableBlock(rows, title, top=5)
+        rows = []
+        for i, phase in enumerate(self.workload):
+            why = explain(phase, self.torus, self.best, routing=self.routing)
+            sent, least = float(phase.nbytes.sum()), why.lower_bound
+            rate = sent / least / 1e9 if least else math.nan
+            rows.append((i + 1, sent, least, BINDING[why.binding], rate))
+        names = ["phase", "bytes", "lower_bound", "limit", "rate"]
+        columns = [
+            Column("phase", kind="count", priority=0),
+            Column("bytes", kind="bytes"),
+            Column("lower_bound", kind="seconds"),
+            Column("limit", "limited by"),
+            Column("rate", "GB/s at most", "number"),
+        ]
+        return Table(pd.DataFrame(rows, columns=names), columns, title, top=5)
 
-    def _fullest_nodes(self, title: str) -> TableBlock:
+    def _fullest_nodes(self, title: str) -> Table:
         """Return the nodes whose injection FIFOs take most messages under the best mapping."""
         comm, torus = self.workload.total, self.torus
-        fifo = injection_fifos(self.problem.total, self.best)
+        fifo = injection_fifos(comm, torus, self.best)
         remote = fifo >= 0
         n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
         sender, receiver = self.best.node[comm.src[remote]], self.best.node[comm.dst[remote]]
@@ -288,16 +297,22 @@ class View:
         sent, received = (
             np.bincount(node, comm.nbytes[remote], torus.n_nodes) for node in (sender, receiver)
         )
-        rows = [
+        fullest = np.argsort(-most, kind="stable")[:_NODES_LISTED]
+        frame = pd.DataFrame(
             {
-                "node": node_label(torus, node),
-                "messages": f"{most[node]:.0f}",
-                "sent": nbytes(sent[node]),
-                "received": nbytes(received[node]),
+                "node": [node_label(torus, node) for node in fullest.tolist()],
+                "messages": most[fullest],
+                "sent": sent[fullest],
+                "received": received[fullest],
             }
-            for node in np.argsort(-most, kind="stable")[:_NODES_LISTED].tolist()
+        )
+        columns = [
+            Column("node", kind="label"),
+            Column("messages", kind="count"),
+            Column("sent", kind="bytes"),
+            Column("received", kind="bytes"),
         ]
-        return TableBlock(rows, title)
+        return Table(frame, columns, title)
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what the traffic and the torus are."""
@@ -305,7 +320,7 @@ class View:
         return [
             ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
             ("torus", f"{self.torus}, {counted(self.torus.n_nodes, 'node')}"),
-            ("routing", self.problem.routing),
+            ("routing", self.routing),
         ]
 
     def launcher_file(self) -> File | None:
@@ -330,10 +345,12 @@ def node_label(torus: Torus, node: int) -> str:
     return "(" + ",".join(map(str, torus.coords[node].tolist())) + ")"
 
 
-def hop_shares(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.float64]:
+def hop_shares(
+    workload: Workload, torus: Torus, node: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
     """Return the share of the bytes over 0, 1, 2, ... hops."""
-    comm, node = problem.comm, mapping.node
-    hops = problem.torus.distance(node[comm.src], node[comm.dst])
+    comm = workload.total
+    hops = torus.distance(node[comm.src], node[comm.dst])
     sums = np.bincount(hops, comm.nbytes)
     return sums / (sums.sum() or 1.0)
 

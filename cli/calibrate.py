@@ -9,11 +9,12 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.answers.table import records
 from toruscast.files import check_target
 from toruscast.text import percent, rounded
 
 from .options import TIMED, TorusOptions, Traffic, argument, option, sub_command, times_option
-from .output import Output, records
+from .output import Output
 from .traffic import load_application
 
 if TYPE_CHECKING:

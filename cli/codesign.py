@@ -14,11 +14,12 @@ import click
 import toruscast as tc
 from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
+from toruscast.answers.table import records
 from toruscast.text import rounded
 
 from .app import SubCommands
 from .options import named_numbers, option, read_numbers, read_pair, sub_command
-from .output import Output, records
+from .output import Output
 
 # Half of the last digit that ratios are published with.
 RATIO_ROUNDING = 0.05

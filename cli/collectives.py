@@ -8,13 +8,14 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast.answers.table import Column, Table, records
 from toruscast.errors import InputError
-from toruscast.text import rounded, seconds
+from toruscast.text import seconds
 from toruscast.validation import read_bytes
 
 from .mappings import load_mapping
 from .options import Placing, Seed, TorusOptions, argument, mapping_option, option, sub_command
-from .output import Output, records
+from .output import Output
 from .slow import flows
 from .torus import load_torus
 
@@ -58,22 +59,11 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     chosen = load_mapping(ring, torus, asked.mapping, asked, draw.seed)
     with output.progress("Simulating") as progress:
         table = flows.rank_collectives(kind, nbytes, torus, chosen, progress=progress)
-    ran = records(table[table["time"].notna()])
-    rows = [
-        {
-            "#": number,
-            "algorithm": row["algorithm"],
-            "ports": row["ports"],
-            "time": seconds(row["time"]),
-            "lower bound": seconds(row["lower_bound"]),
-            "rounds": row["rounds"],
-            "GB/s": rounded(row["GBps"], 3),
-        }
-        for number, row in enumerate(ran, 1)
-    ]
+    ran = table[table["time"].notna()]
     head = answers.blocks.Headline("No algorithm runs so.")
-    if ran:
-        head = answers.blocks.Headline("Use ", ran[0]["algorithm"], f": {rows[0]['time']}")
+    if len(ran):
+        best = ran.iloc[0]
+        head = answers.blocks.Headline("Use ", best["algorithm"], f": {seconds(best['time'])}")
     notes = [
         f"{kind} of {size} on {tasks} tasks, {chosen.name} on {torus}; "
         "times of simulated flows, no buffer is ever full",
@@ -82,13 +72,19 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
             for row in records(table[table["time"].isna()])
         ),
     ]
-    marks: list[answers.blocks.Mark] = ["" if row["#"] != 1 else "best" for row in rows]
+    columns = [
+        Column("algorithm", kind="name"),
+        Column("ports", kind="count", priority=0),
+        Column("time", kind="seconds", priority=0),
+        Column("lower_bound", kind="seconds"),
+        Column("rounds", kind="count"),
+        Column("GBps", "GB/s", "number"),
+    ]
     output.deliver(
         answers.blocks.of_table(
             head,
-            answers.blocks.TableBlock(rows, keep=4, marks=marks),
+            Table(table, columns, best=0 if len(ran) else None),
             notes=notes,
-            rows=table,
             content={
                 "collective": kind,
                 "bytes": nbytes,

@@ -10,6 +10,8 @@ import click
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import pandas as pd
+from toruscast.answers.table import Table
 from toruscast.errors import InputError
 from toruscast.files import check_target
 from toruscast.text import counted, nbytes
@@ -89,7 +91,7 @@ def command(
         refuse("with --mapping", "torus", *placings)
         refuse("with --mapping or --machine", "changes")
         content = _graph(what, graph, output)
-    output.save(answers.blocks.of_table("", rows=[content], content=content))
+    output.save(answers.blocks.of_table("", Table(pd.DataFrame([content]), ()), content=content))
     output.say(_words(content))
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import pandas as pd
+from toruscast.answers.table import Table
 from toruscast.errors import InputError
 from toruscast.text import counted, nbytes, one_line
 
@@ -62,7 +64,9 @@ def command(
         head = f"{one_line(files[0])} {'cannot' if bad else 'can'} be used"
     texts = ["\n  ".join(map(one_line, _lines(report))) for report in reports]
     output.deliver(
-        answers.blocks.of_table(head, below=texts, rows=reports, content={"files": reports})
+        answers.blocks.of_table(
+            head, Table(pd.DataFrame(reports), ()), below=texts, content={"files": reports}
+        )
     )
     return WRONG_INPUT if bad else 0
 

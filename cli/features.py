@@ -10,12 +10,13 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import pandas as pd
-from toruscast.text import counted, number
+from toruscast.answers.table import Column, Table, records
+from toruscast.text import counted
 
 from .learning import check_use, load_plugin, names_of
 from .mappings import stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
-from .output import Output, growing, records
+from .output import Output, growing
 from .phrases import Occupancy
 from .torus import load_torus
 from .traffic import load_application
@@ -126,11 +127,6 @@ def _kept(
 
 def _answer(head: str, table: pd.DataFrame, columns: list[str], n: int) -> answers.blocks.Answer:
     """Return the first rows, and what is not shown."""
-    some = table[columns].iloc[:MOST_SHOWN]
-    rows = [
-        {"mapping": str(name)} | {str(key): number(value, 4) for key, value in row.items()}
-        for name, row in zip(some.index, some.to_dict("records"), strict=True)
-    ]
     notes = []
     if n > MOST_SHOWN:
         more = counted(n - MOST_SHOWN, "more mapping")
@@ -140,15 +136,21 @@ def _answer(head: str, table: pd.DataFrame, columns: list[str], n: int) -> answe
             f"{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
             "describes all."
         )
-    return answers.blocks.of_table(head, answers.blocks.TableBlock(rows, keep=2), notes=notes)
+    names = [Column(str(table.index.name), kind="name")]
+    names += [Column(name, name, "number", digits=4) for name in columns]
+    return answers.blocks.of_table(head, Table(table.iloc[:MOST_SHOWN], names), notes=notes)
 
 
 def _listed() -> answers.blocks.Answer:
     """Return what features there are."""
-    known = ("name", "level", "unit", "description")
-    rows = [
-        {key: asdict(feature)[key] for key in known} for feature in tc.features.FEATURES.values()
+    known = ["name", "level", "unit", "description"]
+    frame = pd.DataFrame(map(asdict, tc.features.FEATURES.values()))[known]
+    columns = [
+        Column("name", kind="name"),
+        Column("level", kind="count"),
+        Column("unit"),
+        Column("description", priority=0),
     ]
-    head = f"{counted(len(rows), 'feature')}, those of level 2 from a simulation"
-    table = answers.blocks.TableBlock(rows, keep=4)
-    return answers.blocks.of_table(head, table, rows=rows, content={"features": rows})
+    head = f"{counted(len(frame), 'feature')}, those of level 2 from a simulation"
+    content = {"features": records(frame)}
+    return answers.blocks.of_table(head, Table(frame, columns), content=content)

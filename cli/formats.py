@@ -5,12 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toruscast import answers
+from toruscast._slow import pandas as pd
+from toruscast.answers.table import Column, Table
 from toruscast.errors import InputError
 from toruscast.text import closest
 
 from .options import argument, sub_command
 from .output import Output
 from .slow import registry
+
+_COLUMNS = [
+    Column("format", kind="name"),
+    Column("holds"),
+    Column("what it is", priority=0),
+    Column("read", kind="flag", priority=2),
+    Column("written", kind="flag"),
+    Column("needs", priority=2),
+]
 
 
 @dataclass(frozen=True)
@@ -40,28 +51,15 @@ def command(which: NamedFormat, output: Output) -> None:
         }
         for dialect in known
     ]
-    table = [
-        {
-            "format": dialect.name,
-            "holds": dialect.holds,
-            "what it is": dialect.title + (f" (needs {dialect.needs})" if dialect.needs else ""),
-            "read": "yes",
-            "written": "yes" if dialect.write else "",
-        }
-        for dialect in known
-    ]
-    blocks = [answers.blocks.TableBlock(table)]
     below: list[str] = []
     head = f"{len(known)} formats; 'toruscast formats NAME' shows one with an example"
     if name is not None:
         head = "; ".join(f"{each.name}: {each.title} ({each.holds})" for each in known)
-        blocks = []
         for dialect in known:
             texts = [dialect.documentation.strip()]
             if isinstance(dialect.example, str):
                 texts.append(dialect.example.rstrip())
             texts += [f"to use it: {text.replace('{file}', 'FILE')}" for text in dialect.advices]
             below += [f"{text}\n" for text in texts if text]
-    output.deliver(
-        answers.blocks.of_table(head, *blocks, below=below, rows=rows, content={"formats": rows})
-    )
+    table = Table(pd.DataFrame(rows), _COLUMNS if name is None else ())
+    output.deliver(answers.blocks.of_table(head, table, below=below, content={"formats": rows}))

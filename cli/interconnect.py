@@ -13,11 +13,12 @@ import click
 import toruscast as tc
 from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
+from toruscast.answers.table import records
 from toruscast.text import closest, percent
 
 from .app import SubCommands
 from .options import Level, argument, option, sub_command
-from .output import Output, records
+from .output import Output
 
 
 @dataclass(frozen=True)

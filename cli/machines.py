@@ -7,6 +7,8 @@ from typing import Any
 
 import toruscast as tc
 from toruscast import answers
+from toruscast._slow import pandas as pd
+from toruscast.answers.table import Column, Table
 
 from .options import argument, sub_command
 from .output import Output
@@ -39,9 +41,14 @@ def command(which: Named, output: Output) -> None:
         torus = machines.get(which.name)
         chosen = [(torus.name, torus)]
     rows = [_row(known, torus) for known, torus in chosen]
-    brief = [{k: v for k, v in row.items() if k not in ("about", "sources")} for row in rows]
-    shown = _list(rows) if which.name is None else _one(rows[0], chosen[0][1])
-    output.deliver(replace(shown, content={"machines": rows}, rows=brief))
+    frame = pd.DataFrame(rows).drop(columns=["about", "sources"])
+    if which.name is not None:
+        shown = _one(rows[0], chosen[0][1], Table(frame, ()))
+    else:
+        shown = answers.blocks.of_table(
+            f"{len(rows)} machines", Table(frame, _COLUMNS), below=_NOTES
+        )
+    output.deliver(replace(shown, content={"machines": rows}))
 
 
 def _row(name: str, torus: tc.Torus) -> dict[str, Any]:
@@ -59,26 +66,20 @@ def _row(name: str, torus: tc.Torus) -> dict[str, Any]:
     }
 
 
-def _list(rows: list[dict[str, Any]]) -> answers.blocks.Answer:
-    table = [
-        {
-            "machine": row["machine"],
-            "what": row["what"],
-            "such as": row["torus"],
-            "nodes": f"{row['nodes']:,}",
-        }
-        for row in rows
-    ]
-    notes = [
-        "The name alone means the sizes shown. 'toruscast machines NAME' says where the numbers "
-        "come from.",
-        "Any torus: --torus 8x8x8, or 8x8x8m, a mesh in the last.",
-    ]
-    block = answers.blocks.TableBlock(table, keep=2)
-    return answers.blocks.of_table(f"{len(rows)} machines", block, below=notes)
+_COLUMNS = [
+    Column("machine", kind="name"),
+    Column("what", priority=0),
+    Column("torus", "such as", "label"),
+    Column("nodes", kind="count"),
+]
+_NOTES = (
+    "The name alone means the sizes shown. 'toruscast machines NAME' says where the numbers "
+    "come from.",
+    "Any torus: --torus 8x8x8, or 8x8x8m, a mesh in the last.",
+)
 
 
-def _one(row: dict[str, Any], torus: tc.Torus) -> answers.blocks.Answer:
+def _one(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.Answer:
     network = torus.network
     rates = ", ".join(
         f"{axis} {rate / 1e9:g}" for axis, rate in zip(torus.axes, torus.bandwidth, strict=True)
@@ -103,4 +104,4 @@ def _one(row: dict[str, Any], torus: tc.Torus) -> answers.blocks.Answer:
     ]
     about = [row["about"].replace("`", "")] if row["about"] else []
     head = f"{row['torus']}: {row['what']}"
-    return answers.blocks.of_table(head, notes=notes, below=[*about, *sources])
+    return answers.blocks.of_table(head, table, notes=notes, below=[*about, *sources])

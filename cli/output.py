@@ -19,6 +19,7 @@ import click
 from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast._slow import parquet, pyarrow, rich_console
+from toruscast.answers.table import csv_text
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line, printable
@@ -186,7 +187,7 @@ class Output:
         """Write an answer as JSON and CSV where they are wanted."""
         self.write_json({**(more or {}), **answer.content})
         if self.csv_path is not None:
-            write_text(answers.table.csv_text(answer.frame), self.csv_path)
+            write_text(csv_text(answer.frame), self.csv_path)
 
     def show(self, answer: answers.blocks.Answer) -> None:
         """Print an answer, if stdout is free for people."""
@@ -233,12 +234,6 @@ def write_text(text: str, path: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, the index among the columns where it has a name."""
-    named = table.reset_index() if table.index.name else table
-    return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
-
-
 def check_folder(folder: str) -> None:
     """Raise early what writing into ``folder``, which may be new, would raise after the work."""
     if not folder:
@@ -275,7 +270,7 @@ def growing(
         def add(rows: pd.DataFrame) -> None:
             nonlocal writer, is_first
             if stream is not None:
-                rows.to_csv(stream, header=is_first, lineterminator="\n")
+                stream.write(csv_text(rows, header=is_first))
                 stream.flush()
                 is_first = False
             if target is not None:

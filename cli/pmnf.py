@@ -14,11 +14,12 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
+from toruscast.answers.table import records
 from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
 from .options import LEVEL, argument, named_numbers, option, read_pair, sub_command, top_option
-from .output import Output, records, write_text
+from .output import Output, write_text
 from .progress import working
 from .slow import formula, intervals, scaling_models, stages
 

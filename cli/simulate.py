@@ -14,6 +14,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import pandas as pd
+from toruscast.answers.table import csv_text, records
 from toruscast.errors import InputError
 from toruscast.files import folder_beside
 from toruscast.text import part_of, percent, printable, seconds
@@ -32,7 +33,7 @@ from .options import (
     sub_command,
     top_option,
 )
-from .output import Output, PageOutput, check_folder, records, write_text
+from .output import Output, PageOutput, check_folder, write_text
 from .phrases import Setting, occupancy
 from .progress import json_text
 from .slow import flows, pool, reasons, routes, simulation_run, simulation_trace, simulator
@@ -251,8 +252,8 @@ def write_folder(
 ) -> None:
     """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
 
-    A folder that stands already keeps its other files. Those of an earlier run are replaced once
-    all new ones are written, and a time series that this run has not is removed.
+    Other files of an existing folder are kept. Files of an earlier run are replaced once all new
+    ones are written; its time series is removed if this run has none.
     """
     tables: dict[str, Callable[[], pd.DataFrame]] = {
         "messages": result.messages,
@@ -268,9 +269,7 @@ def write_folder(
     beside = place if place.exists() else place.parent
     with folder_beside(place, beside) as stage:
         for name, table in tables.items():
-            found = table()
-            text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
-            write_text(text, str(stage / f"{name}.csv"))
+            write_text(csv_text(table()), str(stage / f"{name}.csv"))
         simulation_trace.write_trace(result, stage / "trace.json")
         write_text(json_text(summary), str(stage / "summary.json"))
         if not place.exists():
@@ -411,8 +410,8 @@ def command(
 ) -> None:
     """Simulate mappings packet by packet: what takes one its time, or many ranked by time.
 
-    Of one mapping, --csv has one row that sums it up, --links one row for each link, --out has
-    everything. With many mappings, --csv has one row for each. With --flows, messages that use a
+    For one mapping, --csv has one row with its totals, --links has a row for each link, and --out
+    has everything. For many mappings, --csv has a row for each. With --flows, messages that use a
     link at the same time share it, as connections do, and no packets are made.
 
     \b
@@ -486,6 +485,6 @@ def _simulate_one(
     if output.links_path is not None or details.out is not None:
         named = answers.simulation.labelled(result.links(), torus)
         if output.links_path is not None:
-            write_text(named.to_csv(lineterminator="\n"), output.links_path)
+            write_text(csv_text(named), output.links_path)
         if details.out is not None:
             write_folder(details.out, result, named, {**more, **found.content})

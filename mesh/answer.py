@@ -5,28 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from toruscast.answers import svg
-from toruscast.answers.blocks import (
-    Answer,
-    Chart,
-    File,
-    Headline,
-    Mark,
-    Section,
-    Sentence,
-    TableBlock,
-)
+from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
 from toruscast.answers.links import LinkMap, LinkUse
-from toruscast.answers.rank import less, versus
+from toruscast.answers.ranking import Ranking, less
+from toruscast.answers.table import Column, Table, records
 from toruscast.mesh import MeshForecast, link_seconds
 from toruscast.mesh.devices import counts_devices
 from toruscast.mesh.results import RankedLayout
-from toruscast.text import counted, nbytes, percent, rounded, seconds, shown_name, time_unit
+from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 # Most devices for a program on a page, for one in a terminal, and for a picture of the chips.
 _MOST_DEVICES, _MOST_SHOWN, _MOST_DRAWN = 20_000, 64, 4096
-_FIRST = 5
 # Share of the time that is not worth another layout.
 _WORTH, _EQUAL = 0.01, 1e-6
 
@@ -48,7 +40,7 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
         notes=notes,
         sections=sections,
         content=_content(found),
-        rows=found.lines(),
+        table=Table(found.lines(), ()),
         file=file,
         facts=[
             ("mesh", str(found.axes)),
@@ -61,7 +53,7 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
 def _headline(found: MeshForecast) -> tuple[Headline, str]:
     """Return which layout to use, and out of how many it is the best."""
     best, yours = found.best, found.compared or found.in_order
-    against = "the devices in order" if found.compared is None else "your layout"
+    against = _ranking(found)[0].against
     gain = 1 - best.time / yours.time if yours.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
     if gain >= _WORTH:
@@ -98,7 +90,7 @@ def _notes(found: MeshForecast) -> list[str]:
 def _sections(found: MeshForecast) -> list[Section]:
     """Return the tables and charts that support the answer."""
     sections = [
-        Section("Layouts", [_layouts(found)], wide=False, only="terminal"),
+        Section("Layouts", [_layouts(found)], only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
         *_drawn(found),
         Section("Why: time in the step", [_collectives(found), _step(found)], wide=False),
@@ -148,53 +140,41 @@ def _distance(found: MeshForecast) -> list[str]:
     ]
 
 
-def _all(found: MeshForecast) -> list[tuple[str, RankedLayout, Mark]]:
-    """Return names, layouts and which is the best and the user's."""
-    several: list[tuple[str, RankedLayout, Mark]] = [
-        (f"layout {i + 1}", each, "best" if i == 0 else "") for i, each in enumerate(found.layouts)
-    ]
-    mine: Mark = "yours" if found.compared is None else ""
-    several.append(("devices in order", found.in_order, mine))
+def _ranking(found: MeshForecast) -> tuple[Ranking, list[RankedLayout]]:
+    """Return the layouts by name, and those that they are compared with."""
+    several = {f"layout {i + 1}": each for i, each in enumerate(found.layouts)}
+    several["devices in order"] = found.in_order
     if found.compared is not None:
-        several.append(("yours", found.compared, "yours"))
-    return several
+        several["yours"] = found.compared
+    times = [each.time for each in several.values()]
+    against = "the devices in order" if found.compared is None else "your layout"
+    return Ranking(list(several), times, len(several) - 1, against=against), [*several.values()]
 
 
 def times_chart(found: MeshForecast) -> Chart:
     """Return the times of the five best layouts and those compared with."""
-    several = _all(found)
-    scale, unit = time_unit([found.best.time])
-    reference = (found.compared or found.in_order).time
-    chosen = [*several[: min(_FIRST, len(found.layouts))], *several[len(found.layouts) :]]
-    rows = [
-        svg.Row(name, each.time, mark or "other", note=versus(each.time, reference))
-        for name, each, mark in chosen
-    ]
-    left_out = len(several) - len(chosen)
-    lead = f"Time of what a step sends, {unit}; per cent against "
-    lead += "the devices in order." if found.compared is None else "your layout."
-    text = f"{counted(left_out, 'layout')} are not drawn" if left_out else ""
-    return Chart("layouts", "", lead, lambda: svg.times(rows, scale, unit, left_out=text))
+    return _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
 
 
-def _layouts(found: MeshForecast) -> TableBlock:
-    several = _all(found)
-    reference = (found.compared or found.in_order).time
-    against = "vs\nyours" if found.compared else "vs in\norder"
-    return TableBlock(
-        [
-            {
-                "#": i + 1 if i < len(found.layouts) else "-",
-                "time": seconds(each.time),
-                against: versus(each.time, reference),
-                "source": each.how,
-                "layout": each.words,
-            }
-            for i, (_, each, _) in enumerate(several)
-        ],
-        marks=[mark for _, _, mark in several],
-        keep=5,
+def _layouts(found: MeshForecast) -> Table:
+    ranking, layouts = _ranking(found)
+    against = "vs yours" if found.compared else "vs in order"
+    frame = pd.DataFrame(
+        {
+            "name": ranking.names,
+            "time": ranking.times,
+            "how": [each.how for each in layouts],
+            "axes": [each.words for each in layouts],
+        }
     )
+    columns = [
+        Column("name", "layout", priority=0),
+        Column("time", kind="seconds", priority=0),
+        Column("time", against, "change", against=ranking.baseline),
+        Column("how", "source"),
+        Column("axes", priority=0),
+    ]
+    return Table(frame, columns, best=0, yours=ranking.yours)
 
 
 def _collectives(found: MeshForecast) -> Chart:
@@ -215,24 +195,20 @@ def _collectives(found: MeshForecast) -> Chart:
     )
 
 
-def _step(found: MeshForecast) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "what": shown_name(row["what"]),
-                "time": seconds(row["time"]),
-                "share": percent(row["share"]),
-                "bound": seconds(row["bound"]),
-                "size": nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else ""),
-                "devices": row["devices"],
-                "GB/s": rounded(row["GBps"], 3) if row["time"] else "-",
-                "source": f"{row['algorithm']}, {row['how']}",
-            }
-            for row in found.lines().to_dict("records")
-        ],
-        "Collectives of a step",
-        keep=5,
-    )
+def _step(found: MeshForecast) -> Table:
+    columns = [
+        Column("what", priority=0),
+        Column("time", kind="seconds", priority=0),
+        Column("share", kind="share"),
+        Column("bound", kind="seconds"),
+        Column("nbytes", "size", "bytes"),
+        Column("times", "runs", "count", priority=2),
+        Column("devices", kind="count", priority=3),
+        Column("GBps", "GB/s", "number", priority=4),
+        Column("algorithm", priority=4),
+        Column("how", "source", priority=4),
+    ]
+    return Table(found.lines(), columns, "Collectives of a step")
 
 
 def _reasons(found: MeshForecast) -> list[str]:
@@ -260,12 +236,11 @@ def _chips(found: MeshForecast, axis: int) -> Chart:
 
 
 def _uses(found: MeshForecast, most: int) -> list[LinkUse]:
-    several = _all(found)
-    own = "yours" if found.compared is not None else "devices in order"
-    several.sort(key=lambda each: (each[0] != "layout 1", each[0] != own))
+    ranking, layouts = _ranking(found)
+    order = sorted(range(len(layouts)), key=lambda i: (i != ranking.best, i != ranking.yours))
     return [
-        LinkUse(name, layout.time, link_seconds(found, layout))
-        for name, layout, _ in several[:most]
+        LinkUse(ranking.names[i], layouts[i].time, link_seconds(found, layouts[i]))
+        for i in order[:most]
     ]
 
 
@@ -279,11 +254,11 @@ def _content(found: MeshForecast) -> dict[str, object]:
         "all_considered": found.all_considered,
         "idle": found.idle,
         "not_simulated": list(found.not_simulated),
-        "ranking": found.table.to_dict("records"),
+        "ranking": records(found.table),
         "devices_in_order": {"time": found.in_order.time, "how": found.in_order.how},
         "gain": found.gain,
         "yours": found.compared and {"time": found.compared.time, "how": found.compared.how},
-        "traffic": found.lines().to_dict("records"),
+        "traffic": records(found.lines()),
         "ids": found.ids,
         "nodes": found.best.nodes,
     }

@@ -6,15 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import click
 
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
+from toruscast._slow import pandas as pd
+from toruscast.answers.table import Column, Table, records
 from toruscast.cli.options import TorusOptions, Workers, option, sub_command
-from toruscast.cli.output import PageOutput, records, write_text
+from toruscast.cli.output import PageOutput, write_text
 from toruscast.cli.slow import (
     device_lists,
     layouts,
@@ -229,8 +231,11 @@ def _rank_layouts(
     shown = mesh_answer.answer(found)
     more = {}
     if asked.placements:
-        more = {"placements": [_as_row(found, place) for place in places]}
-        shown = replace(shown, sections=[*shown.sections, _places(places, found)])
+        table = _places(found, places)
+        more = {"placements": records(table.frame.drop(columns="at"))}
+        shown = replace(
+            shown, sections=[*shown.sections, answers.blocks.Section(table.title, [table])]
+        )
     output.deliver(shown, more)
     advice = write_files(found, targets)
     for _, path in targets:
@@ -272,31 +277,25 @@ def _rank_slices(
             n_jobs=work.jobs,
             progress=move,
         )
-    ranking = records(found.table)
-    rows = [
-        {
-            "#": number,
-            "slice": row["slice"],
-            "twisted": "yes" if row["twisted"] else "",
-            "time": seconds(row["time"]),
-            "source": row["how"],
-            "layout": row["layout"],
-        }
-        for number, row in enumerate(ranking, 1)
+    columns = [
+        Column("slice", kind="name"),
+        Column("twisted", kind="flag"),
+        Column("time", kind="seconds", priority=0),
+        Column("how", "source"),
+        Column("layout"),
     ]
-    best = rows[0]
-    head = f": {best['time']} for what a step sends, with {best['layout']}"
+    best = found.table.iloc[0]
     notes = [
         f"{found.answers[0].axes} on every slice of {n_chips} chips; the best layout on each.",
         "Not every slice is sold everywhere. Times are of communication alone.",
     ]
+    text = f": {seconds(best['time'])} for what a step sends, with {best['layout']}"
     output.deliver(
-        answers.blocks.of_table(
-            answers.blocks.Headline("Use ", str(best["slice"]), head),
-            answers.blocks.TableBlock(rows, keep=6, top=asked.top),
+        answers.blocks.Answer(
+            answers.blocks.Headline("Use ", best["slice"], text),
             notes=notes,
-            rows=found.table,
-            content={"chips": n_chips, "ranking": ranking},
+            table=Table(found.table, columns, best=0, top=asked.top),
+            content={"chips": n_chips, "ranking": records(found.table)},
         )
     )
 
@@ -308,31 +307,27 @@ def moved_to(answer: tc.MeshForecast, place: MeshPlacement) -> tc.MeshForecast:
     return replace(answer, layouts=(replace(layout, nodes=place.nodes), *others))
 
 
-def _as_row(answer: tc.MeshForecast, place: MeshPlacement) -> dict[str, Any]:
-    return {
-        "corner": place.corner,
-        "time": place.time,
-        "free_box": place.rest,
-        "layout": place.layout,
-        "ids": answer.devices.places(place.nodes),
-        "nodes": place.nodes,
-    }
-
-
-def _places(places: Sequence[MeshPlacement], found: tc.MeshForecast) -> answers.blocks.Section:
-    rows = [
+def _places(found: tc.MeshForecast, places: Sequence[MeshPlacement]) -> Table:
+    """Return the places of a mesh in the torus."""
+    frame = pd.DataFrame(
         {
-            "#": number,
-            "from": f"({','.join(map(str, place.corner))})",
-            "time": seconds(place.time),
-            "free box": place.rest if place.rest >= 0 else "",
-            "layout": place.layout,
+            "corner": [place.corner for place in places],
+            "time": [place.time for place in places],
+            "free_box": [place.rest for place in places],
+            "layout": [place.layout for place in places],
+            "ids": [found.devices.places(place.nodes) for place in places],
+            "nodes": [place.nodes for place in places],
         }
-        for number, place in enumerate(places, 1)
+    )
+    at = frame["corner"].map(lambda corner: f"({','.join(map(str, corner))})")
+    columns = [
+        Column("at", "from", "label", priority=0),
+        Column("time", kind="seconds", priority=0),
+        Column("free_box", kind="count"),
+        Column("layout"),
     ]
     title = f"{len(places)} places in {found.torus}, times of the busiest link"
-    table = answers.blocks.TableBlock(rows, keep=5, top=_MOST_PLACES)
-    return answers.blocks.Section(title, [table])
+    return Table(frame.assign(at=at), columns, title, top=_MOST_PLACES)
 
 
 def _program(path: str, output: PageOutput) -> HloStep:

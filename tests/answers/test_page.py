@@ -114,10 +114,10 @@ def test_rows_that_are_not_drawn_are_named():
     found = tc.forecast(comm, torus, tc.strategies.sample(comm, torus, n=30))
     sections = {each.title: each for each in answer_of(found).sections}
     drawn = sections["How much faster"].blocks[0].draw()
-    labels = re.findall(r">(\d+)\. [^<]*</text>", drawn)
+    labels = re.findall(r"<title>", drawn)
     assert len(labels) <= 7
-    first, last = map(int, re.search(r"ranks (\d+) to (\d+) are not drawn", drawn).groups())
-    assert (int(labels[-2]) + 1, int(labels[-1]) - 1) == (first, last)
+    left_out = int(re.search(r"(\d+) candidates between are not drawn", drawn)[1])
+    assert len(labels) + left_out == 30
     height = float(re.search(r'viewBox="0 0 \d+ (\d+)"', drawn)[1])
     assert height < 400
 
