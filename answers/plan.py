@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from toruscast.decision import Plan, Runs
 from toruscast.mapping import TaskMapping
-from toruscast.text import counted, percent, probability, seconds, shown_name, time_unit
+from toruscast.text import counted, joined, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .learned import times_against
-from .ranking import DEFAULT_ORDER, Ranking, default_order, less
+from .ranking import DEFAULT_ORDER, Ranking, badge, default_order, how_sure, less
 from .table import Column, Table, records
 from .traffic import setting_of
 
-# Mappings that are named in a sentence, and next runs of a page.
-_NAMED, _NEXT = 4, 3
+# Next runs of a page.
+_NEXT = 3
 
 
 def answer(
@@ -39,12 +39,10 @@ def answer(
 
     ``times`` is the file of the runs.
     """
-    verdict, table, ranking = made.verdict, _sorted(made), _ranking(made)
+    table, ranking = _sorted(made), _ranking(made)
     chosen = upcoming or []
     if upcoming is None and not made.is_enough and len(made.names) > 1:
         chosen = made.ask(min(_NEXT, len(made.names)))
-    sure = f"{probability(verdict.certainty)} sure that none is faster"
-    badge = {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
     notes = [] if made.runs is None else [_how_sure(made)]
     notes.append(besides(made))
     if chosen:
@@ -58,39 +56,18 @@ def answer(
         use = f"; to use it: {advice}" if advice else ""
         notes.append(f"Written: {shown_name(path)}{use}")
     sections = [Section("How much faster", [times_chart(made)], wide=False, only="page")]
-    torus, view, about = made.mappings[0].torus, None, ""
-    if made.workload is None or torus is None:
-        sections += _runs(made)
-    else:
-        by_name = dict(zip(made.names, made.mappings, strict=True))
-        mappings = [by_name[name] for name in ranking.names]
-        view = ranking.view(made.workload, torus, mappings, made.routing)
-        sections += [*view.why(), *_runs(made), *view.where(), view.traffic()]
-        about = setting_of(made.workload, torus)
+    by_name = dict(zip(made.names, made.mappings, strict=True))
+    view = ranking.view(made.problem, [by_name[name] for name in ranking.names])
+    sections += [*view.why(), *_runs(made), *view.where(), view.traffic()]
+    about = setting_of(made.workload, made.problem.torus)
     runs = runs_made(made, times)
-    columns = [
-        Column("mapping", kind="name"),
-        Column("runs", kind="count"),
-        Column("measured", kind="seconds"),
-        Column("time", "likely", "seconds", priority=0),
-        Column("low", "90 % interval", "seconds", to="high", priority=2),
-        Column("p_best", "P(best)", "share", priority=2),
-    ]
     return Answer(
-        setting=f"{setting}; {runs}." if setting else f"{about or 'plan of runs'}, {runs}",
-        title=f"Plan of runs: {about or 'application'}",
+        setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
+        title=f"Plan of runs: {about}",
         headline=_headline(made, ranking),
-        badge=badge if len(made.names) > 1 else "",
+        badge=badge(made.verdict) if len(made.names) > 1 else "",
         notes=notes,
-        table=Table(
-            table,
-            columns,
-            "All candidates",
-            best=ranking.best,
-            yours=ranking.yours,
-            top=top,
-            key="candidates",
-        ),
+        table=candidates(made, top),
         sections=sections,
         content={
             "runs": made.n_runs,
@@ -111,6 +88,28 @@ def answer(
         },
         file=view.launcher_file() if view else None,
         facts=view.facts() if view else (),
+    )
+
+
+def candidates(made: Plan, top: int = 10) -> Table:
+    """Return the mappings, the fastest first, with their runs and likely times."""
+    ranking = _ranking(made)
+    columns = [
+        Column("mapping", kind="name"),
+        Column("runs", kind="count"),
+        Column("measured", kind="seconds"),
+        Column("time", "likely", "seconds", priority=0),
+        Column("low", "90 % interval", "seconds", to="high", priority=2),
+        Column("p_best", "P(best)", "share", priority=2),
+    ]
+    return Table(
+        _sorted(made),
+        columns,
+        "All candidates",
+        best=ranking.best,
+        yours=ranking.yours,
+        top=top,
+        key="candidates",
     )
 
 
@@ -156,19 +155,16 @@ def _how_sure(made: Plan) -> str:
     verdict = made.verdict
     # A gain in draws of the posterior is never known to be none.
     most = f"at most {percent(made.gain, 1)}" if made.gain >= 0.0005 else "< 0.1 %"
-    gain = f"more runs would gain {most}"
-    sure = (
-        f"{probability(verdict.certainty).capitalize()} sure that no other is more than "
-        f"{percent(verdict.goal, digits=3)} faster"
-    )
+    gain = f"More runs would gain {most}."
     if verdict.kind == "tied":
         below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
-        gain = f"it cannot be told apart {_from(verdict.rivals)}{below}"
+        gain = f"It cannot be told apart from {joined(verdict.rivals)}{below}."
     if verdict.kind == "priced":
-        gain = f"all further runs together would gain {percent(made.mean_gain, 1)} in the mean"
+        gain = f"All further runs together would gain {percent(made.mean_gain, 1)} in the mean."
         if made.next_gain < (made.run_cost or 0):
-            gain = f"another run is expected to gain {seconds(made.next_gain)}, less than its price"
-    return f"{sure}; {gain}."
+            next_gain = seconds(made.next_gain)
+            gain = f"Another run is expected to gain {next_gain}, less than its price."
+    return f"{how_sure(verdict)} {gain}"
 
 
 def runs_made(made: Plan, times: str | None = None) -> str:
@@ -194,20 +190,11 @@ def besides(made: Plan) -> str:
     if len(runs.names) > 2 and made.constant_share >= 0.01:
         text += f" About {percent(made.constant_share)} of a run do not depend on the mapping."
     if made.disturbed.any():
-        names = dict.fromkeys(shown_name(runs.names[i]) for i in runs.which[made.disturbed])
-        text += f" Left out, as something likely slowed them down: {', '.join(names)}."
+        names = dict.fromkeys(runs.names[i] for i in runs.which[made.disturbed])
+        text += f" Left out, as something likely slowed them down: {joined(names, len(names))}."
     if runs.drift:
         text += f" Times drift by {percent(runs.drift, 1)} from the first run to the last."
     return text
-
-
-def _from(rivals: Sequence[str]) -> str:
-    """Return from which mappings the best cannot be told apart."""
-    named = [shown_name(name) for name in rivals[:_NAMED]]
-    more = len(rivals) - _NAMED
-    if more > 0:
-        return f"from {', '.join(named)} and {counted(more, 'other')}"
-    return f"from {' and '.join([', '.join(named[:-1]), named[-1]] if named[1:] else named)}"
 
 
 def times_chart(made: Plan) -> Chart:

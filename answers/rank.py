@@ -18,8 +18,8 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.search.lower_bounds import least_time
 from toruscast.text import (
     counted,
+    joined,
     percent,
-    probability,
     seconds,
     shown_name,
 )
@@ -28,7 +28,7 @@ from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
-from .ranking import Ranking, default_order, less
+from .ranking import Ranking, badge, default_order, how_sure, less
 from .table import Column, Table, records
 from .traffic import bound_line, link_note, setting_of
 
@@ -36,8 +36,6 @@ from .traffic import bound_line, link_note, setting_of
 _FAR = 0.05
 # A time so near to that bound is at it.
 _AT_FLOOR = 0.005
-# Rivals that are named.
-_NAMED = 4
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
 
 
@@ -46,6 +44,11 @@ def answer(
 ) -> Answer:
     """Return what a forecast says; ``notes`` are sentences of the caller's for its answer."""
     return _Ranking(found).answer(setting, top, notes)
+
+
+def candidates(found: Forecast) -> Table:
+    """Return the candidates, the fastest first."""
+    return _Ranking(found).candidates()
 
 
 def times_chart(found: Forecast) -> Chart:
@@ -76,7 +79,7 @@ class _Ranking:
     def answer(self, setting: str, top: int, notes: Sequence[str]) -> Answer:
         """Return it."""
         found, ranking, first = self.found, self.ranking, self.table.iloc[0]
-        view = ranking.view(found.workload, found.torus, self.mappings, found.routing)
+        view = ranking.view(found.problem, self.mappings)
         source = {"simulated": "", "measured": " measured"}.get(first["how"])
         interval, checked = "", ""
         if source is None:
@@ -106,13 +109,23 @@ class _Ranking:
             setting=setting or about,
             title=about,
             headline=ranking.headline(source, checked),
-            badge=badge(found),
+            badge=self._badge(),
             notes=list(filter(None, said)),
-            table=self._candidates(top),
+            table=self.candidates(top),
             sections=[*sections, view.traffic()],
             content=self._content(),
             file=view.launcher_file(),
             facts=[*view.facts(), ("candidates", str(n))],
+        )
+
+    def _badge(self) -> str:
+        """Return how sure the answer is, in a word or three."""
+        if self.found.cost.candidates < 2:
+            return ""
+        hides = self.found.verdict.kind == "proved" and self.found.workload.summed
+        return (
+            badge(self.found.verdict, float(self.table["p_best"].iloc[0]))
+            + " for this graph" * hides
         )
 
     def _distance(self) -> str:
@@ -145,7 +158,7 @@ class _Ranking:
         ends = [*zip(table["low"].mask(exact, 0.0), table["high"].mask(exact, 0.0), strict=True)]
         return self.ranking.chart(ends=ends, floor=self.floor, every=self.ranking.times)
 
-    def _candidates(self, top: int) -> Table:
+    def candidates(self, top: int = 10) -> Table:
         """Return the candidates, the fastest first."""
         table, ranking = self.table, self.ranking
         columns = [
@@ -187,7 +200,7 @@ class _Ranking:
             )
         ]
         if found.verdict.rivals:
-            named = ", ".join(map(shown_name, found.verdict.rivals[:10]))
+            named = joined(found.verdict.rivals, 10)
             blocks.append(Sentence(f"Candidates that may still be the fastest: {named}."))
         if found.learned is None:
             shares = 100 * model.feature_importances_
@@ -275,24 +288,12 @@ class _Ranking:
                 name: {
                     "bounds": why.bounds,
                     "binding": why.binding,
-                    "hottest_links": why.links.reset_index().to_dict("records"),
+                    "hottest_links": records(why.links),
                 }
                 for name, why in ((name, found.reasons(name)) for name in ends)
             },
             "quality": found.scores,
         }
-
-
-def badge(found: Forecast) -> str:
-    """Return how sure the answer is, in a word or three."""
-    verdict = found.verdict
-    if found.cost.candidates < 2:
-        return ""
-    if verdict.kind == "proved":
-        return "proved for this graph" if found.workload.summed else "proved"
-    likely = max(verdict.certainty, float(found.table["p_best"].iloc[0]))
-    sure = f"{probability(likely)} sure"
-    return sure if verdict.kind == "sure" else f"open: {sure}"
 
 
 def trust(found: Forecast) -> str:
@@ -307,8 +308,8 @@ def trust(found: Forecast) -> str:
     if verdict.kind == "proved":
         proved = "Proved for this graph" if found.workload.summed else "Proved"
         text = f"{proved}: every other candidate takes at least as long."
-    elif cost.to_answer:
-        text = _sure(found)
+    elif cost.simulated:
+        text = how_sure(verdict)
     else:
         chance = percent(found.table["p_best"].iloc[0])
         what = "Nothing was simulated" if cost.coarsening is None else "Only longer packets were"
@@ -322,17 +323,16 @@ def trust(found: Forecast) -> str:
                 f"fastest is {chance}, that of {name} {more}."
             )
     if verdict.kind == "open" and verdict.rivals:
-        text += f" These may still be faster: {_rivals(found)}; more --simulations may decide."
-    if cost.to_answer:
         text += (
-            f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
+            f" These may still be faster: {joined(verdict.rivals)}; more --simulations may decide."
         )
-        rest = cost.simulated - cost.to_answer
-        why = "were quick to simulate and sort the rest" if cost.coarsening == 1 else "followed"
-        text += f"; {rest} more {why}." if rest else "."
+    if cost.simulated:
+        text += (
+            f" That took {counted(cost.simulated, 'simulation')} of {cost.candidates} candidates."
+        )
     n_sketched = int((found.table["how"] == "sketched").sum())
     if cost.coarsening is not None and cost.coarsening > 1 and n_sketched:
-        who = "The others are" if cost.to_answer else "They are"
+        who = "The others are" if cost.simulated else "They are"
         if (found.table["how"] == "forecast").any():
             who = f"{counted(n_sketched, 'candidate')} {'is' if n_sketched == 1 else 'are'}"
         text += f" {who} ordered by a simulation with packets {cost.coarsening} times as long."
@@ -396,10 +396,10 @@ def _of_a_sum(found: Forecast) -> str:
 
 def _trust_networks(found: Forecast, networks: Networks) -> str:
     """How sure an answer is for a machine of unknown rules."""
-    cost = found.cost
-    text = _sure(found)
-    if found.verdict.rivals:
-        text += f" It cannot be told apart from {_rivals(found)}."
+    verdict, cost = found.verdict, found.cost
+    text = how_sure(verdict)
+    if verdict.rivals:
+        text += f" It cannot be told apart from {joined(verdict.rivals)}."
     text += (
         " Which FIFO a message takes, how a node feeds them and which packet goes first are not "
         f"known: times are means over {cost.networks} networks, which differ by "
@@ -419,29 +419,13 @@ def _trust_networks(found: Forecast, networks: Networks) -> str:
     return text if cost.measured else text + _of_a_sum(found)
 
 
-def _sure(found: Forecast) -> str:
-    sure = "Sure" if found.verdict.kind == "sure" else "Not sure"
-    return (
-        f"{sure}: with a probability of {probability(found.verdict.certainty)} no other candidate "
-        "is more than 1 % faster."
-    )
-
-
-def _rivals(found: Forecast) -> str:
-    """The likeliest of the candidates that may still be the fastest."""
-    rivals = found.verdict.rivals
-    named = ", ".join(shown_name(name) for name in rivals[:_NAMED])
-    more = len(rivals) - _NAMED
-    return f"{named} and {counted(more, 'other')}" if more > 0 else named
-
-
 def _trust_machine(found: Forecast) -> str:
     """How sure an answer is that rests on times of a machine."""
     verdict, cost = found.verdict, found.cost
-    text = _sure(found)
+    text = how_sure(verdict)
     if verdict.rivals:
         noise = found.learned is not None and found.learned.runs.noise > 0
-        text += f" It cannot be told apart from {_rivals(found)}{' at this noise' * noise}."
+        text += f" It cannot be told apart from {joined(verdict.rivals)}{' at this noise' * noise}."
     if verdict.kind == "open" and cost.measured:
         text += " More runs of these decide."
     if cost.sketched:

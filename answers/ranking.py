@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toruscast.decision.results import Verdict
 from toruscast.errors import InputError
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.text import change, counted, percent, seconds, shortened, shown_name, time_unit
-from toruscast.validation import Routing
+from toruscast.text import (
+    change,
+    counted,
+    percent,
+    probability,
+    seconds,
+    shortened,
+    shown_name,
+    time_unit,
+)
 
 from . import svg
 from .blocks import Chart, Headline
@@ -56,6 +65,19 @@ def less(time: float, than: float, what: str) -> str:
     if abs(share) < 5e-4:
         return f"as long as {what}"
     return f"{percent(abs(share))} {'less' if share > 0 else 'more'} than {what}"
+
+
+def how_sure(verdict: Verdict, among: str = "candidate") -> str:
+    """Return how sure it is that no other candidate is much faster, in a sentence."""
+    sure = f"{'Only ' * (verdict.kind == 'open')}{probability(verdict.certainty)} sure"
+    goal = percent(verdict.goal, digits=3)
+    return f"{sure.capitalize()} that no other {among} is more than {goal} faster."
+
+
+def badge(verdict: Verdict, certainty: float | None = None) -> str:
+    """Return the same in a word or three."""
+    sure = f"{probability(max(verdict.certainty, certainty or 0.0))} sure"
+    return {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
 
 
 @dataclass(frozen=True)
@@ -142,12 +164,10 @@ class Ranking:
         note = change(time / base - 1) if base else ""
         return svg.Row(label, time, self.mark(i) or "other", low, high, note)
 
-    def view(
-        self, workload: Workload, torus: Torus, mappings: Sequence[TaskMapping], routing: Routing
-    ) -> View:
+    def view(self, problem: MappingProblem, mappings: Sequence[TaskMapping]) -> View:
         """Return the traffic under all candidates: the best, yours or the next, the others."""
         several = list(map(Candidate, self.names, mappings, self.times))
         is_moved = self.yours not in (None, self.best)
         first = [self.best, *([self.yours] if self.yours is not None else [])]
         order = dict.fromkeys([*first, *range(len(several))])
-        return View(workload, torus, [several[i] for i in order], routing, is_moved)
+        return View(problem, [several[i] for i in order], is_moved)

@@ -15,7 +15,6 @@ from toruscast.text import (
     nbytes,
     number,
     percent,
-    probability,
     seconds,
     shown_name,
     time_unit,
@@ -24,7 +23,7 @@ from toruscast.text import (
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .links import Candidate
-from .ranking import DEFAULT_ORDER, Ranking, less
+from .ranking import DEFAULT_ORDER, Ranking, badge, how_sure, less
 from .table import Column, Kind, Table, records
 from .traffic import BINDING, View, node_label, setting_of
 
@@ -37,7 +36,7 @@ _ROUGH = 0.03
 def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 10) -> Answer:
     """Return what a search found; ``yours`` says whether mappings were given."""
     against = "your best mapping" if yours else DEFAULT_ORDER
-    badge, notes = _how_sure(found)
+    proof, notes = _how_sure(found)
     view = _view(found, against)
     sections = [
         Section(
@@ -54,11 +53,11 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
         setting=setting or setting_of(found.workload, found.torus),
         title=f"Search: {setting_of(found.workload, found.torus)}",
         headline=_headline(found, against),
-        badge=badge,
+        badge=proof,
         notes=notes,
         sections=sections,
         content=_content(found),
-        table=_compared(found, top, yours),
+        table=compared(found, top, yours),
         file=view.launcher_file(),
         facts=view.facts(),
     )
@@ -86,18 +85,15 @@ def _headline(found: Found, against: str) -> Headline:
 
 def _how_sure(found: Found) -> tuple[str, list[str]]:
     """Return how sure the answer is, in a word or three and in sentences."""
-    notes, badge = [], ""
+    notes, proof = [], ""
     if found.bound > 0:
         left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
         if found.above_bound < _AT_BOUND:
-            left, badge = "the best is there, so nothing is left to gain", "proved"
+            left, proof = "the best is there, so nothing is left to gain", "proved"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
-    if found.verdict is not None and found.verdict.kind != "proved" and not badge:
-        sure = probability(found.verdict.certainty)
-        badge = f"{sure} sure" if found.verdict.kind == "sure" else f"open: {sure} sure"
-        notes.append(
-            f"With a probability of {sure} no other on the shortlist is more than 1 % faster."
-        )
+    if found.verdict is not None and found.verdict.kind != "proved" and not proof:
+        proof = badge(found.verdict)
+        notes.append(how_sure(found.verdict, "mapping on the shortlist"))
     tried = (
         f"{found.proposals:,} {'change' if found.proposals == 1 else 'changes'} of mappings tried"
     )
@@ -106,7 +102,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
         notes.append("Interrupted: this is the best so far.")
     elif not found.proposals and (not found.bound or found.above_bound > _AT_BOUND):
         notes.append("Annealing had no time to start: give more --seconds.")
-    return badge, notes
+    return proof, notes
 
 
 def _view(found: Found, against: str) -> View:
@@ -154,7 +150,7 @@ def progress_chart(found: Found) -> Chart:
     )
 
 
-def _compared(found: Found, top: int, yours: bool) -> Table:
+def compared(found: Found, top: int = 10, yours: bool = False) -> Table:
     """Return all that was compared, the best first."""
     is_time = found.objective == TIME
     kind: Kind = "seconds" if is_time else "number"

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from toruscast.features.reasons import Reasons, explain
 from toruscast.formats.nodes import bluegene_text
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.routing import injection_fifos, ways_are_open
 from toruscast.text import counted, nbytes, seconds, shown_name, time_unit
-from toruscast.validation import Routing
 
 from . import svg
 from .blocks import Chart, File, Section
@@ -67,12 +66,20 @@ def link_note(label: str) -> str:
 class View:
     """Traffic on a torus under several mappings: the best, what it is compared with, the others."""
 
-    workload: Workload
-    torus: Torus
+    problem: MappingProblem
     candidates: Sequence[Candidate]
-    routing: Routing
     moved: bool = True
     """Whether the second is what the user has now, and not a runner-up."""
+
+    @property
+    def workload(self) -> Workload:
+        """The traffic."""
+        return self.problem.workload
+
+    @property
+    def torus(self) -> Torus:
+        """Where the tasks run."""
+        return self.problem.torus
 
     @property
     def compared(self) -> Sequence[Candidate]:
@@ -93,25 +100,22 @@ class View:
     @property
     def estimated(self) -> bool:
         """Whether packets choose their way, so that loads are expected values."""
-        return bool(ways_are_open(self.workload, self.torus, self.routing))
+        return ways_are_open(self.problem)
 
     @cached_property
     def reasons(self) -> list[Reasons]:
         """What limits the mappings that are compared."""
-        return [
-            explain(self.workload, self.torus, one.mapping, routing=self.routing)
-            for one in self.compared
-        ]
+        return [explain(self.problem, one.mapping) for one in self.compared]
 
     @cached_property
     def uses(self) -> list[LinkUse]:
         """Use of the links under the mappings that are compared."""
-        return link_uses(self.workload, self.torus, self.compared, self.routing)
+        return link_uses(self.problem, self.compared)
 
     def load(self, most: int) -> list[LinkUse]:
         """Return the use of the links under at most so many of the candidates."""
         others = self.candidates[2:most]
-        return [*self.uses[:most], *link_uses(self.workload, self.torus, others, self.routing)]
+        return [*self.uses[:most], *link_uses(self.problem, others)]
 
     def why(self) -> list[Section]:
         """Return what each part of the network needs at least under those compared."""
@@ -256,7 +260,7 @@ class View:
         return Section("Traffic and hop distances", blocks, folded=True)
 
     def _hops(self) -> Table:
-        shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
+        shares = [hop_shares(self.problem, one.mapping) for one in self.compared]
         n = max(map(len, shares))
         frame = pd.DataFrame({"hops": range(n)})
         columns = [Column("hops", kind="count")]
@@ -269,9 +273,9 @@ class View:
     def _phases(self, title: str) -> Table:
         """Return what bounds each phase under the best mapping."""
         rows = []
-        for i, phase in enumerate(self.workload):
-            why = explain(phase, self.torus, self.best, routing=self.routing)
-            sent, least = float(phase.nbytes.sum()), why.lower_bound
+        for i, phase in enumerate(self.problem.phases):
+            why = explain(phase, self.best)
+            sent, least = float(phase.comm.nbytes.sum()), why.lower_bound
             rate = sent / least / 1e9 if least else math.nan
             rows.append((i + 1, sent, least, BINDING[why.binding], rate))
         names = ["phase", "bytes", "lower_bound", "limit", "rate"]
@@ -287,7 +291,7 @@ class View:
     def _fullest_nodes(self, title: str) -> Table:
         """Return the nodes whose injection FIFOs take most messages under the best mapping."""
         comm, torus = self.workload.total, self.torus
-        fifo = injection_fifos(comm, torus, self.best)
+        fifo = injection_fifos(self.problem.total, self.best)
         remote = fifo >= 0
         n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
         sender, receiver = self.best.node[comm.src[remote]], self.best.node[comm.dst[remote]]
@@ -320,7 +324,7 @@ class View:
         return [
             ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
             ("torus", f"{self.torus}, {counted(self.torus.n_nodes, 'node')}"),
-            ("routing", self.routing),
+            ("routing", self.problem.routing),
         ]
 
     def launcher_file(self) -> File | None:
@@ -345,12 +349,10 @@ def node_label(torus: Torus, node: int) -> str:
     return "(" + ",".join(map(str, torus.coords[node].tolist())) + ")"
 
 
-def hop_shares(
-    workload: Workload, torus: Torus, node: NDArray[np.integer[Any]]
-) -> NDArray[np.float64]:
+def hop_shares(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.float64]:
     """Return the share of the bytes over 0, 1, 2, ... hops."""
-    comm = workload.total
-    hops = torus.distance(node[comm.src], node[comm.dst])
+    comm, node = problem.comm, mapping.node
+    hops = problem.torus.distance(node[comm.src], node[comm.dst])
     sums = np.bincount(hops, comm.nbytes)
     return sums / (sums.sum() or 1.0)
 

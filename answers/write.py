@@ -22,10 +22,12 @@ from toruscast.training import Training
 
 from . import html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
+from .table import Table
 from .traffic import binned
 
 # Nodes up to which a torus is drawn: its picture stands in the notebook's file.
 _MOST_DRAWN = 4096
+_MOST_ROWS = 5
 _ANSWERS: tuple[tuple[Any, Callable[[Any], Answer]], ...] = (
     (Forecast, rank.answer),
     (Plan, plan.answer),
@@ -35,15 +37,16 @@ _ANSWERS: tuple[tuple[Any, Callable[[Any], Answer]], ...] = (
     (Found, search.answer),
     (Explanation, search.explanation),
 )
-_CHARTS: tuple[tuple[type, Callable[[Any], Chart]], ...] = (
-    (Forecast, rank.times_chart),
-    (Plan, plan.times_chart),
-    (MeshForecast, mesh.times_chart),
-    (Found, search.progress_chart),
-    (Explanation, search.limits_chart),
-    (Measured, learned.observed_chart),
-    (MessageTimes, simulation.timeline_chart),
-    (Runs, plan.runs_chart),
+# What a notebook shows of an object.
+_SHOWN: tuple[tuple[type, Callable[[Any], Chart], Callable[[Any], Table] | None], ...] = (
+    (Forecast, rank.times_chart, rank.candidates),
+    (Plan, plan.times_chart, plan.candidates),
+    (MeshForecast, mesh.times_chart, mesh.layouts),
+    (Found, search.progress_chart, search.compared),
+    (Explanation, search.limits_chart, None),
+    (Measured, learned.observed_chart, None),
+    (MessageTimes, simulation.timeline_chart, None),
+    (Runs, plan.runs_chart, None),
 )
 Result = Forecast | Plan | MeshForecast | Training | Measured | Simulation | Found | Explanation
 
@@ -59,9 +62,14 @@ def answer_of(result: Result | Answer) -> Answer:
     raise InputError("no answer to report", found=found, expected="such as a Forecast")
 
 
-def picture_of(thing: object) -> str:
-    """Return the picture that a notebook shows of an object, as SVG; empty where there is none."""
-    drawn = next((chart(thing).draw() for kind, chart in _CHARTS if isinstance(thing, kind)), "")
+def shown_in_notebook(thing: object) -> str:
+    """Return the table and the picture of an object as HTML; empty where there is none."""
+    rows = drawn = ""
+    for kind, chart, table in _SHOWN:
+        if isinstance(thing, kind):
+            rows = table(thing).to_notebook(_MOST_ROWS) if table else ""
+            drawn = chart(thing).draw()
+            break
     if isinstance(thing, CommGraph | Workload):
         work = as_workload(thing)
         drawn = svg.matrix(*binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
@@ -73,7 +81,7 @@ def picture_of(thing: object) -> str:
         place = np.full(thing.n_nodes, -1)
         place[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
         drawn = _nodes(thing.torus, place, thing.n_tasks, "tasks")
-    return svg.standing_alone(drawn, "max-width:480px") if drawn else ""
+    return rows + (svg.standing_alone(drawn, "max-width:480px") if drawn else "")
 
 
 def _nodes(torus: Torus, place: NDArray[np.int64], n: int, what: str) -> str:

@@ -14,12 +14,12 @@ from toruscast._slow import pandas as pd
 from toruscast.answers.table import Table
 from toruscast.errors import InputError
 from toruscast.files import check_target
-from toruscast.text import counted, nbytes
+from toruscast.text import counted
 
 from .mappings import MappingFile, is_folder, write_to_folder
 from .options import Placing, Reading, TorusOptions, argument, option, refuse, sub_command
 from .output import Output
-from .phrases import occupancy
+from .phrases import graph_line, occupancy
 from .slow import rank_orders, registry
 from .torus import load_torus
 from .traffic import per_iteration, read_traffic
@@ -166,12 +166,10 @@ def _words(content: dict[str, Any]) -> str:
     if "torus" in content:
         advice = f"; to use it: {content['advice']}" if content["advice"] else ""
         return f"{out}: {content['torus']}, {counted(content['nodes'], 'node')}{advice}"
-    tasks = counted(content["tasks"], "task")
     if "edges" in content:
-        return (
-            f"{out}: {tasks}, {counted(content['edges'], 'edge')}, {nbytes(content['bytes'])}, "
-            f"{counted(round(content['messages']), 'message')}"
-        )
+        return f"{out}: {graph_line(content)}"
     advice = f"; {content['advice']}" if content["advice"] else ""
     mappings = counted(content["mappings"], "mapping")
-    return f"{out}: {mappings} of {tasks}, {content['occupancy']}{advice}"
+    return (
+        f"{out}: {mappings} of {counted(content['tasks'], 'task')}, {content['occupancy']}{advice}"
+    )

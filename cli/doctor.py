@@ -19,6 +19,7 @@ from toruscast.text import counted, nbytes, one_line
 from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
+from .phrases import graph_line
 from .slow import dialects, guess, readers, registry, sources
 from .torus import load_torus
 
@@ -73,7 +74,7 @@ def command(
 
 def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) -> dict[str, Any]:
     """Return what the first reader that takes a file finds in it, or why all refuse it."""
-    report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": []}
+    report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": [], "summary": []}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -82,7 +83,10 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
         except InputError as error:
             return report | {"faults": [str(error)]}
         report["fits"] = [{"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits]
-        for kind in _kinds(source, fits):
+        kinds: list[str] = list(dict.fromkeys(fit.holds for fit in fits))
+        kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
+        kinds += [kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes)]
+        for kind in kinds:
             try:
                 report |= _contents(kind, source, fits, reading, placing) | {"faults": []}
                 break
@@ -99,44 +103,54 @@ def _fits(source: Source, reading: Reading) -> list[Dialect]:
     return [registry.dialect_of("table", "graph")] if reading.columns else guess.formats_of(source)
 
 
-def _kinds(source: Source, fits: list[Dialect]) -> list[str]:
-    """Return what a file may hold, the likeliest first."""
-    file = os.fspath(source.path)
-    kinds: list[str] = list(dict.fromkeys(fit.holds for fit in fits))
-    kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
-    return [*kinds, *(kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes))]
-
-
 def _contents(
     kind: str, source: Source, fits: list[Dialect], reading: Reading, placing: Placing
 ) -> dict[str, Any]:
-    """Return what the reader of one kind of files finds."""
+    """Return what the reader of one kind of files finds, with a ``summary`` for people."""
     file, torus = os.fspath(source.path), source.torus
-    match kind:
-        case "graph":
-            workload = tc.read_workload(file, include=reading.include, **reading.how)
-            about = [line for fit in fits for line in fit.describe(source)]
-            return readers.graph_facts(workload) | {"phases": len(workload), "about": about}
-        case "mapping" | "hosts" if torus is None:
-            raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
-        case "mapping" if torus is not None:
-            mappings = tc.read_mappings(file, torus, **placing.how)
-            return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
-        case "hosts" if torus is not None:
-            return {"hosts": len(tc.read_hosts(file, torus).names)}
-        case "torus":
-            host = tc.read_torus(file)
-            return {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
-        case "times":
-            return {"times": len(tc.read_times(file))}
-        case "samples":
-            return {"samples": len(tc.training.read_samples(file)), "is": "samples for --samples"}
-        case "model":
-            return {"features": tc.load_predictor(file).n_features_in_, "is": "a model for --model"}
-    found = tc.scaling.read_measurements(file)
-    names = ", ".join(found[0].parameters)
-    points = sum(len(each.points) for each in found)
-    return {"points": points, "is": f"measurements by {names}; 'toruscast pmnf fit' reads it"}
+    if kind == "graph":
+        workload = tc.read_workload(file, include=reading.include, **reading.how)
+        about = [line for fit in fits for line in fit.describe(source)]
+        facts = readers.graph_facts(workload) | {"phases": len(workload), "about": about}
+        return facts | {"summary": [*_graph_lines(facts), *about]}
+    if kind == "torus":
+        host = tc.read_torus(file)
+        sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"
+        facts = {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
+        return facts | {"summary": [f"{host}: {sizes}"]}
+    what, of = "", ""
+    if kind in ("mapping", "hosts") and torus is None:
+        raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
+    if kind == "mapping" and torus is not None:
+        mappings = tc.read_mappings(file, torus, **placing.how)
+        key, n, of = "mappings", len(mappings), f" of {counted(mappings[0].n_tasks, 'task')}"
+    elif kind == "hosts" and torus is not None:
+        key, n = kind, len(tc.read_hosts(file, torus).names)
+    elif kind == "times":
+        key, n = kind, len(tc.read_times(file))
+    elif kind == "samples":
+        key, n, what = kind, len(tc.training.read_samples(file)), "samples for --samples"
+    elif kind == "model":
+        key, n, what = "features", tc.load_predictor(file).n_features_in_, "a model for --model"
+    else:
+        found = tc.scaling.read_measurements(file)
+        key, n = "points", sum(len(each.points) for each in found)
+        what = f"measurements by {', '.join(found[0].parameters)}; 'toruscast pmnf fit' reads it"
+    facts = {key: n, "summary": [f"{counted(n, key[:-1])}{of}"]}
+    return facts | ({"is": what} if what else {}) | ({"tasks": mappings[0].n_tasks} if of else {})
+
+
+def _graph_lines(facts: dict[str, Any]) -> Iterator[str]:
+    line = graph_line(facts) + (", symmetric" if facts["symmetric"] else ", not symmetric")
+    if facts["phases"] > 1:
+        line += f", {counted(facts['phases'], 'phase')}"
+    if facts["to_itself"]:
+        line += f", {nbytes(facts['to_itself'])} of tasks to themselves"
+    yield line
+    if facts["isolated"]:
+        names = ", ".join(map(str, facts["first_isolated"]))
+        more = ", ..." if facts["isolated"] > len(facts["first_isolated"]) else ""
+        yield f"{counted(facts['isolated'], 'task')} without traffic: {names}{more}"
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
@@ -145,34 +159,6 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         f"{f['format']}, a {dialects.NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]
     ]
     yield f"{report['file']}: {report.get('is') or ' or '.join(kinds) or 'not known'}"
-    if "edges" in report:
-        yield from _graph_lines(report)
-    for key in ("points", "mappings", "times", "hosts", "samples", "features"):
-        if key in report:
-            of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""
-            yield f"{counted(report[key], key[:-1])}{of}"
-    if "torus" in report:
-        sizes = f"{counted(report['nodes'], 'node')}, {counted(report['links'], 'link')} one way"
-        yield f"{report['torus']}: {sizes}"
+    yield from report["summary"]
     yield from (f"note: {note}" for note in report["notes"])
     yield from (f"fault: {fault}" for fault in report["faults"])
-
-
-def _graph_lines(report: dict[str, Any]) -> Iterator[str]:
-    parts = [
-        counted(report["tasks"], "task"),
-        counted(report["edges"], "edge"),
-        nbytes(report["bytes"]),
-        counted(report["messages"], "message"),
-        "symmetric" if report["symmetric"] else "not symmetric",
-    ]
-    if report["phases"] > 1:
-        parts.append(counted(report["phases"], "phase"))
-    if report["to_itself"]:
-        parts.append(f"{nbytes(report['to_itself'])} of tasks to themselves")
-    yield ", ".join(parts)
-    if report["isolated"]:
-        names = ", ".join(map(str, report["first_isolated"]))
-        more = ", ..." if report["isolated"] > len(report["first_isolated"]) else ""
-        yield f"{counted(report['isolated'], 'task')} without traffic: {names}{more}"
-    yield from report["about"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 # Share of the bytes that are left out.
 _NOTABLE = 0.001
+
+
+def graph_line(facts: Mapping[str, Any]) -> str:
+    """Return tasks, edges, bytes and messages in words."""
+    counts = [counted(round(facts[key]), key[:-1]) for key in ("tasks", "edges", "messages")]
+    return ", ".join([*counts[:2], nbytes(facts["bytes"]), counts[2]])
 
 
 def application_line(application: LoadedTraffic) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
-from toruscast.notebook import html_card, html_rows
+from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted, percent, seconds, shown_name
 from toruscast.training.fitted import FittedModel
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 """Features that stand in the table of an answer."""
 # Rows that a notebook shows.
-_SHOWN = 5
 OF_SUMS = (0.84, 2.3)
 """Times of programs with their rounds over those of all their messages at once: 90 % lie between
 (`python -m studies run real_mpi`)."""
@@ -225,17 +224,7 @@ class Forecast:
             ("how sure", f"{self.verdict.kind}, {percent(self.verdict.certainty)}"),
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
-        rows = [
-            (
-                row["mapping"],
-                *(seconds(row[key]) for key in ("time", "low", "high")),
-                percent(row["p_best"]),
-                row["how"],
-            )
-            for row in self.table.head(_SHOWN).to_dict("records")
-        ]
-        head = ["mapping", "time", "low", "high", "P(best)", "source"]
-        return html_card(self, facts) + html_rows(head, rows)
+        return html_card(self, facts)
 
 
 def names_of(mappings: Sequence[TaskMapping]) -> list[str]:

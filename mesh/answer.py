@@ -90,12 +90,12 @@ def _notes(found: MeshForecast) -> list[str]:
 def _sections(found: MeshForecast) -> list[Section]:
     """Return the tables and charts that support the answer."""
     sections = [
-        Section("Layouts", [_layouts(found)], only="terminal"),
+        Section("Layouts", [layouts(found)], only="terminal"),
         Section("How much faster", [times_chart(found)], wide=False, only="page"),
         *_drawn(found),
         Section("Why: time in the step", [_collectives(found), _step(found)], wide=False),
         Section("What slows them", [Sentence(line) for line in _reasons(found)], wide=False),
-        Section("All layouts", [_layouts(found)], only="page"),
+        Section("All layouts", [layouts(found)], only="page"),
     ]
     view = LinkMap(found.torus, partial(_uses, found), [each.label for each in found.traffic])
     sections.append(Section("Where: how long each link works in a step", [view], only="page"))
@@ -156,15 +156,16 @@ def times_chart(found: MeshForecast) -> Chart:
     return _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
 
 
-def _layouts(found: MeshForecast) -> Table:
-    ranking, layouts = _ranking(found)
+def layouts(found: MeshForecast) -> Table:
+    """Return the layouts, the fastest first, and those that they are compared with."""
+    ranking, several = _ranking(found)
     against = "vs yours" if found.compared else "vs in order"
     frame = pd.DataFrame(
         {
             "name": ranking.names,
             "time": ranking.times,
-            "how": [each.how for each in layouts],
-            "axes": [each.words for each in layouts],
+            "how": [each.how for each in several],
+            "axes": [each.words for each in several],
         }
     )
     columns = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from importlib import import_module
 
@@ -10,20 +10,14 @@ from .text import shown_name
 
 
 def html_card(thing: object, facts: Iterable[tuple[str, object]] = ()) -> str:
-    """Return what a notebook shows of an object: its repr, facts and its picture.
+    """Return what a notebook shows of an object: its repr, facts, table and picture.
 
-    The room of answers draws the picture. It stands above the rooms of the objects, so that it is
+    The room of answers draws the last two. It stands above the rooms of the objects, so that it is
     looked up here when a notebook asks, and no room imports it.
     """
     rows = "".join(f"<tr><th>{_cell(key)}</th><td>{_cell(value)}</td></tr>" for key, value in facts)
-    picture: str = import_module("toruscast.answers.write").picture_of(thing)
-    return f"<table><caption>{_cell(repr(thing))}</caption>{rows}</table>{picture}"
-
-
-def html_rows(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as a table with a head."""
-    lines = "".join(f"<tr>{''.join(f'<td>{_cell(c)}</td>' for c in row)}</tr>" for row in rows)
-    return f"<table><tr>{''.join(f'<th>{_cell(c)}</th>' for c in head)}</tr>{lines}</table>"
+    drawn: str = import_module("toruscast.answers.write").shown_in_notebook(thing)
+    return f"<table><caption>{_cell(repr(thing))}</caption>{rows}</table>{drawn}"
 
 
 def _cell(value: object) -> str:

@@ -129,6 +129,20 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def joined(names: Iterable[object], most: int = 4) -> str:
+    """Return names with commas and an "and"; those after the first ``most`` are counted.
+
+    Examples
+    --------
+    >>> joined("abc"), joined("abcdef", 4)
+    ('a, b and c', 'a, b, c, d and 2 others')
+    """
+    every = [shown_name(name) for name in names]
+    shown, more = every[:most], len(every) - most
+    last = [counted(more, "other")] if more > 0 else [shown.pop()] if len(shown) > 1 else []
+    return " and ".join([", ".join(shown), *last])
+
+
 def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return the names like ``name``, or where there are none, ``otherwise`` or all."""
     names = list(known)

@@ -82,7 +82,7 @@ def test_asked_again_after_each_run_it_ends_with_the_fastest(run):
     assert content["verdict"]["best"] == BEST
     result = run("--noise", "0.001", "--out", "best/")
     assert f"{BEST}: " in result.stdout
-    assert "95 % sure that no other is more than" in words(result)
+    assert "95 % sure that no other candidate is more than" in words(result)
     assert "Noise of a run: 0.1 %, as you say." in result.stdout
     assert "Run next" not in result.stdout
     assert [p.name for p in Path("best").iterdir()] == [f"{BEST}.map"]
