@@ -10,7 +10,7 @@ tell what a machine offers an application [Calotoiu18].
 
 from .composition import Expression, composed, pipe, replicate, sequential, shared, tpool
 from .fit import FitOptions, fit_many
-from .formula import Formula, ScalingWarning, read_formulas
+from .formula import Formula, ScalingWarning
 from .interconnect import (
     JOB_COLUMNS,
     SCENARIOS,
@@ -25,7 +25,7 @@ from .interconnect import (
 from .intervals import PMNFRegressor
 from .measurements import Measurements, from_rows
 from .models import Models
-from .readers import read_measurements
+from .readers import read_formulas, read_measurements
 from .requirements import Application, application, application_names, read_application
 from .runs import next_runs, run_plans, variations
 from .stages import RangePart, Stage

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import io
-import lzma
+import operator
 import re
 import struct
 import warnings
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, parse_json
+from toruscast.files import as_damaged, as_string, parse_json
 from toruscast.validation import repeated
 
 from .formula import ScalingWarning
-from .records import Key, PathLike, Point, Records, numbered_lines
+from .records import Key, PathLike, Point, Records, in_layout, numbered_lines
 
-_LAYOUT = "does not have the layout of Extra-P's JSON format"
+_FORMAT = "document in Extra-P's JSON format"
 _PARAMETERS = ("params", "parameters")
 _EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
 _TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
@@ -34,7 +33,7 @@ _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 def parse_document(document: Any, file: PathLike) -> Records:
     """Return the values of a JSON document, by call path or by numbered tables."""
     if isinstance(document, dict) and isinstance(document.get("measurements"), list):
-        with in_layout(file, '"measurements": [{"callpath_id": .., "value": ..}, ..]'):
+        with in_layout(file, _FORMAT, '"measurements": [{"callpath_id": .., "value": ..}, ..]'):
             return _by_tables(document, file)
     return by_callpath(document, file, "point", lambda row: row["values"])
 
@@ -44,7 +43,9 @@ def by_callpath(
 ) -> Records:
     """Return the values of a document by call path."""
     records = Records(file)
-    with in_layout(file, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'):
+    with in_layout(
+        file, _FORMAT, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
+    ):
         records.parameters = document["parameters"]
         if not isinstance(document["parameters"], list) or not document["parameters"]:
             raise TypeError
@@ -59,19 +60,6 @@ def by_callpath(
                     point = records.point(row[coordinates], what=what)
                     records.add((callpath, metric), point, _listed(repetitions(row)), what=what)
     return records
-
-
-@contextmanager
-def in_layout(file: PathLike, expected: str) -> Iterator[None]:
-    """Refuse a document whose keys or types are not those of its format."""
-    try:
-        yield
-    except KeyError as error:
-        found = f"no key {error.args[0]}"
-        raise InputError(_LAYOUT, file=file, found=found, expected=expected) from None
-    except (TypeError, AttributeError, IndexError):
-        # A list where an object should be, or the other way round.
-        raise InputError(_LAYOUT, file=file, expected=expected) from None
 
 
 def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
@@ -237,31 +225,43 @@ def _points(text: str, records: Records, line: int) -> list[Point]:
     return [records.point(point.split(), line) for point in inside]
 
 
-# A larger member is not unpacked; it may be packed into a thousandth of its size.
+# Larger members are not unpacked; a member may be packed into a thousandth of its size.
 LARGEST_MEMBER = 64 * 2**20
 _CONTENT = "experiment.json"
 _INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
-_DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error),
-    # The member is encrypted, or packed in an unknown way.
-    *(RuntimeError, ValueError),
-)
 
 
 def parse_project(content: bytes, file: PathLike) -> Records:
     """Return the values of a project, or the median of each point if it keeps only these."""
-    members = _Members(content, file)
     medians = 0
+    with as_damaged(file, "Extra-P project"), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if _CONTENT not in archive.namelist():
+            raise InputError("is a zip, but no Extra-P project", file=file, expected=_CONTENT)
+        left = LARGEST_MEMBER
 
-    def repetitions(row: dict[str, Any]) -> list[Any]:
-        nonlocal medians
-        if row.get("values") is not None:
-            return members.values(*row["values"])
-        medians += row.get("repetitions", 2) != 1
-        return [row["median"]]
+        @cache
+        def member(name: str) -> bytes:
+            nonlocal left
+            with archive.open(name) as packed:
+                unpacked = packed.read(left + 1)
+            left -= len(unpacked)
+            if left < 0:
+                found = f"{name} of {archive.getinfo(name).file_size} bytes"
+                expected = f"at most {LARGEST_MEMBER} bytes in all"
+                raise InputError("unpacks to too much", found=found, expected=expected)
+            return unpacked
 
-    document = parse_json(as_string(members.read(_CONTENT), file), file)
-    records = by_callpath(document, file, "coordinate", repetitions)
+        def repetitions(row: dict[str, Any]) -> list[Any]:
+            nonlocal medians
+            if row.get("values") is None:
+                medians += row.get("repetitions", 2) != 1
+                return [row["median"]]
+            chunk, number = map(operator.index, row["values"])
+            index = member(f"values/{chunk}.indx")
+            return _stored_array(index, member(f"values/{chunk}.vals"), number)
+
+        document = parse_json(as_string(member(_CONTENT), file), file)
+        records = by_callpath(document, file, "coordinate", repetitions)
     if medians:
         warnings.warn(
             f"{file}: the project keeps the medians of its repetitions only; models are fitted to "
@@ -272,60 +272,18 @@ def parse_project(content: bytes, file: PathLike) -> Records:
     return records
 
 
-class _Members:
-    """The members of a zip, each unpacked once and up to a size."""
-
-    def __init__(self, content: bytes, file: PathLike) -> None:
-        self._file = file
-        self._unpacked: dict[str, bytes] = {}
-        try:
-            self._archive = zipfile.ZipFile(io.BytesIO(content))
-        except _DAMAGED as error:
-            raise InputError("is a damaged zip", file=file, found=error) from None
-        if _CONTENT not in self._archive.namelist():
-            raise InputError("is a zip, but no Extra-P project", file=file, expected=_CONTENT)
-
-    def read(self, name: str) -> bytes:
-        """Return a member, or raise."""
-        if name not in self._unpacked:
-            left = LARGEST_MEMBER - sum(map(len, self._unpacked.values()))
-            try:
-                with self._archive.open(name) as member:
-                    content = member.read(left + 1)
-            except (KeyError, *_DAMAGED) as error:
-                raise InputError(f"holds no whole {name}", file=self._file, found=error) from None
-            if len(content) > left:
-                raise InputError(
-                    "unpacks to too much",
-                    file=self._file,
-                    found=f"{name} of {self._archive.getinfo(name).file_size} bytes",
-                    expected=f"at most {LARGEST_MEMBER} bytes in all",
-                )
-            self._unpacked[name] = content
-        return self._unpacked[name]
-
-    def values(self, chunk: Any, index: Any) -> list[float]:
-        """Return the repetitions that are stored as an array of NumPy, by its chunk and number."""
-        if not isinstance(chunk, int) or not isinstance(index, int) or index < 0:
-            raise TypeError
-        places = self.read(f"values/{chunk}.indx")
-        stored = self.read(f"values/{chunk}.vals")
-        try:
-            if not places.startswith(_INDEX) or not stored.startswith(_VALUES):
-                raise ValueError("no Extra-P values")
-            (start,) = struct.unpack_from("<Q", places, len(_INDEX) + 8 * (index + 1))
-            # Not a copy of all that follows: an index may name a place very many times.
-            source = io.BytesIO(stored)
-            source.seek(start)
-            np.lib.format.read_magic(source)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(source)
-            count = int(np.prod(shape, dtype=object))
-            if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
-                raise ValueError(f"an array of {count} {dtype}")
-            array = np.frombuffer(source.read(count * dtype.itemsize), dtype, count)
-        except (struct.error, ValueError, OverflowError, SyntaxError, MemoryError) as error:
-            found = f"array {index}: {error}"
-            raise InputError(
-                f"holds damaged values/{chunk}.vals", file=self._file, found=found
-            ) from None
-        return [float(value) for value in array]
+def _stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
+    """Return one of the arrays of NumPy that a project stores one after the other."""
+    if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
+        raise ValueError(f"no Extra-P values {number}")
+    (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))
+    # Not a copy of all that follows: an index may name a place very many times.
+    source = io.BytesIO(stored)
+    source.seek(start)
+    np.lib.format.read_magic(source)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(source)
+    count = int(np.prod(shape, dtype=object))
+    if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
+        raise ValueError(f"an array of {count} {dtype}")
+    values: list[Any] = np.frombuffer(source.read(count * dtype.itemsize), dtype, count).tolist()
+    return values

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -20,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, parse_json, read_limited
 
 Array = NDArray[np.float64]
 Exponents = tuple[tuple[float, float], ...]
@@ -31,7 +29,6 @@ _Sum = dict[_Powers, float]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-MAX_BYTES = 50_000_000
 # Terms of a formula that is multiplied out.
 _MOST_TERMS = 200
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -406,51 +403,6 @@ def _times(a: _Powers, b: _Powers) -> _Powers:
 
 def _raised(powers: _Powers, exponent: float) -> _Powers:
     return tuple((name, (i * exponent, j * exponent)) for name, (i, j) in powers)
-
-
-def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
-    """Read the models that ``toruscast pmnf fit --json`` wrote.
-
-    Returns a formula for each (call path, metric), in full precision.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> _ = Path("models.json").write_text(
-    ...     '{"models": [{"callpath": "solve", "metric": "time", "terms": ['
-    ...     '{"coefficient": 2.5, "exponents": {"p": [0.5, 1]}}]}]}'
-    ... )
-    >>> read_formulas("models.json")
-    {('solve', 'time'): Formula('2.5 p^(1/2) log2(p)')}
-    """
-    file = os.fspath(path)
-    expected = "the file that toruscast pmnf fit --json wrote"
-    document = parse_json(as_string(read_limited(file, MAX_BYTES), file), file)
-    models = document.get("models") if isinstance(document, dict) else None
-    if not isinstance(models, list) or not models:
-        raise InputError("holds no fitted models", file=file, expected=expected)
-    result: dict[tuple[str, str], Formula] = {}
-    for number, model in enumerate(models):
-        try:
-            key = str(model["callpath"]), str(model["metric"])
-            names = sorted({name for term in model["terms"] for name in term["exponents"]})
-            terms = [
-                (
-                    float(term["coefficient"]),
-                    tuple(
-                        (float(i), float(j))
-                        for i, j in (term["exponents"].get(name, (0, 0)) for name in names)
-                    ),
-                )
-                for term in model["terms"]
-            ]
-            written = text(terms, names, None)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise InputError(f"bad model {number}", file=file, expected=expected) from None
-        if key in result:
-            raise InputError("two models of one call path", file=file, found=" ".join(key))
-        result[key] = Formula(written, file=file, place=key[0])
-    return result
 
 
 def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:

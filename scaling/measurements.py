@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +28,11 @@ class Measurements:
     ----------
     parameters : sequence of str
     points : array-like, shape (n_points, n_parameters)
-        Not negative, each point once.
+        Values of the parameters, 0 or more; no point is repeated.
     values : array-like, shape (n_paths, n_points, n_repetitions)
         NaN marks a missing repetition; each point needs at least one.
     callpaths, metrics : sequence of str, optional
-        Names, one a path.
+        A name for each path.
 
     Examples
     --------
@@ -94,14 +94,9 @@ class Measurements:
         # Copies, so that later changes of the caller's arrays have no effect.
         x, y = x.copy(), y.copy()
         x.flags.writeable = y.flags.writeable = False
-        for name, value in (
-            ("parameters", tuple(parameters)),
-            ("points", x),
-            ("values", y),
-            ("callpaths", paths),
-            ("metrics", names),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            parameters=tuple(parameters), points=x, values=y, callpaths=paths, metrics=names
+        )
 
     @property
     def n_paths(self) -> int:
@@ -218,19 +213,15 @@ def from_rows(
     for name in [value, *keys]:
         if rows[name].isna().any():
             raise InputError(f"column {name} holds NaN or empty cells; leave such rows out")
-    x, y = rows[list(parameters)].to_numpy(dtype=float), rows[value].to_numpy(dtype=float)
-    groups = rows.groupby(keys, sort=False, observed=True) if keys else None
-    group = np.zeros(len(rows), int) if groups is None else groups.ngroup().to_numpy()
-    order = np.argsort(group, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    first = rows.iloc[[part[0] for part in parts]]
-    paths = [str(name) for name in first[callpath]] if callpath else ["all"] * len(parts)
-    kinds = [str(name) for name in first[metric]] if metric else [str(value)] * len(parts)
-    gathered: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
-    for part, path, kind in zip(parts, paths, kinds, strict=True):
-        points, values = gather(x[part], y[part])
-        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, kind, values))
-    return [join(parameters, points, alike) for points, alike in gathered.values()]
+    parts = rows.groupby(keys, sort=False, observed=True) if keys else [((), rows)]
+    paths = []
+    for key, part in parts:
+        named = dict(zip(keys, key, strict=True))
+        x, y = part[list(parameters)].to_numpy(float), part[value].to_numpy(float)
+        paths.append(
+            (str(named.get(str(callpath), "all")), str(named.get(str(metric), value)), x, y)
+        )
+    return group_paths(parameters, paths)
 
 
 def gather(x: Array, y: Array) -> tuple[Array, Array]:
@@ -245,14 +236,22 @@ def gather(x: Array, y: Array) -> tuple[Array, Array]:
     return points, values
 
 
-def join(
-    parameters: Sequence[str], points: Array, parts: Sequence[tuple[str, str, Array]]
-) -> Measurements:
-    """Join several (call path, metric, values (n_points, n_repetitions)) to Measurements."""
-    most = max(values.shape[1] for _, _, values in parts)
-    stacked = np.full((len(parts), len(points), most), np.nan)
-    for k, (_, _, values) in enumerate(parts):
-        stacked[k, :, : values.shape[1]] = values
-    return Measurements(
-        parameters, points, stacked, [path for path, _, _ in parts], [kind for _, kind, _ in parts]
-    )
+def group_paths(
+    parameters: Sequence[str], paths: Iterable[tuple[str, str, ArrayLike, ArrayLike]]
+) -> list[Measurements]:
+    """Return measurements of (call path, metric, point of each repetition, its value).
+
+    Call paths that were measured at the same points are together.
+    """
+    groups: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
+    for path, metric, x, y in paths:
+        points, values = gather(np.asarray(x, float), np.asarray(y, float))
+        groups.setdefault(points.tobytes(), (points, []))[1].append((path, metric, values))
+    found = []
+    for points, own in groups.values():
+        names, metrics, tables = zip(*own, strict=True)
+        values = np.full((len(own), len(points), max(t.shape[1] for t in tables)), np.nan)
+        for row, table in zip(values, tables, strict=True):
+            row[:, : table.shape[1]] = table
+        found.append(Measurements(parameters, points, values, names, metrics))
+    return found

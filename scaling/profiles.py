@@ -18,11 +18,11 @@ from typing import IO, Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, check_regular, most_unpacked, read_limited
+from toruscast.files import as_damaged, as_string, check_regular, most_unpacked, read_limited
 
-from .records import REDUCTIONS, PathLike, Records, as_number, other_package
+from .records import Choice, PathLike, Records, as_number, import_reader, in_layout
 
-CALIPER = b"__rec="
+CALIPER = "__rec="
 _MAX_BYTES = 2**28
 _NUMBERS = ("double", "int", "uint")
 # Without a number for the process, several values of a call path are parts of one.
@@ -43,20 +43,17 @@ class ProfiledRun:
         own[process] = own.get(process, 0.0) + value
 
 
-def parse_caliper(
-    folder: Path, parameters: Sequence[str], metrics: Sequence[str], reduce: str
-) -> Records:
+def parse_caliper(folder: Path, choice: Choice) -> Records:
     """Return the values of the Caliper profiles in a folder, one file a run."""
     runs = []
     for path in caliper_files(folder):
         text = as_string(read_limited(path, _MAX_BYTES), path)
-        with other_package("caliper-reader", "caliper", "Caliper", path):
-            from caliperreader import CaliperReader
-
-            reader = CaliperReader()
+        package = import_reader("caliperreader", "caliper-reader", "caliper", path)
+        with as_damaged(path, "Caliper profile"):
+            reader = package.CaliperReader()
             reader.read(io.StringIO(text))
             runs.append(_caliper_run(reader))
-    return _collected(runs, parameters, metrics, reduce, folder)
+    return _collected(runs, choice, folder)
 
 
 def caliper_files(folder: Path) -> list[Path]:
@@ -90,19 +87,13 @@ def is_thicket(document: object) -> bool:
     return isinstance(document, dict) and needed <= document.keys()
 
 
-def parse_thicket(
-    document: Any,
-    parameters: Sequence[str],
-    metrics: Sequence[str],
-    reduce: str,
-    file: PathLike,
-) -> Records:
+def parse_thicket(document: Any, file: PathLike, choice: Choice) -> Records:
     """Return the values of what ``Thicket.to_json`` writes."""
-    try:
+    with in_layout(file, "Thicket", "what Thicket.to_json writes"):
         nodes = {str(key): node for part in document["graph"] for key, node in part.items()}
         profile = document["profile_idx_name"]
         names = [*document["inclusive_metrics"], *document["exclusive_metrics"]]
-        runs = {row[profile]: ProfiledRun(row) for row in document["metadata"]}
+        runs = {row.pop(profile): ProfiledRun(row) for row in map(dict, document["metadata"])}
         for row in document["dataframe"]:
             callpath = _callpath(nodes, str(row["node"]))
             process = next((row[name] for name in _RANKS if name in row), None)
@@ -110,18 +101,7 @@ def parse_thicket(
                 value = row.get(name)
                 if isinstance(value, int | float) and math.isfinite(value):
                     runs[row[profile]].add((callpath, name), process, float(value))
-        found = [
-            ProfiledRun({k: v for k, v in run.metadata.items() if k != profile}, run.values)
-            for run in runs.values()
-        ]
-    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise InputError(
-            "is no Thicket",
-            file=file,
-            found=f"{type(error).__name__}: {error}",
-            expected="what Thicket.to_json writes",
-        ) from None
-    return _collected(found, parameters, metrics, reduce, file)
+    return _collected([*runs.values()], choice, file)
 
 
 def _callpath(nodes: Mapping[str, Any], number: str) -> str:
@@ -131,13 +111,7 @@ def _callpath(nodes: Mapping[str, Any], number: str) -> str:
     return f"{_callpath(nodes, str(above[0]))}->{name}" if above else name
 
 
-def _collected(
-    runs: Sequence[ProfiledRun],
-    parameters: Sequence[str],
-    metrics: Sequence[str],
-    reduce: str,
-    file: PathLike,
-) -> Records:
+def _collected(runs: Sequence[ProfiledRun], choice: Choice, file: PathLike) -> Records:
     """Return the records of runs, whose metadata hold the parameters."""
     numbers = {
         name: values
@@ -145,7 +119,7 @@ def _collected(
         if np.isfinite(values := [as_number(run.metadata.get(name)) for run in runs]).all()
     }
     varied = [name for name, values in numbers.items() if len({*values}) > 1]
-    given = [text.partition("=") for text in parameters]
+    given = [text.partition("=") for text in choice.parameters]
     chosen = [meta or name for name, _, meta in given] or varied
     records = Records(file, [name for name, _, _ in given] or chosen)
     absent = [name for name in chosen if name not in numbers]
@@ -153,18 +127,18 @@ def _collected(
     if absent:
         message = "no such number in the metadata of all runs"
         raise records.fault(message, found=", ".join(absent), expected=expected)
-    if not chosen or (not parameters and len(varied) > 1):
+    if not chosen or (not choice.parameters and len(varied) > 1):
         found = ", ".join(varied) or "no number that differs between runs"
         raise records.fault("parameters of the runs must be named", None, found, expected)
     for number, run in enumerate(runs):
         point = records.point([numbers[name][number] for name in chosen])
         for key, by_process in run.values.items():
-            if not metrics or any(fnmatchcase(key[1], each) for each in metrics):
-                records.add(key, point, [REDUCTIONS[reduce](list(by_process.values()))])
-    if not records.values:
+            if not choice.value or any(fnmatchcase(key[1], each) for each in choice.value):
+                records.add(key, point, [choice.reduced(list(by_process.values()))])
+    if not records.rows:
         known = dict.fromkeys(metric for run in runs for _, metric in run.values)
         expected = " or ".join(known) or "metrics of call paths"
-        raise records.fault("has no such metric", None, ", ".join(metrics) or "none", expected)
+        raise records.fault("has no such metric", None, ", ".join(choice.value) or "none", expected)
     return records
 
 
@@ -179,7 +153,7 @@ _PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
 _EXAMPLE = "app.p64.n100.r1"
 
 
-def parse_cube(folder: Path, reduce: str = "mean") -> Records:
+def parse_cube(folder: Path, choice: Choice) -> Records:
     """Return the values of the profiles in a folder.
 
     The names of inner folders, such as ``app.p64.n100.r1``, hold a prefix, the parameters and the
@@ -203,7 +177,7 @@ def parse_cube(folder: Path, reduce: str = "mean") -> Records:
     for path, run in zip(profiles, runs, strict=True):
         try:
             point = records.point([run[name] for name in changing])
-            for key, value in _read_profile(path, reduce).items():
+            for key, value in _read_profile(path, choice).items():
                 records.add(key, point, [value], what=f"a number for {key[0]}")
         except InputError as error:
             raise error.replace(file=path) from None
@@ -225,28 +199,25 @@ def _read_name(folder: Path) -> dict[str, str]:
     return values
 
 
-def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
+def _read_profile(path: Path, choice: Choice) -> dict[tuple[str, str], float]:
     """Return the value of each call path and metric of a profile."""
     result: dict[tuple[str, str], float] = {}
-    with other_package("pycubexr", "cube", "Cube", path):
-        from pycubexr import CubexParser
-        from pycubexr.utils.exceptions import MissingMetricError
-
-        check_unpacked_size(path)
-        with CubexParser(path) as profile:
-            paths = _call_paths(profile.get_root_cnodes())
-            for metric in profile.get_metrics():
-                try:
-                    found = profile.get_metric_values(metric, cache=False)
-                except MissingMetricError:
-                    continue
-                for number in found.cnode_indices:
-                    node = profile.get_cnode(number)
-                    values = found.cnode_values(node, convert_to_exclusive=True)
-                    # Metrics with several numbers a place, such as histograms, have no single
-                    # value.
-                    if np.asarray(values).dtype.kind in "iuf":
-                        result[paths[number], metric.name] = float(REDUCTIONS[reduce](values))
+    package = import_reader("pycubexr", "pycubexr", "cube", path)
+    missing = import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
+    check_unpacked_size(path)
+    with as_damaged(path, "Cube profile"), package.CubexParser(path) as profile:
+        paths = _call_paths(profile.get_root_cnodes())
+        for metric in profile.get_metrics():
+            try:
+                found = profile.get_metric_values(metric, cache=False)
+            except missing.MissingMetricError:
+                continue
+            for number in found.cnode_indices:
+                node = profile.get_cnode(number)
+                values = found.cnode_values(node, convert_to_exclusive=True)
+                # Metrics with several numbers a place, such as histograms, have no single value.
+                if np.asarray(values).dtype.kind in "iuf":
+                    result[paths[number], metric.name] = choice.reduced(values)
     return result
 
 

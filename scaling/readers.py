@@ -19,32 +19,16 @@ from .extrap import (
     parse_project,
     parse_text,
 )
+from .formula import Formula, text
 from .measurements import Measurements
 from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_cube, parse_thicket
-from .records import REDUCTIONS, Records, parse_csv, separator_of
+from .records import REDUCTIONS, Choice, Records, in_layout, parse_csv, separator_of
 
 _MAX_BYTES = 2**28
+_MAX_FORMULAS = 50_000_000
 _FORMATS = (
     "Extra-P's text, JSON, JSON lines or project, TaLPas's lines, a CSV table, Thicket's JSON, or "
     "a folder of Cube or Caliper profiles"
-)
-# Files that begin like this, from a byte on, are recognised, but cannot be read.
-_KNOWN = (
-    (
-        0,
-        b"\x01\x00\x11\x00\x00\x00EXTRAP",
-        "is a project of Extra-P 3: save it anew with Extra-P 4",
-    ),
-    (0, b"SQLite format 3\0", "is a database of Nsight Systems: export a CSV table"),
-    (0, b"\x1f\x8b", "is packed with gzip: unpack it first"),
-    (0, b"\x89HDF", "is an HDF5 file: export a CSV table"),
-    (0, b"PAR1", "is a Parquet file: in Python, from_rows takes its DataFrame"),
-    (0, CALIPER, "is one Caliper profile: give the folder with the profiles of all runs"),
-    (
-        257,
-        b"ustar",
-        "is a tar file: give the folder with app.p64.n100.r1/profile.cubex for each run",
-    ),
 )
 
 
@@ -106,7 +90,7 @@ def read_measurements(
     one_of(absent, "treatment of absent call paths", ("omit", "zero"))
     if reduce is not None:
         one_of(reduce, "reduction", tuple(REDUCTIONS))
-    records = _parsed(Path(path), wanted, parameters, reduce)
+    records = _parsed(Path(path), Choice(wanted, parameters, reduce))
     if absent == "zero":
         records.add_zeros()
     found = records.measurements()
@@ -114,54 +98,78 @@ def read_measurements(
     return found
 
 
-def _parsed(
-    path: Path, value: Sequence[str], parameters: Sequence[str], reduce: str | None
-) -> Records:
+def _parsed(path: Path, choice: Choice) -> Records:
     """Return the values of a file or folder in any format."""
     if path.is_dir():
         if caliper_files(path):
-            return parse_caliper(path, parameters, value, reduce or "mean")
-        _refuse_choice(path, value, parameters)
-        return parse_cube(path, reduce or "mean")
+            return parse_caliper(path, choice)
+        choice.refuse(path, "value", "parameters")
+        return parse_cube(path, choice)
     raw = read_limited(path, _MAX_BYTES)
     if raw.startswith(b"PK\x03\x04"):
-        _refuse_choice(path, value, parameters, reduce)
+        choice.refuse(path, "value", "parameters", "reduce")
         return parse_project(raw, path)
-    for place, signature, meaning in _KNOWN:
-        if raw.startswith(signature, place):
-            raise InputError(meaning, file=path)
     content = as_string(raw, path)
-    start = content.lstrip()[:1]
+    lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
+    first = next(lines, "nothing")
+    word = first.split()[0]
+    start = word[0]
+    document = None
     if start == "{" and not is_json_lines(content):
         document = parse_json(content, path)
         if is_thicket(document):
-            return parse_thicket(document, parameters, value, reduce or "mean", path)
-        _refuse_choice(path, value, parameters, reduce)
+            return parse_thicket(document, path, choice)
+    elif word not in FIELDS and not word.startswith(("{", "[", CALIPER)) and separator_of(first):
+        choice.refuse(path, "parameters")
+        return parse_csv(content, path, separator_of(first), choice)
+    choice.refuse(path, "value", "parameters", "reduce")
+    if document is not None:
         return parse_document(document, path)
-    lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
-    first = next(lines, "nothing")
-    separator = separator_of(first)
     if start == "{":
-        read = parse_json_lines
-    elif first.split()[0] in FIELDS:
-        read = parse_text
-    elif separator and start != "[":
-        _refuse_choice(path, (), parameters)
-        return parse_csv(content, path, separator, value, reduce)
-    else:
-        raise InputError("is no file of measurements", file=path, found=first, expected=_FORMATS)
-    _refuse_choice(path, value, parameters, reduce)
-    return read(content, path)
+        return parse_json_lines(content, path)
+    if word in FIELDS:
+        return parse_text(content, path)
+    raise InputError("is no file of measurements", file=path, found=first, expected=_FORMATS)
 
 
-def _refuse_choice(
-    path: Path, value: Sequence[str], parameters: Sequence[str], reduce: str | None = None
-) -> None:
-    """Refuse a choice that the format does not offer."""
-    for found, message, expected in (
-        (value, "has no columns to choose from", "a table"),
-        (parameters, "has no metadata to choose from", "profiles of Caliper or Thicket"),
-        (reduce and [reduce], "has no values of single processes", "profiles, or a table of them"),
-    ):
-        if found:
-            raise InputError(message, file=path, found=", ".join(found), expected=expected)
+def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
+    """Read the models that ``toruscast pmnf fit --json`` wrote.
+
+    Returns a formula for each (call path, metric), in full precision.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("models.json").write_text(
+    ...     '{"models": [{"callpath": "solve", "metric": "time", "terms": ['
+    ...     '{"coefficient": 2.5, "exponents": {"p": [0.5, 1]}}]}]}'
+    ... )
+    >>> read_formulas("models.json")
+    {('solve', 'time'): Formula('2.5 p^(1/2) log2(p)')}
+    """
+    file = os.fspath(path)
+    expected = "the file that toruscast pmnf fit --json wrote"
+    document = parse_json(as_string(read_limited(file, _MAX_FORMULAS), file), file)
+    models = document.get("models") if isinstance(document, dict) else None
+    if not isinstance(models, list) or not models:
+        raise InputError("holds no fitted models", file=file, expected=expected)
+    result: dict[tuple[str, str], Formula] = {}
+    for number, model in enumerate(models):
+        with in_layout(file, f"fitted model, number {number}", expected):
+            key = str(model["callpath"]), str(model["metric"])
+            names = sorted({name for term in model["terms"] for name in term["exponents"]})
+            terms = [
+                (
+                    float(term["coefficient"]),
+                    tuple(
+                        (float(i), float(j))
+                        for i, j in (term["exponents"].get(name, (0, 0)) for name in names)
+                    ),
+                )
+                for term in model["terms"]
+            ]
+            written = text(terms, names, None)
+        if key in result:
+            raise InputError("two models of one call path", file=file, found=" ".join(key))
+        result[key] = Formula(written, file=file, place=key[0])
+    return result

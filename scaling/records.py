@@ -10,18 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.text import counted
 from toruscast.validation import repeated
 
-from .measurements import LARGEST, LARGEST_PARAMETER, Measurements, check_points, join
+from .measurements import LARGEST, LARGEST_PARAMETER, Measurements, check_points, group_paths
 
 PathLike = str | os.PathLike[str]
 Point = tuple[float, ...]
@@ -32,13 +33,13 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "su
 
 
 class Records:
-    """Values by (call path, metric) and point, as a reader finds them in a file."""
+    """Values by (call path, metric), as a reader finds them in a file."""
 
     def __init__(self, file: PathLike, parameters: Sequence[str] = ()) -> None:
         self.file = file
         self.parameters = list(parameters)
-        # The repetitions of each point.
-        self.values: dict[Key, dict[Point, list[float]]] = {}
+        # The point and the value of each repetition.
+        self.rows: dict[Key, list[tuple[Point, float]]] = {}
 
     def fault(
         self, message: str, line: int | None = None, found: object = None, expected: object = None
@@ -84,36 +85,29 @@ class Records:
         if any(abs(number) > LARGEST for number in numbers):
             message = "a value is too large to fit; use another unit"
             raise self.fault(message, line, max(numbers, key=abs), f"at most {LARGEST:g}")
-        self.values.setdefault(key, {}).setdefault(point, []).extend(numbers)
+        self.rows.setdefault(key, []).extend((point, number) for number in numbers)
 
     def add_zeros(self) -> None:
         """Merge call trees: a call path that a run does not hold took nothing there."""
-        runs: dict[tuple[str, Point], int] = {}
-        for (_, metric), by_point in self.values.items():
-            for point, values in by_point.items():
-                runs[metric, point] = max(runs.get((metric, point), 0), len(values))
-        for (_, metric), by_point in self.values.items():
-            for (each, point), most in runs.items():
-                if each == metric:
-                    values = by_point.setdefault(point, [])
-                    values += [0.0] * (most - len(values))
+        counts = {key: Counter(point for point, _ in rows) for key, rows in self.rows.items()}
+        runs: dict[str, Counter[Point]] = {}
+        for (_, metric), count in counts.items():
+            runs[metric] = runs.get(metric, Counter()) | count
+        for key, rows in self.rows.items():
+            missing = runs[key[1]] - counts[key]
+            rows += [(point, 0.0) for point in missing.elements()]
 
     def measurements(self) -> list[Measurements]:
         """Gather the values; call paths measured at the same points stay together."""
-        groups: dict[tuple[Point, ...], list[tuple[str, str, NDArray[np.float64]]]] = {}
-        for key, by_point in self.values.items():
-            points = tuple(sorted(point for point, values in by_point.items() if values))
-            table = np.full((len(points), max(map(len, by_point.values()))), np.nan)
-            for row, point in zip(table, points, strict=True):
-                row[: len(by_point[point])] = by_point[point]
-            if points:
-                groups.setdefault(points, []).append((*key, table))
-        if not groups:
+        paths = [
+            (*key, [point for point, _ in rows], [value for _, value in rows])
+            for key, rows in self.rows.items()
+            if rows
+        ]
+        if not paths:
             raise self.fault("holds no measurements")
         try:
-            return [
-                join(self.parameters, np.array(points), parts) for points, parts in groups.items()
-            ]
+            return group_paths(self.parameters, paths)
         except InputError as error:
             raise error.replace(file=self.file) from None
 
@@ -129,22 +123,57 @@ def as_number(value: object) -> float:
         return math.nan
 
 
+def import_reader(module: str, package: str, extra: str, file: PathLike) -> Any:
+    """Import a package that reads profiles."""
+    try:
+        return import_module(module)
+    except ImportError:
+        expected = f"pip install 'toruscast[{extra}]'"
+        message = f"such a profile needs the package {package}"
+        raise InputError(message, file=file, expected=expected) from None
+
+
 @contextmanager
-def other_package(name: str, extra: str, what: str, file: PathLike) -> Iterator[None]:
-    """Turn the errors of a package that reads profiles of some kind into an `InputError`."""
+def in_layout(file: PathLike, what: str, expected: str) -> Iterator[None]:
+    """Refuse a document whose keys or types are not those of its format."""
     try:
         yield
-    except ImportError:
-        raise InputError(
-            f"{what} profiles need the package {name}",
-            file=file,
-            expected=f"pip install 'toruscast[{extra}]'",
-        ) from None
-    except (InputError, MemoryError):
+    except InputError:
         raise
-    except Exception as error:  # the other package may raise anything for a damaged file
-        found = f"{type(error).__name__}: {error}"
-        raise InputError(f"is no {what} profile", file=file, found=found) from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        # A list where an object should be, or the other way round, gives no useful text.
+        found = f"no key {error.args[0]}" if isinstance(error, KeyError) else None
+        raise InputError(f"is no {what}", file=file, found=found, expected=expected) from None
+    except RecursionError:
+        raise InputError("is nested too deeply", file=file, expected=expected) from None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user wants of a file: columns or metrics, parameters, and values of processes."""
+
+    value: Sequence[str] = ()
+    parameters: Sequence[str] = ()
+    reduce: str | None = None
+
+    def refuse(self, file: PathLike, *names: str) -> None:
+        """Refuse choices that the format of a file does not offer."""
+        for name in names:
+            if found := getattr(self, name):
+                raise InputError(
+                    _OFFERED[name][0], file=file, found=found, expected=_OFFERED[name][1]
+                )
+
+    def reduced(self, values: Any) -> float:
+        """Return the value of a run from those of its processes; the mean if nothing is chosen."""
+        return float(REDUCTIONS[self.reduce or "mean"](values))
+
+
+_OFFERED = {
+    "value": ("has no columns to choose from", "a table"),
+    "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
+    "reduce": ("has no values of single processes", "profiles, or a table of them"),
+}
 
 
 def numbered_lines(content: str) -> Iterator[tuple[int, str]]:
@@ -196,20 +225,16 @@ def table_rows(
 
 
 def parse_csv(
-    content: str,
-    file: PathLike,
-    separator: str = ",",
-    values: Sequence[str] = (),
-    reduce: str | None = None,
+    content: str, file: PathLike, separator: str = ",", choice: Choice = Choice()
 ) -> Records:
     """Return the values of a table of measurements.
 
-    `values` names the columns with measured values, ``value`` if it is empty; a name may be a
-    pattern such as ``rep*``. Several columns are repetitions, and their cells may be empty. Every
-    other column is a parameter, except value, callpath, metric and repetition, in capitals or not;
-    the last is not read. Rows of the same point are repetitions. With `reduce`, a column
-    ``process`` tells the rows of the processes of a run, which become one value.
+    Columns that the choice does not name hold parameters, except value, callpath, metric and
+    repetition, in capitals or not; the last is not read. Several columns of values are repetitions,
+    and their cells may be empty. Rows of the same point are repetitions too. Where values are
+    reduced, a column ``process`` tells which rows become one.
     """
+    values, reduce = choice.value, choice.reduce
     known = _NAMED if reduce is None else (*_NAMED, "process")
 
     def rename(name: str) -> str:
@@ -245,7 +270,7 @@ def parse_csv(
             seen[process] += 1
             alike.setdefault((*run, seen[process]), []).append(records.number(cell, line, number))
     for (key, point, *_), numbers in alike.items():
-        records.add(key, point, [REDUCTIONS[reduce or "mean"](numbers)])
+        records.add(key, point, [choice.reduced(numbers)])
     return records
 
 

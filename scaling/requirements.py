@@ -18,8 +18,8 @@ from toruscast.errors import InputError
 from toruscast.files import as_string, parse_json, parse_toml, read_limited
 
 from .fit import fit_many
-from .formula import MAX_BYTES, Fitted, Formula, read_formulas
-from .readers import read_measurements
+from .formula import Fitted, Formula
+from .readers import read_formulas, read_measurements
 
 _LARGEST = 1e30
 _SAMPLES = 400
@@ -225,7 +225,7 @@ _KEYS: dict[str, tuple[Any, str]] = {
     "notes": (list, "a list of texts"),
     "smallest": ((int, float), "a number above 0"),
 }
-_MOST_TOML = 1_000_000
+_MOST_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 @cache
@@ -402,7 +402,7 @@ def _document(path: Path, file: str) -> Any:
         )
     if path.suffix not in (".toml", ".json"):
         return None
-    raw = read_limited(path, MAX_BYTES if path.suffix == ".json" else _MOST_TOML)
+    raw = read_limited(path, _MAX_JSON if path.suffix == ".json" else _MOST_TOML)
     if path.suffix == ".toml":
         return parse_toml(raw, path)
     return parse_json(as_string(raw, file), file)

@@ -84,7 +84,7 @@ def test_folders_of_cube_profiles_are_checked(tmp_path):
     with pytest.raises(InputError, match="tells no parameters"):
         read_measurements(tmp_path)
     (tmp_path / "profile").rename(tmp_path / "app.p64.n1,5.r1")
-    with pytest.raises(InputError, match=r"is no Cube profile|need the package pycubexr"):
+    with pytest.raises(InputError, match=r"damaged Cube profile|needs the package pycubexr"):
         read_measurements(tmp_path)
 
 
