@@ -19,19 +19,20 @@ from toruscast.training.evaluation import (
 )
 
 from . import svg
-from .blocks import Answer, Chart, Headline, Section, TableBlock
-from .learned import METRICS, between, learned_content, learned_lines, observed_chart, score
+from .blocks import Answer, Chart, Headline, Section
+from .learned import METRICS, learned_content, learned_lines, observed_chart
+from .table import Column, Kind, Table
 
 SINGLE = 10
-_HELD_OUT = {
-    "rcc": "RCC",
-    "rcc_1": "over 1 %",
-    "rcc_5": "over 5 %",
-    "regret_1": "regret@1",
-    "error": "median error",
-    "coverage": "90 % intervals hold",
-}
-_SHOWN = ("rcc", "tau_b", "r2", "regret_1")
+_HELD_OUT = (
+    Column("rcc", "RCC", "decimal", priority=0),
+    Column("rcc_1", "over 1 %", "decimal"),
+    Column("rcc_5", "over 5 %", "decimal"),
+    Column("regret_1", "regret@1", "share", 1),
+    Column("error", "median error", "share", 1),
+    Column("coverage", "90 % intervals hold", "share", 1),
+)
+_FEATURES = Column("features", kind="name")
 
 
 def answer(
@@ -108,32 +109,25 @@ def answer(
     )
 
 
-def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> TableBlock:
+def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
     """Return a row for each feature set."""
-    better = {row["features"]: row for row in gain.to_dict("records")}
-    rows = []
-    for name, group in summary.groupby("features", sort=False):
-        scores = {row["metric"]: row for row in group.to_dict("records")}
-        cells: dict[str, object] = {
-            METRICS[metric][0]: (
-                score(metric, scores[metric]["mean"]),
-                f"({between(metric, scores[metric]['low'], scores[metric]['high'])})",
-            )
-            for metric in _SHOWN
-        }
-        row: dict[str, object] = {"features": str(name)}
-        if len(gain) > 1:
-            more = better[str(name)]
-            ends = f"({more['low']:+.3f} to {more['high']:+.3f})"
-            # The gain is what was asked: it stays on a narrow terminal.
-            row["RCC"] = cells["RCC"]
-            row["gain in RCC"] = (
-                "baseline"
-                if more is better[gain["features"][0]]
-                else (f"{more['gain']:+.3f}", ends)
-            )
-        rows.append(row | cells)
-    return TableBlock(rows)
+    wide = summary.pivot(index="features", columns="metric", values=["mean", "low", "high"])
+    wide.columns = wide.columns.map("{0[1]}_{0[0]}".format)
+    wide = wide.loc[summary["features"].unique()].join(gain.set_index("features"))
+    # The first set has no gain over itself.
+    wide.loc[gain["features"][0], ["gain", "low", "high"]] = float("nan")
+    columns = [_FEATURES]
+    for metric in ("rcc", "tau_b", "r2", "regret_1"):
+        kind: Kind = "share" if metric == "regret_1" else "decimal"
+        digits = 1 if metric == "regret_1" else 3
+        between = Column(f"{metric}_low", kind=kind, digits=digits, to=f"{metric}_high")
+        name = METRICS[metric][0]
+        columns.append(Column(f"{metric}_mean", name, kind, digits, below=between))
+    if len(gain) > 1:
+        # The gain is what was asked: it stays on a narrow terminal.
+        margin = Column("low", kind="signed", to="high")
+        columns.insert(2, Column("gain", "gain in RCC", "signed", priority=0, below=margin))
+    return Table(wide, columns)
 
 
 def _large(large: pd.DataFrame) -> Section:
@@ -142,46 +136,35 @@ def _large(large: pd.DataFrame) -> Section:
     return Section(
         f"Small to large: {first['n_train']} samples train, the {first['n_test']} of "
         f"{first['held_out']} are forecast",
-        [_means(large, "predictor", "features")],
+        [_by_predictor(large)],
     )
 
 
-def _means(scores: pd.DataFrame, column: str, head: str) -> TableBlock:
+def _means(scores: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the mean scores over workloads and tori, a row for each value of the column."""
-    means = scores.groupby(column, sort=False)[list(_HELD_OUT)].mean()
-    return TableBlock(
-        [
-            {head: str(name)}
-            | {
-                title: score("rcc" if key.startswith("rcc") else "regret", row[key])
-                for key, title in _HELD_OUT.items()
-            }
-            for name, row in means.iterrows()
-        ]
-    )
+    return scores.groupby(column, sort=False)[[each.name for each in _HELD_OUT]].mean()
+
+
+def _by_predictor(scores: pd.DataFrame) -> Table:
+    return Table(_means(scores, "predictor").rename_axis("features"), [_FEATURES, *_HELD_OUT])
 
 
 def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[str]]) -> Answer:
     """Return how good feature sets are on what they did not learn from, as `hold_out` gives it."""
-    order = scores.groupby("predictor", sort=False)["rcc"].mean().fillna(-1)
-    order = order.sort_values(ascending=False, kind="stable")
+    rcc = scores.groupby("predictor", sort=False)["rcc"].mean()
+    order = rcc.fillna(-1).sort_values(ascending=False, kind="stable")
     bounds = [name for name in order.index if name in BOUNDS.values()]
     best = next(name for name in order.index if name not in bounds)
     compared = [name for name in order.index if name in (best, *bounds)]
-    rcc = [score("rcc", scores.loc[scores["predictor"] == name, "rcc"].mean()) for name in compared]
-    beside = "".join(
-        f" ({name} {value})" for name, value in zip(compared[1:], rcc[1:], strict=True)
-    )
-    group = "largest" if by == "size" else by
-    tables = {name: _means(own, "held_out", group) for name, own in scores.groupby("predictor")}
-    by_group = [
-        {
-            group: row[group],
-            "RCC": row["RCC"],
-            **{f"RCC of {name}": tables[name].rows[at]["RCC"] for name in bounds},
-            **row,
-        }
-        for at, row in enumerate(tables[best].rows)
+    beside = "".join(f" ({name} {rcc[name]:.3f})" for name in compared[1:])
+    means = {name: _means(own, "held_out") for name, own in scores.groupby("predictor")}
+    by_group = means[best].assign(**{name: means[name]["rcc"] for name in bounds})
+    first, *others = _HELD_OUT
+    columns = [
+        Column("held_out", "largest" if by == "size" else by, "name"),
+        first,
+        *(Column(name, f"RCC of {name}", "decimal") for name in bounds),
+        *others,
     ]
     own = scores[scores["predictor"] == best]
     note = (
@@ -192,7 +175,7 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
     return Answer(
         title=f"Feature sets on held-out {SEVERAL[by]}",
         headline=Headline(
-            "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[0]}{beside}"
+            "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[best]:.3f}{beside}"
         ),
         notes=[
             f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "
@@ -200,8 +183,8 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
             "orders without learning."
         ],
         sections=[
-            Section("", [_means(scores, "predictor", "features")]),
-            Section(f"{best} on each held-out {by}", [TableBlock(by_group)]),
+            Section("", [_by_predictor(scores)]),
+            Section(f"{best} on each held-out {by}", [Table(by_group, columns)]),
         ],
         content={
             "held_out_by": by,
@@ -212,20 +195,11 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
     )
 
 
-def _single(single: pd.DataFrame, mine: Sequence[str]) -> TableBlock:
+def _single(single: pd.DataFrame, mine: Sequence[str]) -> Table:
     """Return what single features rank without learning."""
-    rows = {row["feature"]: row for row in single.to_dict("records")}
-    own = [name for name in mine if name in rows]
-    return TableBlock(
-        [
-            {
-                "feature": name,
-                "RCC": f"{rows[name]['rcc']:.3f}",
-                "tau-b": score("tau_b", rows[name]["tau_b"]),
-            }
-            for name in dict.fromkeys([*list(rows)[:SINGLE], *own])
-        ]
-    )
+    chosen = (single.index < SINGLE) | single["feature"].isin(mine)
+    scores = Column("rcc", "RCC", "decimal"), Column("tau_b", "tau-b", "decimal")
+    return Table(single[chosen], [Column("feature", kind="name"), *scores])
 
 
 def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> Answer:
@@ -270,20 +244,18 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
     )
 
 
-def _blocks(found: MetricEvaluation, bases: Sequence[str]) -> TableBlock:
+def _blocks(found: MetricEvaluation, bases: Sequence[str]) -> Table:
     """Return a row for each workload and torus."""
-    table = []
-    for _, group in found.blocks.groupby(["workload", "torus"], sort=False):
-        rows = {row["base"]: row for row in group.to_dict("records")}
-        first = rows[bases[0]]
-        cells: dict[str, object] = {
-            "workload": first["workload"],
-            "torus": first["torus"],
-            "mappings": first["n_samples"],
-            "alone": f"{first['alone']:.3f}",
-        }
-        for base in bases:
-            cells[base] = f"{rows[base]['rcc']:.3f}"
-            cells[f"gain over\n{base}"] = f"{rows[base]['gain']:+.3f}"
-        table.append(cells)
-    return TableBlock(table)
+    keys = ["workload", "torus", "n_samples", "alone"]
+    wide = found.blocks.pivot(index=keys, columns="base", values=["rcc", "gain"])
+    wide.columns = wide.columns.map(" ".join)
+    columns = [
+        Column("workload", kind="name"),
+        Column("torus", kind="label"),
+        Column("n_samples", "mappings", "count"),
+        Column("alone", kind="decimal"),
+    ]
+    for base in bases:
+        columns.append(Column(f"rcc {base}", base, "decimal"))
+        columns.append(Column(f"gain {base}", f"gain over {base}", "signed"))
+    return Table(wide.reset_index(), columns)

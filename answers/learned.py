@@ -16,7 +16,8 @@ from toruscast.text import counted, number, percent, shown_name, time_unit
 from toruscast.training.samples import in_words
 
 from . import svg
-from .blocks import Answer, Block, Chart, Headline, Section, Sentence, TableBlock
+from .blocks import Answer, Block, Chart, Headline, Section, Sentence
+from .table import Column, Table
 
 if TYPE_CHECKING:
     from toruscast.decision import Measured, Runs
@@ -206,43 +207,28 @@ def _content(found: Training | Measured, quality: pd.DataFrame | None, file: str
     return content
 
 
-def score(metric: str, value: float) -> str:
-    """Return a score for people: regret in per cent, the others as they are; a dash for NaN."""
-    if math.isnan(value):
-        return "-"
-    return percent(value, 1) if metric.startswith("regret") else f"{value:.3f}"
-
-
-def between(metric: str, low: float, high: float) -> str:
-    """Return an interval of scores, its unit once; a dash where there is none."""
-    if math.isnan(low):
-        return "-"
-    return f"{score(metric, low).removesuffix(' %')} to {score(metric, high)}"
-
-
 METRICS = {
     "rcc": ("RCC", "share of pairs of mappings in the right order"),
     "tau_b": ("tau-b", "Kendall's rank correlation"),
     "r2": ("R^2", "share of the variance explained"),
-    "regret_1": ("regret@1", "time lost by taking the mapping predicted fastest"),
+    "regret_1": ("regret@1", "part of the time lost by taking the mapping predicted fastest"),
     "regret_5": ("regret@5", "the same, after trying the five predicted fastest"),
 }
 
 
 def _scored(quality: pd.DataFrame) -> Section:
     """Return the scores of one predictor over repeated splits, as `summarise` gives them."""
-    rows: list[dict[str, object]] = [
-        {
-            "score": METRICS[row["metric"]][0],
-            "mean": score(row["metric"], row["mean"]),
-            "95 % of splits": between(row["metric"], row["low"], row["high"]),
-            "what it is": METRICS[row["metric"]][1],
-        }
-        for row in quality.to_dict("records")
-        if row["metric"] in METRICS
+    known = quality[quality["metric"].isin(METRICS)]
+    names, meanings = zip(*map(METRICS.get, known["metric"]), strict=True)
+    columns = [
+        Column("score", kind="name"),
+        Column("mean", kind="decimal"),
+        Column("low", "95 % of splits", "decimal", to="high"),
+        Column("meaning", "what it is"),
     ]
-    table = TableBlock(rows, "Quality on held-out mappings, over repeated splits")
-    return Section("", [table], wide=False)
+    frame = known.assign(score=names, meaning=meanings)
+    title = "Quality on held-out mappings, over repeated splits"
+    return Section("", [Table(frame, columns, title)], wide=False)
 
 
 def observed_chart(found: Measured) -> Chart:
@@ -275,17 +261,14 @@ def times_against(
     return Chart(key, title, lead, lambda: svg.plot([series], *heads, diagonal=diagonal))
 
 
-def _tried(found: Measured) -> TableBlock:
-    return TableBlock(
-        [
-            {
-                "model": f"{name}{', offered' if row['offered'] else ''}",
-                "mean error": percent(row["miss"]),
-            }
-            for name, row in found.held_out.iterrows()
-        ],
-        "Models tried: mean error on held-out times",
-    )
+def _tried(found: Measured) -> Table:
+    columns = [
+        Column("model", kind="name"),
+        Column("miss", "mean error", "share"),
+        Column("offered", kind="flag"),
+    ]
+    frame = found.held_out.rename_axis("model")
+    return Table(frame, columns, "Models tried: mean error on held-out times")
 
 
 def _growth(found: Training) -> list[Block]:
@@ -313,14 +296,13 @@ def _growth(found: Training) -> list[Block]:
     return [_observed(labels, times, said, "simulated"), chart]
 
 
-def _rests_on(found: Training | Measured) -> Sentence | Chart | TableBlock:
+def _rests_on(found: Training | Measured) -> Sentence | Table:
     model = found.model
-    names = [str(name) for name in model.feature_names_in_]
-    shares = model.feature_importances_
-    if not shares.any():
+    if not model.feature_importances_.any():
         return Sentence("No feature corrects it: no tree splits.")
-    order = np.argsort(-shares, kind="stable")[:10]
-    return TableBlock(
-        [{"feature": names[i], "importance": percent(float(shares[i]))} for i in order],
-        "Importance of the features in the trees",
+    frame = pd.DataFrame(
+        {"feature": model.feature_names_in_, "importance": model.feature_importances_}
     )
+    frame = frame.sort_values("importance", ascending=False, kind="stable")[:10]
+    columns = [Column("feature", kind="name"), Column("importance", kind="share")]
+    return Table(frame, columns, "Importance of the features in the trees")

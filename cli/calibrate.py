@@ -9,9 +9,10 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.answers.table import records
+from toruscast._slow import pandas as pd
+from toruscast.answers.table import Column, Table, records
 from toruscast.files import check_target
-from toruscast.text import percent, rounded
+from toruscast.text import percent
 
 from .options import TIMED, TorusOptions, Traffic, argument, option, sub_command, times_option
 from .output import Output
@@ -76,17 +77,6 @@ def command(times: Times, output: Output) -> None:
     if target is not None:
         found.write(target)
     constants = records(found.table)
-    rows = [
-        {
-            "constant": row["constant"],
-            "value": rounded(row["value"]),
-            "from": rounded(row["low"]),
-            "to": rounded(row["high"]),
-            "unit": row["unit"],
-            "source": row["how"],
-        }
-        for row in constants
-    ]
     notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
     notes += [f"Outlier: {row['place']}, {row['error']:+.0%}." for row in records(found.outliers)]
     if times.check and len(found.check):
@@ -100,10 +90,9 @@ def command(times: Times, output: Output) -> None:
     output.deliver(
         answers.blocks.of_table(
             f"The network of {torus}, from {len(found.rows)} measured times",
-            answers.blocks.TableBlock(rows),
-            *([answers.blocks.TableBlock(_likely(weights))] if weights else []),
+            Table(found.table, _COLUMNS),
+            *([_likely(weights)] if weights else []),
             below=notes,
-            rows=found.table,
             content={
                 "constants": constants,
                 "rows": records(found.rows),
@@ -123,8 +112,18 @@ def _weighed(found: Calibration, times: Times) -> tuple[Calibration, dict[str, f
     return replace(found, torus=torus), {} if said is None else said.weights
 
 
-def _likely(weights: dict[str, float]) -> list[dict[str, object]]:
-    return [
-        {"network": name, "probability": percent(weight)}
-        for name, weight in sorted(weights.items(), key=lambda item: -item[1])
-    ]
+_COLUMNS = [
+    Column("constant", kind="name"),
+    *(
+        Column(name, words, "general", 4)
+        for name, words in (("value", ""), ("low", "from"), ("high", "to"))
+    ),
+    Column("unit", kind="label"),
+    Column("how", "source"),
+]
+
+
+def _likely(weights: dict[str, float]) -> Table:
+    frame = pd.DataFrame(weights.items(), columns=["network", "probability"])
+    frame = frame.sort_values("probability", ascending=False, kind="stable")
+    return Table(frame, [Column("network", kind="name"), Column("probability", kind="share")])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ import click
 import toruscast as tc
 from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import records
+from toruscast.answers.table import Column, Table, records
 from toruscast.text import rounded
 
 from .app import SubCommands
@@ -164,30 +163,41 @@ def upgrade(chosen: Applications, asked: Upgraded, output: Output) -> None:
     if asked.by is None and not wanted and is_usual:
         table = with_published(table, "codesign-upgrades")
     content = {"processes": base.processes, "memory": base.memory, "ratios": records(table)}
-    _deliver(output, _upgrades(table), table, content)
+    shown, notes = _upgrades(table)
+    _deliver(output, shown, table, content, below=notes)
 
 
-def _upgrades(table: pd.DataFrame) -> list[answers.blocks.Block]:
+def _upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
     """Return a row a requirement, and for each upgrade the ratio, its growth, the published one."""
-    known = "published" in table and bool(table["published"].notna().any())
+    notes = ["growth: the ratio with logarithms held at their value before the upgrade"]
     keyed = ["application", "requirement", *(["by"] if "by" in table else [])]
-    rows = []
-    for keys, part in table.groupby(keyed, sort=False):
-        cells: dict[str, object] = {
-            name: str(key).replace("_", " ") for name, key in zip(keyed, keys, strict=True)
-        }
-        for row in part.to_dict("records"):
-            name = row["upgrade"]
-            cells[name] = _ratio(row["ratio"])
-            cells[f"growth\nof {name}"] = _ratio(row["growth_ratio"])
-            if known:
-                far = abs(row["growth_ratio"] - row["published"]) > RATIO_ROUNDING
-                cells[f"publ.\nof {name}"] = rounded(row["published"], 3) + ("*" if far else " ")
-        rows.append(cells)
-    texts = ["growth: the ratio with logarithms held at their value before the upgrade"]
-    texts += [_FAR] * known
-    table_block = answers.blocks.TableBlock(rows, keep=len(keyed) + 1)
-    return [table_block, *map(answers.blocks.Sentence, texts)]
+    values = {"ratio": "", "growth_ratio": "growth of "}
+    if "published" in table and table["published"].notna().any():
+        far = (table["growth_ratio"] - table["published"]).abs() > RATIO_ROUNDING
+        table = table.assign(published=_starred(table["published"], far))
+        values["published"] = "published of "
+        notes.append(_FAR)
+    wide = table.pivot(index=keyed, columns="upgrade", values=[*values])
+    # A pivot is sorted by its keys.
+    wide = wide.loc[list(dict.fromkeys(table[keyed].itertuples(index=False, name=None)))]
+    columns = [Column(name, kind="name") for name in keyed]
+    for name in dict.fromkeys(table["upgrade"]):
+        columns += [
+            Column(
+                f"{value} {name}", f"{words}{name}", "text" if value == "published" else "number"
+            )
+            for value, words in values.items()
+        ]
+    wide.columns = wide.columns.map(" ".join)
+    frame = wide.reset_index()
+    frame["requirement"] = frame["requirement"].str.replace("_", " ")
+    return Table(frame, columns), notes
+
+
+def _starred(values: pd.Series, far: pd.Series) -> list[str]:
+    """Return published values as text, with a star at those that are far from ours."""
+    stars = far.map({True: "*", False: ""})
+    return [f"{rounded(x, 3)}{star}" for x, star in zip(values, stars, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -223,7 +233,9 @@ def systems(chosen: Applications, asked: Systems, output: Output) -> None:
     )
     if not wanted:
         table = with_published(table, "codesign-systems")
-    _deliver(output, _systems(table), table, {"systems": records(table)}, _fastest(table))
+    shown, notes = _systems(table)
+    content = {"systems": records(table)}
+    _deliver(output, shown, table, content, _fastest(table), notes)
 
 
 def _fastest(table: pd.DataFrame) -> list[str]:
@@ -248,29 +260,23 @@ def _fastest(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _systems(table: pd.DataFrame) -> list[answers.blocks.Block]:
-    """Return a row an application and system."""
-    columns = {
-        "n": "n a\nprocess",
-        "largest_problem": "largest\nproblem",
-        "published_largest_problem": "publ.\nproblem",
-        "wall_time": "wall\ntime (s)",
-        "published_wall_time": "publ.\ntime (s)",
-    }
-    known = [name for name in columns if name.startswith("published")]
-    has = set(known) <= {*table.columns} and bool(table[known].notna().any().any())
-    rows = []
-    for row in table.to_dict("records"):
-        cells = {"application": str(row["application"]), "system": str(row["system"])}
-        for name, head in columns.items():
-            if name not in known:
-                cells[head] = rounded(float(row[name]), 3)
-            elif has:
-                computed, value = float(row[name.removeprefix("published_")]), float(row[name])
-                cells[head] = rounded(value, 3) + (" " if agrees(computed, value) else "*")
-        rows.append(cells | {"bound by": str(row["bound_by"]).replace("_", " ")})
-    texts = [answers.blocks.Sentence(_FAR)] if has else []
-    return [answers.blocks.TableBlock(rows), *texts]
+def _systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
+    """Return a row an application and system, and notes."""
+    columns = [
+        Column("application", kind="name"),
+        Column("system", kind="name"),
+        Column("n", "n a process", digits=3, kind="general"),
+    ]
+    known = table.get("published_wall_time", pd.Series(dtype=float)).notna().any()
+    for name, words in (("largest_problem", "largest problem"), ("wall_time", "wall time (s)")):
+        columns.append(Column(name, words, digits=3, kind="general"))
+        if known:
+            published = table[f"published_{name}"]
+            far = ~pd.Series(map(agrees, table[name], published), index=table.index)
+            table = table.assign(**{f"starred_{name}": _starred(published, far)})
+            columns.append(Column(f"starred_{name}", f"published {words}"))
+    table = table.assign(bound_by=table["bound_by"].str.replace("_", " "))
+    return Table(table, [*columns, Column("bound_by")]), [_FAR] * bool(known)
 
 
 @dataclass(frozen=True)
@@ -308,9 +314,8 @@ def share(chosen: Applications, asked: Shared, output: Output) -> None:
     system = tc.scaling.System(name, *numbers)
     table = tc.scaling.share_system(chosen.read(), system, asked.shares, asked.of)
     shown = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
-    formats = dict.fromkeys(shown[2:], partial(rounded, digits=3)) | {"share": "{:g}".format}
-    block = answers.blocks.frame_block(table[shown], formats)
-    _deliver(output, [block], table, {"shares": records(table)})
+    columns = [replace(each, digits=3) for each in Table(table[shown]).shown]
+    _deliver(output, Table(table, columns), table, {"shares": records(table)})
 
 
 @sub_command("models", command)
@@ -323,27 +328,31 @@ def models(chosen: Applications, output: Output) -> None:
         for app in found
         for name, model in app.requirements.items()
     ]
-    shown = [row | {"requirement": row["requirement"].replace("_", " ")} for row in rows]
     notes = [f"{app.name}: {note}" for app in found for note in app.notes]
-    block = answers.blocks.TableBlock(shown, keep=4)
     content = {"models": rows, "notes": {app.name: app.notes for app in found}}
-    head = "Requirements of a process"
-    output.deliver(answers.blocks.of_table(head, block, below=notes, rows=rows, content=content))
+    head, table = "Requirements of a process", Table(pd.DataFrame(rows))
+    output.deliver(answers.blocks.of_table(head, table, below=notes, content=content))
 
 
 def _deliver(
     output: Output,
-    blocks: Sequence[answers.blocks.Block],
+    shown: Table,
     table: pd.DataFrame,
     content: dict[str, Any],
-    told: Sequence[str] = ("",),
+    lines: Sequence[str] = ("",),
+    below: Sequence[str] = (),
 ) -> None:
-    """Write an answer, and say why values are missing."""
-    head, *notes = told
-    output.deliver(answers.blocks.of_table(head, *blocks, notes=notes, rows=table, content=content))
+    """Write an answer, and say why values are missing; CSV holds all columns of the table."""
+    head, *notes = lines
+    sentences = [answers.blocks.Sentence(text, as_it_is=True) for text in below]
+    output.deliver(
+        answers.blocks.Answer(
+            answers.blocks.Headline(head),
+            notes=notes,
+            sections=[answers.blocks.Section("", [shown, *sentences])],
+            rows=table,
+            content=content,
+        )
+    )
     for reason in dict.fromkeys(reason for reason in table["reason"].tolist() if reason):
         output.message(reason)
-
-
-def _ratio(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2f}" if value < 1000 else f"{value:.3g}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
@@ -13,7 +11,7 @@ import click
 import toruscast as tc
 from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import records
+from toruscast.answers.table import Kind, Table, records
 from toruscast.text import closest, percent
 
 from .app import SubCommands
@@ -94,7 +92,7 @@ def fit(runs: JobFile, sure: Level, output: Output) -> None:
     jobs = runs.read()
     model = tc.scaling.fit_interconnect(jobs, sure.level)
     table = tc.scaling.communication_times(jobs, model)
-    _deliver(output, model, table, "runs", {"share": partial(percent, decimals=1)})
+    _deliver(output, model, table, "runs")
 
 
 @sub_command("what-if", command)
@@ -123,7 +121,7 @@ def what_if(runs: JobFile, asked: OtherNetwork, output: Output) -> None:
     scenarios = list(tc.scaling.SCENARIOS)
     if asked.latency is not None or asked.bandwidth is not None:
         scenarios.append(tc.scaling.Scenario("asked", asked.latency, asked.bandwidth))
-    _deliver(output, model, tc.scaling.what_if(jobs, model, scenarios), "what_if", {})
+    _deliver(output, model, tc.scaling.what_if(jobs, model, scenarios), "what_if")
 
 
 @sub_command("speed-up", command)
@@ -148,30 +146,32 @@ def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
         table["published"] = table["job"].map(limit).where(table["interconnect"] == "HF2")
     if drawn.figure is not None:
         answers.scaling.save_speedup_figure(table, drawn.figure)
-    ratios = dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), "{:.2f}".format)
-    _deliver(output, model, table, "runs", {**ratios, "published": "{:.0f}".format})
+    _deliver(output, model, table, "runs")
 
 
-def _deliver(
-    output: Output,
-    model: tc.scaling.Interconnect,
-    table: pd.DataFrame,
-    key: str,
-    formats: Mapping[str, Callable[[Any], str]],
-) -> None:
+# Kind and digits of columns that are no seconds.
+_RATIOS: dict[str, tuple[Kind, int]] = {
+    **dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), ("decimal", 2)),
+    "share": ("share", 1),
+}
+
+
+def _deliver(output: Output, model: tc.scaling.Interconnect, table: pd.DataFrame, key: str) -> None:
     """Write the constants and a table of seconds; say which constants the jobs do not establish."""
     constants = asdict(model)
     constants["jobs"] = constants.pop("n_jobs")
-    longest = table.select_dtypes("number").abs().max().max()
-    digits = 0 if longest >= 1000 else 3
-    shown = {name: formats.get(str(name), f"{{:.{digits}f}}".format) for name in table.columns}
-    shown = {name: each for name, each in shown.items() if table[name].dtype.kind == "f"}
-    block = answers.blocks.frame_block(
-        table.drop(columns="base", errors="ignore"), shown, title="Times in seconds"
-    )
+    seconds = 0 if table.select_dtypes("number").abs().max().max() >= 1000 else 3
+    columns = []
+    for column in Table(table.drop(columns="base", errors="ignore")).shown:
+        if column.kind == "general":
+            kind, digits = _RATIOS.get(column.name, ("decimal", seconds))
+            column = replace(column, kind=kind, digits=digits)
+        columns.append(column)
     content: dict[str, Any] = {"constants": constants, key: records(table)}
     head, *notes = _constants(model)
-    output.deliver(answers.blocks.of_table(head, block, notes=notes, rows=table, content=content))
+    notes.append("Times in seconds:")
+    shown = Table(table, columns)
+    output.deliver(answers.blocks.of_table(head, shown, notes=notes, content=content))
     for name, (low, high) in (("alpha", model.alpha_interval), ("beta", model.beta_interval)):
         if low <= 0 <= high:
             output.message(

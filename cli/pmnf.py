@@ -14,7 +14,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import records
+from toruscast.answers.table import Table, records
 from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
@@ -126,9 +126,15 @@ def _compose(output: Output, asked: Composed) -> None:
             better, steps = tc.scaling.replicate(p, asked.workers, _of(by_name(asked.at[0]), p))
             tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
             output.message(f"{p} with {len(steps)} more workers: {better}")
-    frames = [pd.DataFrame(rows) for rows in tables.values()]
-    blocks = [answers.blocks.frame_block(frame, keep=4) for frame in frames]
-    output.deliver(answers.blocks.of_table("", *blocks, rows=frames[-1], content=dict(tables)))
+    shown = [Table(pd.DataFrame(rows)) for rows in tables.values()]
+    output.deliver(
+        answers.blocks.Answer(
+            answers.blocks.Headline(""),
+            sections=[answers.blocks.Section("", shown)],
+            rows=shown[-1].frame,
+            content=dict(tables),
+        )
+    )
 
 
 def _tasks(tasks: tuple[tuple[str, str], ...]) -> dict[str, tc.scaling.Expression]:
@@ -356,20 +362,12 @@ def deliver(
     table: pd.DataFrame,
     content: dict[str, Any],
     shown: Sequence[str] | None = None,
-    *,
     top: int = TOP,
-    keep: int | None = None,
 ) -> None:
-    """Write a table, and show some of its columns, of which the first ``keep`` always."""
-    part = table if shown is None else table[list(shown)]
-    spare = tuple(name for name in ("metric", "at") if name in part)
-    block = answers.blocks.frame_block(
-        part.rename(columns={"smape": "smape, %"}),
-        keep=part.shape[1] if keep is None else keep,
-        spare=spare,
-        top=top,
-    )
-    output.deliver(answers.blocks.of_table("", block, rows=table, content=content))
+    """Write a table, and show some of its columns."""
+    columns = Table(table if shown is None else table[list(shown)]).shown
+    block = Table(table, columns, top=top)
+    output.deliver(answers.blocks.of_table("", block, content=content))
 
 
 @sub_command("fit", command)
@@ -399,7 +397,7 @@ def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Ou
     shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
     if table["predicts_by"].nunique() > 1 or table["predicts_by"].iloc[0] != "formula":
         shown.insert(3, "predicts_by")
-    deliver(output, table, content, shown, top=view.top, keep=3)
+    deliver(output, table, content, shown, view.top)
     say(output, notes, list(zip(table["callpath"], table["metric"], strict=True)))
 
 
@@ -463,7 +461,7 @@ def predict(
     by_points = any(row["predicts_by"] != "formula" for row in rows)
     shown = [name for name in rows[0] if by_points or name != "predicts_by"]
     content = {"predictions": rows, "models": said}
-    deliver(output, pd.DataFrame(rows), content, shown, top=view.top)
+    deliver(output, pd.DataFrame(rows), content, shown, view.top)
     say(output, notes, [(model["callpath"], model["metric"]) for model in said])
 
 
