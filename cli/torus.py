@@ -128,7 +128,7 @@ def only_nodes(torus: Torus, path: str) -> Torus:
     """
     text = sources.read_text(path)
     lines = list(text.lines())
-    head = sources.fields(lines[0][1]) if lines else []
+    head = sources.cells(lines[0][1])[1] if lines else []
     nodes: dict[int, int] = {}
     if "host" in head:
         nodes = dict.fromkeys(tc.read_hosts(path, torus).node.tolist(), 1)
@@ -137,7 +137,7 @@ def only_nodes(torus: Torus, path: str) -> Torus:
     for number, line in lines[place is not None :]:
         words = re.split(r"[,;\s]+", line.strip(" ()\t"))
         if place is not None:
-            words = sources.fields(line)[place : place + 1]
+            words = sources.cells(line)[1][place : place + 1]
         node = _node(torus, words)
         if node is None:
             expected = f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node a line, "
@@ -168,9 +168,8 @@ def change_links(torus: Torus, path: str) -> Torus:
     missing: list[int] = []
     text = sources.read_text(path)
     names = ["link", "bandwidth"]
-    for number, row in tables.read_words(text, text.lines(), lambda cells: cells == names, names)[
-        1
-    ]:
+    _, rows = tables.read_words(text, text.lines(), lambda head: head == names, names)
+    for number, row in rows:
         with text.at(number):
             link, bandwidth = torus.read_link(row[0]), _link_bandwidth(row[1])
             if link in slow or link in missing:

@@ -21,7 +21,7 @@ from toruscast.validation import repeated, whole_array
 from .dialect import Dialect
 from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of, write_rows
 from .source import NUMBER, Source, Text, at_file, cells, renamed, warn_of, whole
-from .tables import Column, Table, read_rows
+from .tables import Column, Table, read_table
 
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # A comment that was meant as one of these, but would have no effect.
@@ -57,7 +57,7 @@ def _columns(
 ) -> tuple[Table, dict[str, Array]]:
     """The rows after ``skip``, and their columns by name; those without a name are left out."""
     columns = [None if name is None else Column(name, name in COLUMNS[:2]) for name in order]
-    table = read_rows(text, columns, skip, separator)
+    table = read_table(text, columns, skip, separator)
     return table, dict(zip([name for name in order if name], table.columns, strict=True))
 
 

@@ -24,7 +24,7 @@ from toruscast.errors import InputError
 from .dialect import NOUNS, OPTIONS, Dialect, Holds
 from .edges import COMMENT
 from .registry import dialect_of, dialects
-from .source import LINES, WHOLE, Source, fields
+from .source import LINES, WHOLE, Source, cells
 
 
 def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
@@ -64,7 +64,7 @@ def formats_of(source: Source, holds: Holds | None = None) -> list[Dialect]:
 
 def _by_numbers(source: Source) -> set[str]:
     """Return the dialects that rows of bare numbers fit, such as "graph/edges"."""
-    rows = [fields(line) for _, line in source.lines]
+    rows = [cells(line)[1] for _, line in source.lines]
     width, below = len(rows[0]), {len(row) for row in rows[1:]}
     edges = (width == 1 and below <= {3, 4}) or width in (3, 4)
     matrix = below == {width} and 1 < width == len(rows) < LINES

@@ -17,9 +17,9 @@ from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 
 from .dialect import Dialect
-from .orders import axes_in, known_columns, split_names
+from .orders import axes_in, known_columns
 from .placements import MAX_RANKS, MappingOptions, Target, mapping_on_hosts, read_ranks
-from .source import WHOLE, Source, Text, whole, write_text
+from .source import WHOLE, Source, Text, cells, whole, write_text
 from .tables import read_words
 
 # A name, or the pieces of one between ranges in brackets.
@@ -337,7 +337,7 @@ def is_table(source: Source) -> bool:
     line = source.lines[0][1]
     if PAIRS.fullmatch(line):
         return "x_coord" in line
-    names = split_names(line)
+    names = [name.lower() for name in cells(line)[1]]
     columns = known_columns(names)
     if "nid" in names:
         columns[names.index("nid")] = "host"
@@ -379,11 +379,8 @@ def read_table(source: Source, torus: Torus) -> Hosts:
 
 def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
     names, rows = read_words(text, text.lines("#"), lambda _: True)
-    keys = _keys([name.strip("'").lower() for name in names])
-    return [
-        (at, dict(zip(keys, (cell.strip("'") for cell in cells), strict=True)))
-        for at, cells in rows
-    ]
+    keys = _keys([name.lower() for name in names])
+    return [(number, dict(zip(keys, row, strict=True))) for number, row in rows]
 
 
 def _keys(names: list[str]) -> list[str]:

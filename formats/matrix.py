@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
-from toruscast.files import array_of_npy, arrays_of_npz, as_damaged, most_unpacked
+from toruscast.files import array_of_npy, arrays_of_npz, as_damaged, max_unpacked
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
@@ -25,7 +25,7 @@ from . import source as files
 from .dialect import Dialect
 from .edges import graph_of_columns, names_of
 from .graphs import Array, GraphOptions, Stated, both_ways, graph_of, write_rows
-from .source import LINES, NUMBER, Source, Text, at_file, cells, fields
+from .source import LINES, NUMBER, Source, Text, at_file, cells
 from .tables import Column, read_table, row_of
 
 # A dense matrix of this many tasks takes 2 GiB.
@@ -63,7 +63,7 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
 def _dense(text: Text) -> Entries:
     """Size and positive entries of a dense matrix of numbers."""
     number, line = text.first_line()
-    width = len(fields(line))
+    width = len(cells(line)[1])
     _check_width(text, number, width)
     columns = [Column(f"entry for task {task}") for task in range(width)]
     table = read_table(text, columns)
@@ -200,7 +200,7 @@ _OURS = {"n_tasks", *COLUMNS}
 def read_npz(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
     options.only(source.path, "columns")
-    most = most_unpacked(source.path, files.MAX_BYTES)
+    most = max_unpacked(source.path, files.MAX_BYTES)
     arrays = arrays_of_npz(source.data, source.path, most)
     with at_file(source.path):
         if options.columns:

@@ -31,7 +31,7 @@ from .placements import (
     rows_of,
     write_rows,
 )
-from .source import NUMBER, WHOLE, Source, Text, fields, label, whole, write_text
+from .source import NUMBER, WHOLE, Source, Text, cells, label, whole, write_text
 from .tables import Column, Table, read_table
 
 RANGE = re.compile(r"\d+-\d+")
@@ -42,7 +42,7 @@ def read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of nodes."""
     text = source.text
     number, line = text.first_line()
-    parts = fields(line)
+    parts = cells(line)[1]
     if len(parts) > 1 and len(source.lines) == 1:
         return node_row(text, number, parts, options, label(text.file))
     table = read_table(text, [Column("node", whole=True)])
@@ -113,7 +113,7 @@ def read_counted(source: Source, names: Sequence[str], what: str) -> Table:
     """Return columns of whole numbers below a line that begins with how many rows there are."""
     text = source.text
     number, line = text.first_line()
-    count = whole(text, number, f"number of {what}", fields(line)[0])
+    count = whole(text, number, f"number of {what}", cells(line)[1][0])
     table = read_table(text, [Column(name, whole=True) for name in names], skip=number)
     if table.n_rows != count:
         expected = f"{table.n_rows}, as many lines"
@@ -210,7 +210,7 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``x y z slot``, or ``x y z`` where the slots are by rank."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
-    parts = fields(line)
+    parts = cells(line)[1]
     if parts == ONE_DIMENSION and torus.ndim == 1:
         columns = [Column(name, whole=True) for name in names_of_places(torus)]
         return at_coordinates(read_table(text, columns, skip=number), options)
@@ -242,7 +242,7 @@ def at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
     columns, torus = table.columns, options.torus
     for d, size in enumerate(torus.shape):
         check_range(table, columns[d], f"coordinate {d}", size)
-    node = torus.node(np.stack(columns[: torus.ndim], axis=1)).astype(np.int64)
+    node = torus.node(np.stack(columns[: torus.ndim], axis=1))
     slot = columns[torus.ndim] if len(columns) > torus.ndim else None
     return mapping_of(table, node, options, slot=slot)
 
@@ -380,7 +380,7 @@ def read_sst_coordinates(source: Source, options: MappingOptions) -> TaskMapping
     """Return the mapping of coordinates, and maybe a node of the switch, below their count."""
     text, torus = source.text, options.torus
     number, line = text.first_line()
-    parts = fields(line)
+    parts = cells(line)[1]
     if len(parts) != 2:
         expected = "a number of nodes and one of dimensions"
         raise text.fault("count of coordinates missing", number, line[:60], expected)

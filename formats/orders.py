@@ -28,8 +28,8 @@ from .placements import (
     rows_of,
     write_rows,
 )
-from .source import Source, Text, comma, fields, renamed, write_text
-from .tables import Column, Table, read_rows, row_of
+from .source import Source, Text, cells, renamed, whole, write_text
+from .tables import Column, read_table, read_words
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # What the writer says of the ranks that a host takes.
@@ -237,11 +237,6 @@ _OURS = {word: name for name, words in NAMES.items() for word in words}
 _LETTERS = "xyzabcdefgh"
 
 
-def split_names(line: str) -> list[str]:
-    """Names of columns, lower case and without quotes."""
-    return [part.strip("\"'").strip().lower() for part in fields(line)]
-
-
 def axis_of(name: str) -> str | None:
     """Return the letter of a column of coordinates; None if it is none."""
     bare = name.removesuffix("coord").removesuffix("_").removeprefix("coord").removeprefix("_")
@@ -266,8 +261,7 @@ def is_named(source: Source) -> bool:
     """Whether the first line names the columns of a mapping."""
     if not source.lines:
         return False
-    names = split_names(source.lines[0][1])
-    columns = known_columns(names)
+    columns = known_columns([name.lower() for name in cells(source.lines[0][1])[1]])
     known = {column for column in columns if column}
     if len(known) != sum(column is not None for column in columns):
         return False
@@ -281,7 +275,7 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of columns task and node, or coordinates, or host, and maybe slot."""
     text = source.text
     number, line = text.first_line()
-    names = split_names(line)
+    _, names = cells(line.lower())
     columns = _renamed(text, number, names, options) if options.columns else known_columns(names)
     axes = axes_in(columns, options.torus)
     # A column of node numbers beside coordinates may be the machine's own.
@@ -290,23 +284,15 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
         raise text.fault("table of a mapping without places", number, line, expected)
     kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
-    after = next(text.lines(skip=number), (0, ""))[1]
-    separator = comma(line)
     if wanted == {"host"}:
-        return _of_hosts(source, kept, separator, options)
-    if after and (separator or comma(after)):
-        separator = comma(after)
-    shown = [None if c is None else Column(c, whole=True) for c in kept]
-    table = read_rows(source.stream, shown, number, separator)
-    values = {
-        name: column.astype(np.int64)
-        for name, column in zip(filter(None, kept), table.columns, strict=True)
-    }
-    table = Table(text, number, table.columns)
+        return _of_hosts(text, columns, options)
+    wholes = [None if c is None else Column(c, whole=True) for c in kept]
+    table = read_table(source.stream, wholes, number)
+    values = dict(zip(filter(None, kept), table.columns, strict=True))
     for axis, size in zip(axes, options.torus.shape, strict=False):
         check_range(table, values[axis], f"coordinate {axis}", size)
     places = np.stack([values[axis] for axis in axes], axis=1) if axes else None
-    node = values["node"] if places is None else options.torus.node(places).astype(np.int64)
+    node = values["node"] if places is None else options.torus.node(places)
     return mapping_of(table, node, options, slot=values.get("slot"), task=values.get("task"))
 
 
@@ -322,20 +308,16 @@ def _renamed(
     return renamed(text, number, names, chosen, ())
 
 
-def _of_hosts(
-    source: Source, kept: list[str | None], separator: str | None, options: MappingOptions
-) -> TaskMapping:
-    """Read line by line, for one of the columns is text."""
-    text = source.text
-    place = kept.index("host")
-    wholes = [Column(c, whole=True) if c in ("task", "slot") else None for c in kept]
-    rows = [
-        (number, line.split(separator)[place:], row_of(text, number, line, wholes, separator))
-        for number, line in text.lines(skip=text.first_line()[0])
-    ]
-    at, names = [row[0] for row in rows], [row[1][0].strip().strip("\"'") for row in rows]
-    numbers: Any = zip(*(row[2] for row in rows), strict=True)
-    values = dict(zip([c for c in kept if c in ("task", "slot")], numbers, strict=False))
+def _of_hosts(text: Text, columns: list[str | None], options: MappingOptions) -> TaskMapping:
+    """Return the mapping of hosts by their names; one of the columns is text."""
+    _, rows = read_words(text, text.lines(), lambda _: True)
+    at = [number for number, _ in rows]
+    names = [row[columns.index("host")] for _, row in rows]
+    values: dict[str, Any] = {
+        column: [whole(text, number, column, row[place]) for number, row in rows]
+        for place, column in enumerate(columns)
+        if column in ("task", "slot")
+    }
     return mapping_on_hosts(text, options, at, names, **values)
 
 

@@ -19,7 +19,7 @@ from toruscast.mapping.comm_graph import CommGraph, sum_edges
 
 from .dialect import Dialect
 from .graphs import GraphOptions, Stated, both_ways, graph_of, one_way_edge
-from .source import Source, Text, fields, whole, write_text
+from .source import Source, Text, cells, whole, write_text
 from .tables import Table
 
 # Line, vertex from 0, its neighbours as the file numbers them, and their weights.
@@ -135,8 +135,7 @@ def _metis(text: Text) -> Content:
 
     def vertices() -> Rows:
         for vertex, (number, line) in enumerate(body):
-            parts = fields(line) if "," in line else line.split()
-            values = [whole(text, number, "entry", part) for part in parts]
+            values = [whole(text, number, "entry", part) for part in cells(line)[1]]
             ends = values[before::step]
             if len(values) < before or (len(values) - before) % step:
                 each = "neighbour and weight" if step > 1 else "neighbours"

@@ -159,7 +159,7 @@ def rows_by_task(table: Table, task: Whole) -> Whole:
 
 def mapping_of(
     table: Table,
-    node: Whole,
+    nodes: NDArray[np.integer],
     options: MappingOptions,
     *,
     slot: Whole | None = None,
@@ -167,6 +167,8 @@ def mapping_of(
     name: str | None = None,
 ) -> TaskMapping:
     """Build the mapping of a table's rows, in the order of the tasks if those stand beside."""
+    # Places are numbered below, which needs more than 32 bits.
+    node, slot = nodes.astype(np.int64), None if slot is None else slot.astype(np.int64)
     check_range(table, node, "node", options.torus.n_nodes)
     capacity = options.capacity
     if slot is not None:

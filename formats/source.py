@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import math
@@ -10,7 +11,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning, MissingFileError
-from toruscast.files import check_regular, check_text, most_unpacked, parse_json
+from toruscast.files import check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
 # Of the text or archive itself, after decompression; about 80 million edges.
@@ -50,8 +51,10 @@ class Text:
     """A text file, its line ends all of one kind and its byte order mark gone."""
 
     file: str
-    data: bytes
+    data: bytes = b""
     progress: Progress | None = field(default=None, compare=False)
+    is_streamed: bool = False
+    """Whether the file is read anew for each pass over its lines; ``data`` is empty then."""
 
     def lines(self, comments: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
         """Yield number and content of every line that holds more than blanks and comments.
@@ -133,11 +136,20 @@ class Text:
     @contextmanager
     def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
         """The bytes to read, how many there may be, and how many on a line."""
-        yield io.BytesIO(self.data), math.inf, math.inf
+        if not self.is_streamed:
+            yield io.BytesIO(self.data), math.inf, math.inf
+            return
+        with opened(self.file) as stream:
+            is_packed = isinstance(stream, gzip.GzipFile)
+            most = max_unpacked(self.file, MAX_BYTES) if is_packed else math.inf
+            yield stream, most, MAX_LINE
 
     def _place(self, stream: IO[bytes]) -> tuple[int, int]:
-        """How many bytes were read, and all of them."""
-        return stream.tell(), len(self.data)
+        """How many bytes were read, as the file lies on the disk, and all of them."""
+        if not self.is_streamed:
+            return stream.tell(), len(self.data)
+        file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+        return file.tell(), Path(self.file).stat().st_size
 
     def first_line(self) -> tuple[int, str]:
         """Return number and content of the first line that holds more than blanks and comments."""
@@ -151,25 +163,6 @@ class Text:
         """Return an error at a line of this file; what was found may be of any length."""
         found = found[:500] if isinstance(found, str) else found
         return InputError(message, file=self.file, line=line, found=found, expected=expected)
-
-
-class Streamed(Text):
-    """A text file that is read anew whenever somebody asks for its lines, and never kept."""
-
-    def __init__(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        super().__init__(os.fspath(path), b"", progress)
-
-    @contextmanager
-    def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
-        with opened(self.file) as stream:
-            is_packed = isinstance(stream, gzip.GzipFile)
-            most = most_unpacked(self.file, MAX_BYTES) if is_packed else math.inf
-            yield stream, most, MAX_LINE
-
-    def _place(self, stream: IO[bytes]) -> tuple[int, int]:
-        # As it lies on the disk.
-        file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
-        return file.tell(), Path(self.file).stat().st_size
 
 
 def check_path(path: object) -> None:
@@ -196,7 +189,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a regular file, decompressed if it is gzip."""
     with opened(path) as stream:
-        most = most_unpacked(path, MAX_BYTES) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
+        most = max_unpacked(path, MAX_BYTES) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
         chunks, size = [], 0
         while chunk := stream.read(CHUNK):
             chunks.append(chunk)
@@ -267,43 +260,37 @@ def label(path: str | os.PathLike[str]) -> str:
     return stem if suffix.lower() in _SUFFIXES else name
 
 
-def fields(line: str) -> list[str]:
-    """Split a line at its semicolons or commas, if it has any, or else at blanks."""
-    return [field.strip() for field in line.split(comma(line))]
-
-
-def comma(line: str) -> str | None:
-    """Return the semicolon or comma that separates; None where blanks do, decimal commas or not.
-
-    Examples
-    --------
-    >>> comma("0, 1, 8"), comma("0 1 8"), comma("0 1 8,5"), comma("0;1;8,5")
-    (',', None, None, ';')
-    """
-    if ";" in line:
-        return ";"
-    if "," not in line or (" " not in line and "\t" not in line):
-        return "," if "," in line else None
-    parts = line.split()
-    decimal = len(parts) > 2 and all(
-        DECIMAL_COMMA.fullmatch(p) or NUMBER.fullmatch(p) for p in parts
-    )
-    return None if decimal else ","
-
-
-def cells(line: str) -> tuple[str | None, list[str]]:
+def cells(line: str, separator: str | None = None) -> tuple[str | None, list[str]]:
     """Return separator and cells of a line, without quotes; None for blanks.
 
+    Semicolons, commas and tabs separate, in this order; without a ``separator`` the line decides.
+
     Examples
     --------
-    >>> cells('"src";"dst"'), cells("0 1")
-    ((';', ['src', 'dst']), (None, ['0', '1']))
+    >>> cells('"src";"dst"'), cells("0 1"), cells("0 1 8,5"), cells('"a,b", 1')
+    ((';', ['src', 'dst']), (None, ['0', '1']), (None, ['0', '1', '8,5']), (',', ['a,b', '1']))
     """
+    mark = separator or separator_of(line)
+    parts = line.split(mark)
+    if mark and '"' in line:
+        with suppress(csv.Error):
+            parts = next(csv.reader([line], delimiter=mark, skipinitialspace=True))
+    return mark, [part.strip().strip("'" if mark else "\"'") for part in parts]
+
+
+def separator_of(line: str) -> str | None:
+    """Return what separates the cells of a line; None for blanks, with decimal commas or not."""
+    if ";" in line:
+        return ";"
+    words = line.split()
+    if "," in line:
+        # Commas between numbers may be decimal ones.
+        decimal = len(words) > 2 and all(
+            DECIMAL_COMMA.fullmatch(word) or NUMBER.fullmatch(word) for word in words
+        )
+        return None if decimal else ","
     # Blanks and tabs between numbers are alike; names may hold blanks.
-    tab = None if all(map(NUMBER.fullmatch, line.split())) or "\t" not in line else "\t"
-    separator = comma(line) or tab
-    parts = line.split() if separator is None else line.split(separator)
-    return separator, [part.strip().strip("\"'") for part in parts]
+    return None if "\t" not in line or all(map(NUMBER.fullmatch, words)) else "\t"
 
 
 def renamed(
@@ -374,9 +361,9 @@ class Source:
         return as_text(self.path, self.data, self.progress)
 
     @lazy
-    def stream(self) -> Streamed:
+    def stream(self) -> Text:
         """All of it as text that is not kept."""
-        return Streamed(self.path, self.progress)
+        return Text(os.fspath(self.path), b"", self.progress, is_streamed=True)
 
     @lazy
     def lines(self) -> list[tuple[int, str]]:
@@ -388,15 +375,11 @@ class Source:
         """The first lines as they stand, comments too; none of what is no text."""
         return [line.rstrip() for line in islice(self._first.raw_lines(), LINES)]
 
-    @lazy
-    def fields(self) -> list[str]:
-        """The fields of the first line with data."""
-        return fields(self.lines[0][1]) if self.lines else []
-
-    @lazy
+    @property
     def has_numbers(self) -> bool:
         """Whether the first line with data is numbers, of which one may be at fault."""
-        are_numbers = [bool(NUMBER.fullmatch(part)) for part in self.fields]
+        first = cells(self.first_line()[1])[1]
+        are_numbers = [bool(NUMBER.fullmatch(part)) for part in first]
         return any(are_numbers[:1]) and are_numbers.count(False) < 2
 
     def all_match(self, pattern: re.Pattern[str]) -> bool:

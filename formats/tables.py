@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +17,7 @@ from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_text
 
-from .source import NUMBER, Text, comma, whole
+from .source import NUMBER, Text, cells, separator_of, whole
 
 # A name with a blank before a comma, or a number with one in place of its point.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
@@ -38,37 +37,20 @@ def read_words(
     """
     names, separator, rows = list(columns), None, []
     for at, (number, line) in enumerate(lines):
-        with text.at(number):
-            cells = fields(line, separator)
-        if at == 0 and is_header(cells):
-            names, separator = cells, separator_of(line)
+        mark, parts = cells(line, separator)
+        if at == 0 and is_header(parts):
+            names, separator = parts, mark
             continue
         if separator is None and _DECIMAL_COMMA.fullmatch(line):
             expected = "a decimal point; or the name in quotes, if the comma stands behind it"
             raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
-        if len(cells) != len(names):
+        if len(parts) != len(names):
             expected = f"{len(names)} ({','.join(names)[:60]})"
-            raise text.fault("wrong number of columns", number, len(cells), expected)
-        rows.append((number, cells))
+            raise text.fault("wrong number of columns", number, len(parts), expected)
+        rows.append((number, parts))
     if not rows:
         raise text.fault("file without data")
     return names, rows
-
-
-def separator_of(line: str) -> str | None:
-    """Return what separates the cells of a line; None if it is blanks."""
-    return next((mark for mark in ",;" if mark in line), None)
-
-
-def fields(line: str, separator: str | None = None) -> list[str]:
-    """Return the cells of a line, between separators: its own if none is given."""
-    mark = separator or separator_of(line)
-    try:
-        reader = csv.reader([line], delimiter=mark, skipinitialspace=True) if mark else None
-        parts = next(reader) if reader else line.split()
-    except csv.Error as error:
-        raise InputError("bad line", found=error) from None
-    return [part.strip() for part in parts]
 
 
 _COMMENT = re.compile(rb"[#%][^\n]*")
@@ -112,21 +94,16 @@ class Table:
         return self.text.fault(message, self.line(row), found, expected)
 
 
-def read_table(text: Text, columns: Sequence[Column], skip: int = 0) -> Table:
-    """Return all lines after the first ``skip`` as columns; the first decides what separates."""
-    first = next(text.lines(skip=skip), None)
-    table = read_rows(text, columns, skip, comma(first[1]) if first else None)
-    wide = [c.astype(np.int64) if c.dtype.kind == "i" else c for c in table.columns]
-    return Table(text, skip, wide)
-
-
-def read_rows(
-    text: Text, columns: Sequence[Column | None], skip: int, separator: str | None
+def read_table(
+    text: Text, columns: Sequence[Column | None], skip: int = 0, separator: str | None = ""
 ) -> Table:
     """Return all lines after the first ``skip`` as columns; those that are None are left out.
 
+    An empty ``separator`` is that of the first line, None is blanks.
     Every line must hold one number for each column: whole, or finite, and not negative.
     """
+    if separator == "":
+        separator = separator_of(next(text.lines(skip=skip), (0, ""))[1])
     kept = [column for column in columns if column is not None]
     pieces: list[list[NDArray[Any]]] = []
     line = skip

@@ -20,8 +20,8 @@ from toruscast.files import note_read
 from toruscast.validation import SECONDS
 
 from .dialect import Dialect
-from .source import DECIMAL_COMMA, NUMBER, Source, Text, read_text
-from .tables import fields, read_words, separator_of
+from .source import DECIMAL_COMMA, NUMBER, Source, Text, cells, read_text
+from .tables import read_words
 
 MAPPING = "mapping"
 # Columns where none are named.
@@ -135,10 +135,7 @@ def _seconds(text: Text, number: int, value: str, unit: float) -> float:
 
 def is_times(source: Source) -> bool:
     """Whether the first line names a mapping and a time, or holds a name and a number."""
-    try:
-        rows = [fields(line) for _, line in source.lines[:9]]
-    except InputError:
-        return False
+    rows = [cells(line)[1] for _, line in source.lines[:9]]
     if not rows or columns_of_times(rows[0]) is not None:
         return bool(rows)
     return all(
@@ -169,7 +166,7 @@ _GZIP = b"\x1f\x8b"
 def holds_runs(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds a run; a missing one, or one that only names columns, holds none."""
     lines = _lines_of(path)
-    return len(lines) > 1 or (len(lines) == 1 and not columns_of_times(fields(lines[0])))
+    return len(lines) > 1 or (len(lines) == 1 and not columns_of_times(cells(lines[0])[1]))
 
 
 def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> None:
@@ -232,19 +229,19 @@ def _lines_of(path: str | os.PathLike[str]) -> list[str]:
 
 def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: float) -> str:
     """The line of a run, in the columns that the first line names."""
-    header = fields(lines[0]) if lines else list(_HEADER)
+    mark, header = cells(lines[0] if lines else ",".join(_HEADER))
     place, times = columns_of_times(header) or _PLAIN
-    cells = [""] * len(header)
+    parts = [""] * len(header)
     column, unit = next(iter(times.items()))
-    cells[place], cells[column] = mapping, repr(seconds / unit)
+    parts[place], parts[column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
-    mark = (separator_of(lines[0]) if lines else None) or ","
+    mark = mark or ","
     # In quotes a hash begins no comment.
     quoting: Literal[0, 1] = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
     writer = csv.writer(stream, delimiter=mark, quoting=quoting, lineterminator="\n")
-    writer.writerow(cells)
+    writer.writerow(parts)
     row = stream.getvalue()
-    if not mapping or len(row.splitlines()) != 1 or fields(row, mark) != cells:
+    if not mapping or len(row.splitlines()) != 1 or cells(row, mark)[1] != parts:
         raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
     return row
 

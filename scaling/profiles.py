@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_damaged, as_string, check_regular, most_unpacked, read_limited
+from toruscast.files import as_damaged, as_string, check_regular, max_unpacked, read_limited
 
 from .records import Choice, PathLike, Records, as_number, import_reader, in_layout
 
@@ -242,7 +242,7 @@ def check_unpacked_size(path: Path) -> None:
             raise InputError(
                 "is a packed file", file=path, expected="a profile as Score-P wrote it"
             )
-    left = most = most_unpacked(path, LARGEST_PROFILE)
+    left = most = max_unpacked(path, LARGEST_PROFILE)
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:

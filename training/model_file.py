@@ -17,7 +17,7 @@ import numpy as np
 import toruscast
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.files import arrays_of_npz, atomic_path, most_unpacked, note_read, read_limited
+from toruscast.files import arrays_of_npz, atomic_path, max_unpacked, note_read, read_limited
 from toruscast.routing import Routing
 from toruscast.validation import one_of, whole_number
 
@@ -197,7 +197,7 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     data = read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
-    arrays = arrays_of_npz(data, file, most_unpacked(file, MAX_BYTES))
+    arrays = arrays_of_npz(data, file, max_unpacked(file, MAX_BYTES))
     text = arrays.pop("metadata", np.array(0))
     if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")

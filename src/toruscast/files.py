@@ -105,7 +105,7 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
 
 
-def most_unpacked(path: str | os.PathLike[str], most: int) -> int:
+def max_unpacked(path: str | os.PathLike[str], most: int) -> int:
     """Return the most bytes that a packed file may hold, ``most`` at the utmost.
 
     Real files are packed to a tenth, and a small file must not fill the memory.

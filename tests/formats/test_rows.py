@@ -9,8 +9,8 @@ from number_cells import CELLS, outcome
 
 from toruscast.errors import InputError
 from toruscast.formats import source, tables
-from toruscast.formats.source import Streamed, Text
-from toruscast.formats.tables import Column, read_rows, read_table
+from toruscast.formats.source import Text
+from toruscast.formats.tables import Column, read_table
 
 
 @settings(max_examples=200, deadline=None)
@@ -32,9 +32,13 @@ def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "START", piece)
         patch.setattr(source, "_PIECE", piece)
-        fast = outcome(lambda: read_rows(Streamed(path), columns, 1, mark).columns)
+        fast = outcome(
+            lambda: read_table(Text(str(path), is_streamed=True), columns, 1, mark).columns
+        )
         patch.setattr(tables, "_parsed", lambda *_: None)
-        slow = outcome(lambda: read_rows(Streamed(path), columns, 1, mark).columns)
+        slow = outcome(
+            lambda: read_table(Text(str(path), is_streamed=True), columns, 1, mark).columns
+        )
     if isinstance(slow, str):
         assert fast == slow
     else:
