@@ -50,8 +50,8 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
     if found.objective != TIME:
         del sections[0]
     return Answer(
-        setting=setting or setting_of(found.workload, found.torus),
-        title=f"Search: {setting_of(found.workload, found.torus)}",
+        setting=setting or setting_of(found.problem.workload, found.problem.torus),
+        title=f"Search: {setting_of(found.problem.workload, found.problem.torus)}",
         headline=_headline(found, against),
         badge=proof,
         notes=notes,
@@ -70,16 +70,16 @@ def _shown(found: Found, value: float) -> str:
 def _headline(found: Found, against: str) -> Headline:
     """Return what was found, and how much better it is."""
     best = shown_name(found.mapping.name or "the best")
-    value, given = _shown(found, found.value), _shown(found, found.given)
+    value, given = _shown(found, found.value), _shown(found, found.initial_value)
     what = value if found.objective == TIME else f"{found.objective} {value}"
-    if not np.isfinite(found.given):
+    if not np.isfinite(found.initial_value):
         missing = f"; {against} needs a link that is missing"
         return Headline("Best found: ", best, f", {what}{missing}")
     if found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
         return Headline(f"Keep {against}, ", best, f": {what}; nothing better was found")
     low, high = found.gain_interval
     between = f" ({percent(low, 1)} to {percent(high, 1)})" if high - low > 2e-3 else ""
-    gain = less(found.value, found.given, against)
+    gain = less(found.value, found.initial_value, against)
     return Headline("Best found: ", best, f", {what}, {gain}{between} ({given})")
 
 
@@ -88,7 +88,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
     notes, proof = [], ""
     if found.bound > 0:
         left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
-        if found.above_bound < _AT_BOUND:
+        if found.optimality_gap < _AT_BOUND:
             left, proof = "the best is there, so nothing is left to gain", "proved"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not proof:
@@ -100,7 +100,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
     notes.append(f"{tried}, {counted(len(found.table), 'mapping')} compared.")
     if found.interrupted:
         notes.append("Interrupted: this is the best so far.")
-    elif not found.proposals and (not found.bound or found.above_bound > _AT_BOUND):
+    elif not found.proposals and (not found.bound or found.optimality_gap > _AT_BOUND):
         notes.append("Annealing had no time to start: give more --seconds.")
     return proof, notes
 
@@ -111,15 +111,15 @@ def _view(found: Found, against: str) -> View:
     def time(value: float, mapping: TaskMapping) -> float:
         if found.objective == TIME:
             return value
-        result = simulate(found.workload, found.torus, mapping, routing=found.routing, error=_ROUGH)
+        result = simulate(found.problem.workload, found.problem.torus, mapping, routing=found.problem.routing, error=_ROUGH)
         return float(result.time)
 
     best = found.mapping
     several = [Candidate(best.name or "the best", best, time(found.value, best))]
     if not np.array_equal(best.node, found.reference.node):
         name = found.reference.name or against
-        several.append(Candidate(name, found.reference, time(found.given, found.reference)))
-    return View(MappingProblem(found.workload, found.torus, found.routing), several)
+        several.append(Candidate(name, found.reference, time(found.initial_value, found.reference)))
+    return View(found.problem, several)
 
 
 def _before_and_after(view: View, found: Found, against: str) -> Chart:
@@ -157,7 +157,7 @@ def compared(found: Found, top: int = 10, yours: bool = False) -> Table:
     columns = [
         Column("mapping", kind="name"),
         Column("value", found.objective, kind, digits=3 if is_time else 6, priority=0),
-        Column("value", f"vs {'yours' if yours else 'default'}", "change", against=found.given),
+        Column("value", f"vs {'yours' if yours else 'default'}", "change", against=found.initial_value),
         Column("how", "source"),
         Column("from", priority=2),
     ]
@@ -185,7 +185,7 @@ def _content(found: Found) -> dict[str, object]:
         "best": found.mapping.name,
         "node": found.mapping.node.tolist(),
         "value": found.value,
-        "given": found.given,
+        "given": found.initial_value,
         "gain": found.gain,
         "gain_interval": list(found.gain_interval),
         "bound": found.bound,
@@ -199,7 +199,7 @@ def _content(found: Found) -> dict[str, object]:
 
 def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
     """Return why a mapping takes its time, compared with another."""
-    torus = why.torus
+    torus = why.problem.torus
     name, other = shown_name(why.mapping.name), shown_name(why.against.name)
     head = Headline(
         "",
@@ -228,8 +228,8 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         Section("What the model weighs", [_weights(why, other)], folded=True),
     ]
     return Answer(
-        setting=setting or setting_of(why.workload, torus),
-        title=f"Explanation of {name}: {setting_of(why.workload, torus)}",
+        setting=setting or setting_of(why.problem.workload, torus),
+        title=f"Explanation of {name}: {setting_of(why.problem.workload, torus)}",
         headline=head,
         notes=notes,
         sections=sections,
@@ -259,7 +259,7 @@ def _explained(why: Explanation) -> View:
     """Return the traffic under both mappings."""
     pair = ((why.mapping, why.time), (why.against, why.against_time))
     several = [Candidate(shown_name(each.name), each, time) for each, time in pair]
-    return View(MappingProblem(why.workload, why.torus, why.routing), several, moved=False)
+    return View(why.problem, several, moved=False)
 
 
 def _advice(why: Explanation) -> str:
@@ -270,7 +270,7 @@ def _advice(why: Explanation) -> str:
     if best["gain"] <= 0:
         return "Exchanges of two blocks of nodes lower the loads, but not the time."
     blocks = [
-        " ".join(node_label(why.torus, node) for node in best[key]) for key in ("block", "other")
+        " ".join(node_label(why.problem.torus, node) for node in best[key]) for key in ("block", "other")
     ]
     return (
         f"Try: exchange nodes {blocks[0]} with {blocks[1]}: {seconds(best['time'])}, "
@@ -309,9 +309,9 @@ def _pairs(why: Explanation, top: int, other: str) -> Table:
         Column("share", "of the link", "share"),
         Column("hops", kind="count"),
         Column("against", f"hops under {other}", "count"),
-        *([Column("phase", kind="count")] if len(why.workload) > 1 else []),
+        *([Column("phase", kind="count")] if len(why.problem.workload) > 1 else []),
     ]
-    return Table(rows.assign(label=rows["link"].map(why.torus.link_label)), columns)
+    return Table(rows.assign(label=rows["link"].map(why.problem.torus.link_label)), columns)
 
 
 def _weights(why: Explanation, other: str) -> Table:

@@ -225,7 +225,7 @@ def rows_of(
     for program, runs in peers:
         began = processor_seconds()
         try:
-            found = placed_by((program,), as_workload(comm), allocation, 0, runs)
+            found = placed_by((program,), MappingProblem(comm, torus), allocation, 0, runs)
         except InputError as error:
             print(f"{name}: {error}")
             continue

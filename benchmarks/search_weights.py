@@ -24,10 +24,10 @@ from scipy.stats import kendalltau
 
 from search import CAPTURED, renumbered
 from toruscast import datasets
-from toruscast.mapping import TaskMapping, Torus, as_workload, strategies
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.search.annealing import Annealer, Goal
-from toruscast.search.moving import usable
+from toruscast.search.moving import uses_of
 from toruscast.simulation import simulate
 
 DOUBLINGS, SHARES = (1, 2, 3, 4, 5), (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
@@ -38,11 +38,12 @@ def taus(name: str) -> list[dict[str, Any]]:
     """How well each energy orders the mappings of one graph."""
     comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
     comm, torus = renumbered(comm), Torus(CAPTURED[name])
-    workload, uses = as_workload(comm), usable(as_workload(comm), torus, "deterministic")
+    problem = MappingProblem(comm, torus)
+    uses = uses_of(problem)
     places = Allocation(torus).free_places(comm.n_tasks)
 
     def annealer(start: TaskMapping, goal: Goal, seed: int) -> Annealer:
-        return Annealer(workload, torus, start, places, goal, uses, seed=seed)
+        return Annealer(problem, start, places, goal, uses, seed)
 
     sample = strategies.sample(comm, torus, n=SAMPLE)
     goals = [Goal(*weights) for weights in itertools.product(DOUBLINGS, SHARES)]

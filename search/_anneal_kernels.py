@@ -20,6 +20,7 @@ class Ends(NamedTuple):
     sends: NDArray[np.bool_]  # (I,) whether the task is the edge's source
     weight: NDArray[np.int64]  # (I,) units
     base: NDArray[np.int64]  # (I,) the phase's number times R
+    unit: float  # bytes of a unit of weight
 
 
 class Uses(NamedTuple):
@@ -30,6 +31,7 @@ class Uses(NamedTuple):
     share: NDArray[np.int32]  # (U,) share of each unit, in parts; empty if every share is one part
     hops: NDArray[np.uint16]  # (N * N,)
     n_nodes: int
+    parts: int  # of a unit
 
 
 class Change(NamedTuple):

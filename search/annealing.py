@@ -8,18 +8,16 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.validation import Routing
 from toruscast.workers import Task
 
 from ._anneal_kernels import (
-    Ends,
     Objective,
     Places,
     ProposedStep,
@@ -29,10 +27,10 @@ from ._anneal_kernels import (
     heat_of_tasks,
     sums_of_powers,
 )
-from .moving import MovingLoads, seconds_of_uses, usable
+from .moving import MovingLoads, seconds_of_uses, uses_of
 
 # Most tasks in a box that is permuted, and the share of tasks that count as hot.
-_MOST_TASKS, _HOT = 512, 0.1
+_MAX_TASKS, _HOT = 512, 0.1
 
 
 @dataclass(frozen=True)
@@ -61,23 +59,18 @@ class Annealer:
 
     def __init__(
         self,
-        workload: Workload,
-        torus: Torus,
+        problem: MappingProblem,
         start: TaskMapping,
         places: tuple[NDArray[np.int32], NDArray[np.int32]],
         goal: Goal,
-        uses: tuple[Uses, int],
-        *,
+        uses: Uses,
         seed: int,
-        routing: Routing = "deterministic",
-        ends: tuple[Ends, float] | None = None,
     ) -> None:
-        self.loads = MovingLoads(
-            workload, torus, start, count=goal.count, routing=routing, uses=uses, ends=ends
-        )
+        torus = problem.torus
+        self.loads = MovingLoads(problem, start, uses, goal.count)
         self.objective = objective_of(self.loads, goal)
         place_node, movable = places
-        n_nodes, most_nodes = torus.n_nodes, max(1, _MOST_TASKS // start.tasks_per_node)
+        n_nodes, max_nodes = torus.n_nodes, max(1, _MAX_TASKS // start.tasks_per_node)
         first = np.zeros(n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(place_node, minlength=n_nodes), out=first[1:])
         seeds = np.random.SeedSequence(seed).generate_state(1, np.uint64)
@@ -102,7 +95,7 @@ class Annealer:
                 np.zeros((2, n_nodes), dtype=np.int32),
                 np.zeros(n_nodes, dtype=np.bool_),
                 np.ones(torus.ndim, dtype=np.int64),
-                most_nodes,
+                max_nodes,
             ),
             self.loads.node,
             self.loads.load,
@@ -120,9 +113,7 @@ class Annealer:
 
     def turn(self, n_steps: int, hot_at: float, cold_at: float) -> None:
         """Propose steps while the temperature falls between shares of the energy; keep the best."""
-        hot = np.zeros(0, dtype=np.int32)
-        if self.objective.by_loads:
-            hot = self.hot_tasks()
+        hot = self.hot_tasks() if self.objective.by_loads else np.zeros(0, dtype=np.int32)
         scale = max(self.energy, 1e-300)
         hops, proposals = anneal(
             self.walker, self.objective, hot, n_steps, hot_at * scale, cold_at * scale
@@ -173,9 +164,9 @@ def objective_of(loads: MovingLoads, goal: Goal) -> Objective:
     if goal.links_only:
         seconds[: torus.n_links] = 1.0
         seconds[torus.n_links :] = 0.0
-    seconds = seconds * loads.unit
+    seconds = seconds * loads.ends.unit
     mean_second = float(seconds[: torus.n_links][torus.link_exists].mean())
-    rate = np.tile(seconds / loads.parts, loads.n_phases)
+    rate = np.tile(seconds / loads.uses.parts, loads.n_phases)
     # The scale is the same for all mappings, so that energies can be compared.
     traffic = float(loads.ends.weight.sum()) / 2 / n_links
     scale = traffic * float(seconds.max()) or 1.0
@@ -230,7 +221,7 @@ _HOT_SHARE, _COLD = (0.1, 0.5), 0.003
 _GOALS = (Goal(4, 1.0), Goal(2, 2.0), Goal(4, 0.3), Goal(3, 0.3), Goal(4, 2.0))
 _STARTS = 6
 # Proposals of a task that make a run worth its time.
-_LEAST_STEPS = 60
+_MIN_STEPS = 60
 # Digits of energies in which mappings that differ are not symmetric to each other.
 _ALIKE = 9
 
@@ -245,28 +236,16 @@ class Stop:
 class RunInputs(NamedTuple):
     """What all runs share."""
 
-    workload: Workload
+    problem: MappingProblem
     allocation: Allocation
-    places: tuple[NDArray[np.int32], NDArray[np.int32]]
-    uses: Any
-    ends: Any
-    routing: Routing
+    uses: Uses
     seed: int
     stop: Stop
 
     def annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
         """Return what anneals from a start towards a goal."""
-        return Annealer(
-            self.workload,
-            self.allocation.torus,
-            start,
-            self.places,
-            goal,
-            self.uses,
-            seed=seed,
-            routing=self.routing,
-            ends=self.ends,
-        )
+        places = self.allocation.free_places(self.problem.n_tasks)
+        return Annealer(self.problem, start, places, goal, self.uses, seed)
 
 
 class AnnealingRun(NamedTuple):
@@ -285,32 +264,18 @@ class AnnealingRuns:
     """Runs of annealing on the workers at hand."""
 
     def __init__(
-        self,
-        workload: Workload,
-        allocation: Allocation,
-        objective: str,
-        routing: Routing,
-        seed: int,
+        self, problem: MappingProblem, allocation: Allocation, objective: str, seed: int
     ) -> None:
         self.goals: tuple[Goal, ...] = _GOALS
         if objective == "hop_bytes":
             self.goals = (Goal(by_loads=False),)
         elif objective == "max_bytes":
             self.goals = tuple(Goal(d, s, links_only=True) for d, s in ((4, 0.2), (5, 0.1), (4, 1)))
-        torus = allocation.torus
-        uses = usable(workload, torus, routing)
+        uses = uses_of(problem)
         # All goals of an objective count the same.
-        self._loads = MovingLoads(
-            workload,
-            torus,
-            allocation.in_order(workload.n_tasks),
-            count=self.goals[0].count,
-            routing=routing,
-            uses=uses,
-        )
-        ends = self._loads.ends, self._loads.unit
-        places = allocation.free_places(workload.n_tasks)
-        self.setting = RunInputs(workload, allocation, places, uses, ends, routing, seed, Stop())
+        start = allocation.in_order(problem.n_tasks)
+        self._loads = MovingLoads(problem, start, uses, self.goals[0].count)
+        self.inputs = RunInputs(problem, allocation, uses, seed, Stop())
         self._objectives = [objective_of(self._loads, goal) for goal in self.goals]
         self._energies: dict[bytes, tuple[float, ...]] = {}
         self.proposals = 0
@@ -339,9 +304,9 @@ class AnnealingRuns:
             end = time.time() + BUSY * left
             plans = [AnnealingRun(i, *job, None, share, end) for i, job in enumerate(jobs)]
         try:
-            results = Task(anneal_once, self.setting).in_order(plans, n_jobs)
+            results = Task(anneal_once, self.inputs).in_order(plans, n_jobs)
         except BaseException:
-            self.setting.stop.asked = True
+            self.inputs.stop.asked = True
             raise
         self.proposals += sum(proposals for _, proposals in results)
         done = {"event": "annealed", "runs": len(plans), "proposals": self.proposals}
@@ -356,15 +321,15 @@ class AnnealingRuns:
         )
         return [(_HOT_SHARE[h], self.goals[g], some[s]) for h, g, s in sorted(numbers, key=sum)]
 
-    def _affordable(self, job: tuple[float, Goal, TaskMapping], seconds: float, least: int) -> int:
+    def _affordable(self, job: tuple[float, Goal, TaskMapping], seconds: float, n_min: int) -> int:
         """How many runs there is time for: a long one finds more than several short ones."""
         _, goal, start = job
-        n = self.setting.workload.n_tasks
-        annealer = self.setting.annealer(start, goal, 0)
+        n = self.inputs.problem.n_tasks
+        annealer = self.inputs.annealer(start, goal, 0)
         clock = Clock()
         annealer.turn(max(500, n), _COLD / n, _COLD / n)
-        each = clock.spent / max(500, n) * _LEAST_STEPS * n
-        return max(least, int(seconds / max(each, 1e-9)))
+        each = clock.spent / max(500, n) * _MIN_STEPS * n
+        return max(n_min, int(seconds / max(each, 1e-9)))
 
     def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
         """Return mappings without those that are symmetric to one before: of the same energies."""
@@ -393,16 +358,16 @@ class AnnealingRuns:
         return self._energies[key]
 
 
-def anneal_once(setting: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int]:
+def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int]:
     """Anneal once; return what came of it and how many proposals were made."""
     clock, turns = Clock(plan.seconds), plan.turns
-    if setting.stop.asked or time.time() > plan.until:
+    if inputs.stop.asked or time.time() > plan.until:
         return None, 0
-    n_tasks, allocation = setting.workload.n_tasks, setting.allocation
-    annealer = setting.annealer(plan.start, plan.goal, setting.seed + 1000 * plan.number)
+    n_tasks, allocation = inputs.problem.n_tasks, inputs.allocation
+    annealer = inputs.annealer(plan.start, plan.goal, inputs.seed + 1000 * plan.number)
     n_steps = max(500, _STEPS * n_tasks) if turns is not None else max(500, 4 * n_tasks)
     done = 0.0
-    while done < 1 and not setting.stop.asked:
+    while done < 1 and not inputs.stop.asked:
         hot_at = plan.hot * (_COLD / plan.hot) ** done / n_tasks
         annealer.turn(n_steps, hot_at, hot_at)
         if turns is not None:

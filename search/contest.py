@@ -6,20 +6,21 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from toruscast.decision.forecasts import forecast
-from toruscast.decision.loop import Budget
-from toruscast.decision.results import Verdict
+from toruscast.decision.race import Budget
+from toruscast.decision.results import Forecast, Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
-from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Workload
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import longest_message
-from toruscast.simulation.simulator import attempts, simulate_packets
-from toruscast.validation import Routing
+from toruscast.simulation import Simulation, simulate
+from toruscast.simulation.simulator import attempts
 
 from .annealing import Clock
 
@@ -28,78 +29,107 @@ TIME = "time"
 # Error of the times that count in the end.
 _ERROR = 0.01
 # Mappings that race, and winners that are simulated anew.
-_LEAST, _MOST, _WINNERS = 8, 150, 3
+_MIN_RACED, _MAX_RACED, _WINNERS = 8, 150, 3
 # Of these, the winners that are simulated although no time is left: a forecast may be wrong.
-_AT_LEAST = 2
-# What features and sketch of a mapping take, in times of its simulation.
-_SKETCH = 0.1
+_MIN_MEASURED = 2
+# Seconds for the features and the coarse simulation of a mapping, as a share of a simulation.
+_COARSE = 0.1
 # How much longer all messages at once may take than under the first mapping.
 _LONGER = 0.01
 
 
+@dataclass(frozen=True)
+class ComparedMapping:
+    """A mapping and its objective, measured or from the race."""
+
+    mapping: TaskMapping
+    value: float
+    source: str  # simulated, forecast or computed
+    origin: str
+    # Relative error of a measured objective; None for those of the race.
+    error: float | None = None
+    when: float = np.inf  # seconds from the begin of the search until it was measured
+    low: float = np.nan
+    high: float = np.nan
+    p_best: float = np.nan
+
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """The objective, and its bounds by the error."""
+        error = self.error or 0.0
+        return self.value, self.value * (1 - error), self.value * (1 + error)
+
+
 class Contest:
-    """Mappings compared by the objective; the best is always there."""
+    """Mappings compared by the objective."""
 
     def __init__(
         self,
-        workload: Workload,
-        torus: Torus,
+        problem: MappingProblem,
         objective: str,
-        routing: Routing,
         seed: int,
         n_jobs: int,
         better: Callable[[TaskMapping, float], None] | None,
     ) -> None:
-        self.workload, self.torus, self.objective = workload, torus, objective
-        self.problem = MappingProblem(workload, torus, routing)
-        self.routing, self.better = routing, better
-        self.seed, self.n_jobs = seed, n_jobs
-        self.known: dict[bytes, tuple[float, float]] = {}
-        self.rows: dict[bytes, dict[str, object]] = {}
-        self.best: TaskMapping | None = None
-        self.least = np.inf
+        self.problem, self.objective = problem, objective
+        self.seed, self.n_jobs, self.better = seed, n_jobs, better
+        self.rows: dict[bytes, ComparedMapping] = {}
         self.verdict: Verdict | None = None
         self.seconds = 0.0
-        """What the last comparison took."""
+        """Seconds of the last measurement."""
         self.delay = 1.0
-        """Seconds of the wall that it took for each of them."""
+        """Seconds of the wall that passed for each of them."""
         self.began = time.monotonic()
-        self.history: list[tuple[float, float]] = []
         self._first: tuple[float, float] | None = None
 
-    def value(self, mapping: TaskMapping, origin: str) -> float:
-        """Return a mapping's objective, and keep the best."""
-        key = mapping.node.tobytes()
-        if key not in self.known:
+    @property
+    def best(self) -> ComparedMapping | None:
+        """The best of those measured; None where no mapping is possible."""
+        known = [row for row in self.rows.values() if row.error is not None]
+        best = min(known, key=lambda row: row.value, default=None)
+        return best if best and np.isfinite(best.value) else None
+
+    @property
+    def history(self) -> tuple[tuple[float, float], ...]:
+        """Seconds and objective, whenever a better mapping was found."""
+        found: list[tuple[float, float]] = []
+        for row in self.rows.values():
+            if row.error is not None and row.value < (found[-1][1] if found else np.inf):
+                found.append((row.when, row.value))
+        return tuple(found)
+
+    def known(self, mapping: TaskMapping) -> ComparedMapping | None:
+        """Return the row of a mapping that was measured."""
+        row = self.rows.get(mapping.node.tobytes())
+        return None if row is None or row.error is None else row
+
+    def measure(self, mapping: TaskMapping, origin: str) -> ComparedMapping:
+        """Return a mapping with its objective, measured once."""
+        row = self.known(mapping)
+        if row is None:
             clock = Clock()
             value, error = self._measured(mapping)
             self.seconds, self.delay = clock.spent, clock.delay
-            self._keep(mapping, origin, value, error)
-        return self.known[key][0]
+            row = self._keep(mapping, origin, value, error)
+        return row
 
-    def _keep(self, mapping: TaskMapping, origin: str, value: float, error: float) -> None:
-        key = mapping.node.tobytes()
-        self.known[key] = value, error
-        how = "simulated" if self.objective == TIME else "computed"
-        row = {"mapping": mapping.name, "value": value, "how": how, "from": origin}
-        self.rows[key] = {**self.rows.get(key, {}), **row}
-        if value < self.least:
-            self.best, self.least = mapping, value
-            self.history.append((time.monotonic() - self.began, value))
-            best = {"event": "better mapping", "mapping": mapping.name, "value": value}
+    def _keep(
+        self, mapping: TaskMapping, origin: str, value: float, error: float
+    ) -> ComparedMapping:
+        key, best = mapping.node.tobytes(), self.best
+        source = "simulated" if self.objective == TIME else "computed"
+        when = time.monotonic() - self.began
+        row = ComparedMapping(mapping, value, source, origin, error, when)
+        if raced := self.rows.get(key):
+            row = replace(row, low=raced.low, high=raced.high, p_best=raced.p_best)
+        self.rows[key] = row
+        if value < (best.value if best else np.inf):
+            report = {"event": "better mapping", "mapping": mapping.name, "value": value}
             words = "%s is the best so far: %s %.6g"
-            logger.info(words, mapping.name, self.objective, value, extra=best)
+            logger.info(words, mapping.name, self.objective, value, extra=report)
             if self.better is not None:
                 self.better(mapping, value)
-
-    def knows(self, mapping: TaskMapping) -> bool:
-        """Whether the objective of a mapping is known."""
-        return mapping.node.tobytes() in self.known
-
-    def interval(self, mapping: TaskMapping) -> tuple[float, float, float]:
-        """Return the objective of a mapping, and between what it lies."""
-        value, error = self.known[mapping.node.tobytes()]
-        return value, value * (1 - error), value * (1 + error)
+        return row
 
     def decide(self, shortlist: Sequence[TaskMapping], clock: Clock) -> None:
         """Find the best of a shortlist, the most promising first, until the clock is over."""
@@ -107,58 +137,72 @@ class Contest:
             for mapping in shortlist:
                 if clock.is_over():
                     return
-                self.value(mapping, _origin(mapping))
+                self.measure(mapping, _origin(mapping))
             return
         left = max(clock.left, 0.0)
-        each = max(self.seconds * _SKETCH / self.n_jobs, 1e-4)
-        if self.torus.holes.links:
-            shortlist = [mapping for mapping in shortlist if self._is_possible(mapping)]
-        number = int(np.clip(left / each / 2, _LEAST, _MOST))
-        raced = _unlike_named([*shortlist[:number], *([self.best] if self.best else [])])
+        each = max(self.seconds * _COARSE / self.n_jobs, 1e-4)
+        if self.problem.torus.holes.links:
+            shortlist = list(filter(self._is_possible, shortlist))
+        number = int(np.clip(left / each / 2, _MIN_RACED, _MAX_RACED))
+        best = [self.best.mapping] if self.best else []
+        answer = self._race(_uniquely_named([*shortlist[:number], *best]), left)
+        self.verdict = answer.verdict
+        for row in answer.table.to_dict("records"):
+            mapping = answer.named(row["mapping"])
+            key = mapping.node.tobytes()
+            kept = self.rows.get(key)
+            kept = kept or ComparedMapping(mapping, row["time"], row["how"], _origin(mapping))
+            raced = {name: row[name] for name in ("low", "high", "p_best")}
+            self.rows[key] = replace(kept, **raced)
+        self._measure_winners(answer, clock)
+
+    def _race(self, mappings: Sequence[TaskMapping], left: float) -> Forecast:
+        """Let mappings race each other within most of the time that is left."""
+        seconds = 0.8 * left * self.delay if np.isfinite(left) else None
         with warnings.catch_warnings():
             # The race simulates what its model is unsure of.
             warnings.simplefilter("ignore")
-            seconds = 0.8 * left * self.delay if np.isfinite(left) else None
-            budget = Budget(len(raced), seconds)
-            answer = forecast(
-                self.workload,
-                self.torus,
-                raced,
-                budget=budget,
-                routing=self.routing,
+            return forecast(
+                self.problem.workload,
+                self.problem.torus,
+                mappings,
+                budget=Budget(len(mappings), seconds),
+                routing=self.problem.routing,
                 seed=self.seed,
                 n_jobs=self.n_jobs,
             )
-        self.verdict = answer.verdict
-        for row in answer.table.itertuples():
-            mapping = answer.named(str(row.mapping))
-            described = {
-                "mapping": mapping.name,
-                "value": row.time,
-                "how": row.how,
-                "from": _origin(mapping),
-                "low": row.low,
-                "high": row.high,
-                "p_best": row.p_best,
-            }
-            key = mapping.node.tobytes()
-            self.rows[key] = {**described, **self.rows.get(key, {})}
-        # Times of real packets are those that the race has; then nothing is simulated anew.
-        packets = longest_message(self.problem)
-        is_exact = attempts(packets) == [1] and self.torus.network.rules == "given"
+
+    def _measure_winners(self, answer: Forecast, clock: Clock) -> None:
+        """Simulate the winners of a race anew; times of real packets are reused."""
+        workload, torus = self.problem.workload, self.problem.torus
+        is_exact = attempts(longest_message(workload, torus)) == [1]
+        is_exact &= torus.network.rules == "given"
         winners = 0
-        for number, name in enumerate(answer.table["mapping"]):
-            if winners == _WINNERS or (number >= _AT_LEAST and clock.is_over()):
+        for number, row in enumerate(answer.table.to_dict("records")):
+            if winners == _WINNERS or (number >= _MIN_MEASURED and clock.is_over()):
                 break
-            mapping = answer.named(name)
-            if is_exact and answer.table["how"][number] == "simulated" and not self.knows(mapping):
-                self._keep(mapping, _origin(mapping), float(answer.table["time"][number]), 0.0)
-            value = self.value(mapping, _origin(mapping))
+            mapping = answer.named(row["mapping"])
+            if is_exact and row["how"] == "simulated" and not self.known(mapping):
+                self._keep(mapping, _origin(mapping), row["time"], 0.0)
+            value = self.measure(mapping, _origin(mapping)).value
             winners += self._first is None or value <= self._first[0]
 
     def table(self) -> pd.DataFrame:
         """Return what was compared, the best first."""
-        table = pd.DataFrame(list(self.rows.values()))
+        rows = [
+            {
+                "mapping": row.mapping.name,
+                "value": row.value,
+                "how": row.source,
+                "from": row.origin,
+                "low": row.low,
+                "high": row.high,
+                "p_best": row.p_best,
+            }
+            for row in self.rows.values()
+        ]
+        # Columns of the race are there only after one.
+        table = pd.DataFrame(rows).dropna(axis="columns", how="all")
         is_known = ~table["how"].isin(["forecast", "sketched"])
         order = np.lexsort((table["value"], ~is_known))
         return table.iloc[order].reset_index(drop=True)
@@ -166,27 +210,33 @@ class Contest:
     def _is_possible(self, mapping: TaskMapping) -> bool:
         """Whether no message needs a link that is missing."""
         try:
-            check_ways(self.problem, mapping)
+            check_ways(self.problem.workload, self.problem.torus, mapping, self.problem.routing)
         except InputError:
             return False
         return True
 
     def _measured(self, mapping: TaskMapping) -> tuple[float, float]:
         """The objective, and its relative error; infinite for what is not possible."""
+        problem = self.problem
         if not self._is_possible(mapping):
             return np.inf, 0.0
         if self.objective == TIME:
-            found = simulate_packets(self.problem, mapping, error=_ERROR)
+            found = self._simulated(problem.workload, mapping)
             return self._if_apart(found.time, mapping), 0.0 if found.coarsening == 1 else _ERROR
-        routed = RoutedTraffic(self.problem, mapping)
+        routed = RoutedTraffic(problem.workload, problem.torus, mapping, problem.routing)
         return float(FEATURES[self.objective].function(routed)), 0.0
+
+    def _simulated(self, traffic: Workload | CommGraph, mapping: TaskMapping) -> Simulation:
+        torus, routing = self.problem.torus, self.problem.routing
+        return simulate(traffic, torus, mapping, routing=routing, error=_ERROR)
 
     def _if_apart(self, time: float, mapping: TaskMapping) -> float:
         """Return the time of a mapping, or more where it needs that ranks stay in step."""
-        rounds = self.workload
-        if self.torus.network.rules == "given" or not rounds.dependent or len(rounds) == 1:
+        rounds = self.problem.workload
+        is_given = self.problem.torus.network.rules == "given"
+        if is_given or not rounds.dependent or len(rounds) == 1:
             return time
-        whole = simulate_packets(self.problem.total, mapping, error=_ERROR).time
+        whole = self._simulated(rounds.total, mapping).time
         if self._first is None:
             self._first = time, whole
         longer = whole / self._first[1]
@@ -197,8 +247,8 @@ def _origin(mapping: TaskMapping) -> str:
     return "searched" if mapping.name.startswith("search") else "strategy"
 
 
-def _unlike_named(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
-    """The same mappings, each once, under different names."""
+def _uniquely_named(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
+    """Return the same mappings, each once, under different names."""
     named: dict[str, TaskMapping] = {}
     for mapping in {m.node.tobytes(): m for m in mappings}.values():
         name, copy = mapping.name or "mapping", 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,21 +14,26 @@ from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic, extract
 from toruscast.features.reasons import Reasons, hottest_links
 from toruscast.features.reasons import explain as reasons_of
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import Allocation, as_mapping
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
+from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
-from toruscast.simulation.simulator import simulate_packets
+from toruscast.simulation import simulate
 from toruscast.text import seconds, shown_name
 from toruscast.training.model_file import load_predictor
 from toruscast.validation import Routing, whole_number
 
+from ._anneal_kernels import Uses
 from .annealing import Annealer, Goal
-from .moving import usable
+from .moving import uses_of
+
+if TYPE_CHECKING:
+    from toruscast.mapping.comm_graph import Traffic
+    from toruscast.mapping.problem import MappingLike, TorusLike
 
 # Error of the simulated times.
 _ERROR = 0.01
 # Hot nodes that begin a block, and exchanges that are compared.
-_HOT, _MOST = 12, 20_000
+_HOT, _MAX_COMPARED = 12, 20_000
 _GOAL = Goal(4, 1.0)
 
 
@@ -52,9 +58,7 @@ class Explanation:
     # (simulated seconds) and ``gain``, the share of the time that is saved.
     exchanges: pd.DataFrame
     reasons: Reasons
-    workload: Workload
-    torus: Torus
-    routing: Routing
+    problem: MappingProblem
 
     def __repr__(self) -> str:
         return (
@@ -68,10 +72,10 @@ class Explanation:
 
 
 def explain(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    against: TaskMapping | None = None,
+    traffic: Traffic,
+    torus: TorusLike,
+    mapping: MappingLike,
+    against: MappingLike | None = None,
     *,
     routing: Routing = "deterministic",
     n: int = 5,
@@ -94,48 +98,47 @@ def explain(
     >>> why.time > why.against_time
     True
     """
-    workload = as_workload(traffic)
-    as_mapping(mapping).check(workload.n_tasks, torus)
-    n = whole_number(n, "rows", 1)
+    problem = MappingProblem(traffic, torus, routing)
+    mapping, n = problem.mapping(mapping), whole_number(n, "rows", 1)
     if against is None:
         capacity = mapping.tasks_per_node
-        against = Allocation(torus, tasks_per_node=capacity).in_order(workload.n_tasks)
-    as_mapping(against).check(workload.n_tasks, torus)
-    problem = MappingProblem(workload, torus, routing)
-    routed, other = (RoutedTraffic(problem, m) for m in (mapping, against))
+        against = Allocation(problem.torus, tasks_per_node=capacity).in_order(problem.n_tasks)
+    both = mapping, problem.mapping(against)
+    routed, other = (RoutedTraffic(problem.workload, problem.torus, m, routing) for m in both)
     links = hottest_links(routed, n)
     links["against"] = other.all_link_bytes[links.index]
-    time, against_time = (
-        float(simulate_packets(problem, m, error=_ERROR).time) for m in (mapping, against)
-    )
+    time, against_time = (_simulated_time(problem, each) for each in both)
+    uses = uses_of(problem)
     return Explanation(
         mapping=mapping,
-        against=against,
+        against=both[1],
         time=time,
         against_time=against_time,
         links=links,
-        pairs=_pairs(workload, torus, (mapping, against), routing, links, n),
-        weights=_weights(workload, torus, (mapping, against), routing).head(n),
-        exchanges=_exchanges(workload, torus, mapping, routing, time, n),
-        reasons=reasons_of(problem, mapping, n=n),
-        workload=workload,
-        torus=torus,
-        routing=routing,
+        pairs=_heaviest_pairs(problem, both, uses, links, n),
+        weights=_feature_effects(problem, both).head(n),
+        exchanges=_gaining_exchanges(problem, mapping, uses, time, n),
+        reasons=reasons_of(problem.workload, problem.torus, mapping, routing=routing, n=n),
+        problem=problem,
     )
 
 
-def _pairs(
-    workload: Workload,
-    torus: Torus,
+def _simulated_time(problem: MappingProblem, mapping: TaskMapping) -> float:
+    routing = problem.routing
+    found = simulate(problem.workload, problem.torus, mapping, routing=routing, error=_ERROR)
+    return float(found.time)
+
+
+def _heaviest_pairs(
+    problem: MappingProblem,
     mappings: tuple[TaskMapping, TaskMapping],
-    routing: Routing,
+    uses: Uses,
     links: pd.DataFrame,
     n: int,
 ) -> pd.DataFrame:
     """The task pairs that put most on each link."""
-    uses, parts = usable(workload, torus, routing)
-    found = []
-    for number, comm in enumerate(workload):
+    torus, found = problem.torus, []
+    for number, comm in enumerate(problem.workload):
         src, dst = (mappings[0].node[task] for task in (comm.src, comm.dst))
         pair = src.astype(np.int64) * torus.n_nodes + dst
         count = uses.first[pair + 1] - uses.first[pair]
@@ -143,7 +146,7 @@ def _pairs(
         place = np.arange(edge.size) - np.repeat(np.cumsum(count) - count, count)
         place += uses.first[pair][edge]
         resource = uses.resource[place].astype(np.int64)
-        part = uses.share[place] / parts if uses.share.size else np.ones(place.size)
+        part = uses.share[place] / uses.parts if uses.share.size else np.ones(place.size)
         chosen = np.isin(resource, links.index)
         edge, task_bytes = edge[chosen], (part * comm.nbytes[edge])[chosen]
         hops = [torus.distance(m.node[comm.src[edge]], m.node[comm.dst[edge]]) for m in mappings]
@@ -167,13 +170,14 @@ def _pairs(
     return every.iloc[order].groupby("link", sort=False).head(n).reset_index(drop=True)
 
 
-def _weights(
-    workload: Workload, torus: Torus, mappings: tuple[TaskMapping, TaskMapping], routing: Routing
+def _feature_effects(
+    problem: MappingProblem, mappings: tuple[TaskMapping, TaskMapping]
 ) -> pd.DataFrame:
     """What the forecast would change if one feature after the other were the other mapping's."""
     model = load_predictor("default")
     columns = tuple(model.required_columns)
-    table = extract(workload, torus, list(mappings), routing=routing, features=columns)
+    traffic, torus, routing = problem.workload, problem.torus, problem.routing
+    table = extract(traffic, torus, list(mappings), routing=routing, features=columns)
     values: NDArray[np.float64] = table[list(columns)].to_numpy(dtype=np.float64)
     trial = pd.DataFrame(np.repeat(values[:1], len(columns) + 1, axis=0), columns=list(columns))
     for i, name in enumerate(columns):
@@ -191,14 +195,14 @@ def _weights(
     return rows.iloc[order].reset_index(drop=True)
 
 
-def _exchanges(
-    workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing, time: float, n: int
+def _gaining_exchanges(
+    problem: MappingProblem, mapping: TaskMapping, uses: Uses, time: float, n: int
 ) -> pd.DataFrame:
     """The exchanges that lower the loads most, simulated."""
-    rows, problem = [], MappingProblem(workload, torus, routing)
-    for block, other, changed in _best_exchanges(workload, torus, mapping, routing, n):
+    rows = []
+    for block, other, changed in _best_exchanges(problem, mapping, uses, n):
         try:
-            after = simulate_packets(problem, changed, error=_ERROR).time
+            after = _simulated_time(problem, changed)
         except InputError:
             continue
         rows.append({"block": block, "other": other, "time": after, "gain": 1 - after / time})
@@ -207,25 +211,17 @@ def _exchanges(
 
 
 def _best_exchanges(
-    workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing, n: int
+    problem: MappingProblem, mapping: TaskMapping, uses: Uses, n: int
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], TaskMapping]]:
     """Return the ``n`` exchanges of blocks that lower the loads most, and their mappings."""
-    allocation = Allocation(torus, tasks_per_node=mapping.tasks_per_node)
-    annealer = Annealer(
-        workload,
-        torus,
-        mapping,
-        allocation.free_places(workload.n_tasks),
-        _GOAL,
-        usable(workload, torus, routing),
-        seed=0,
-        routing=routing,
-    )
+    torus, capacity = problem.torus, mapping.tasks_per_node
+    places = Allocation(torus, tasks_per_node=capacity).free_places(problem.n_tasks)
+    annealer = Annealer(problem, mapping, places, _GOAL, uses, seed=0)
     loads, before = annealer.loads, annealer.energy
     order = np.argsort(mapping.node, kind="stable")
     first = np.concatenate([[0], np.cumsum(mapping.occupancy)])
     found = []
-    for block, other in _blocks(torus, mapping.node[annealer.hot_tasks()].tolist()):
+    for block, other in _block_pairs(torus, mapping.node[annealer.hot_tasks()].tolist()):
         tasks, nodes = [], []
         for here, there in [*zip(block, other, strict=True), *zip(other, block, strict=True)]:
             some = order[first[here] : first[here + 1]]
@@ -245,17 +241,17 @@ def _best_exchanges(
     found.sort(key=lambda each: each[0])
     chosen = {each[3].tobytes(): each for each in reversed(found)}
     return [
-        (block, other, TaskMapping(node, torus, tasks_per_node=mapping.tasks_per_node))
+        (block, other, TaskMapping(node, torus, tasks_per_node=capacity))
         for _, block, other, node in sorted(chosen.values(), key=lambda each: each[0])[:n]
     ]
 
 
-def _blocks(torus: Torus, hot: list[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _block_pairs(torus: Torus, hot: list[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield pairs of blocks, the first of which has a hot node."""
     ours = torus.usable_nodes.tolist()
     is_ours = np.isin(np.arange(torus.n_nodes), ours)
     begins = list(dict.fromkeys(hot))[:_HOT]
-    left = _MOST
+    left = _MAX_COMPARED
     for port in (None, *range(0, 2 * torus.ndim, 2)):
         for node in begins:
             for there in ours:

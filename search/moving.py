@@ -11,69 +11,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.mapping.torus import TIE_RULES, Holes
 from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
 from toruscast.routing.messages import packet_counts
-from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
+from toruscast.routing.routing import FIFO_RULES, fifos_between, phase_routings, routes
 from toruscast.validation import Routing
 
 from ._anneal_kernels import Change, Ends, Uses, add_all, move_tasks
 
 # Most nodes for which the ways between all pairs are kept in memory.
-MOST_NODES = 2048
+MAX_NODES = 2048
 # Most uses of divided ways that are kept.
-_MOST_USES = 2**26
+_MAX_USES = 2**26
 # Missing links count as so much slower: nothing good goes over one.
 _MISSING = 1e3
 # Parts of a unit to which even splits are rounded.
 _PARTS = 2**16
+# Sums of weights stay below this, so that they are exact in 64 bits.
+_MAX_SUM = 2.0**61
 
 
-def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Uses, int]:
-    """Return the resources between all pairs of nodes, and the parts of a unit of traffic.
+def uses_of(problem: MappingProblem) -> Uses:
+    """Return the ways between all nodes under the routing of a problem.
+
+    If some phases are adaptive, all are taken as adaptive.
+    """
+    ways = phase_routings(problem.routing, problem.workload, problem.torus)
+    return table_of_uses(problem.torus, "adaptive" if "adaptive" in ways else "deterministic")
+
+
+def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> Uses:
+    """Return the resources between all pairs of nodes.
 
     Resources are links as in `Torus`, then injection FIFOs ``node * fifos + fifo`` (only a node's
     first where they take turns), then a receiver for each node.
     """
     n = torus.n_nodes
-    if n > MOST_NODES:
+    if n > MAX_NODES:
         raise InputError(
-            "torus too large to search on", found=f"{n} nodes", expected=f"at most {MOST_NODES}"
+            "torus too large to search on", found=f"{n} nodes", expected=f"at most {MAX_NODES}"
         )
     src, dst = (np.ascontiguousarray(a, dtype=np.int32) for a in np.divmod(np.arange(n * n), n))
-    hops = torus.distance(src, dst).astype(np.uint16)
-    if routing == "adaptive":
-        parts = _PARTS
+    parts, share = 1, np.zeros(0, dtype=np.int32)
+    if routing == "adaptive" or torus.ties_are_open:
+        # Ties in different dimensions split independently, in halves.
+        parts = _PARTS if routing == "adaptive" else 2
         count, link, share = _split_ways(torus, routing, parts)
-    elif torus.ties_are_open:
-        # Ties in different dimensions split independently.
-        parts = 2
-        count, link, share = _split_ways(torus, "deterministic", parts)
     else:
         first, link = routes(torus, src, dst)
-        count, share, parts = np.diff(first), np.zeros(0, dtype=np.int32), 1
-    fifo = _fifo_between(torus, src, dst)
+        count = np.diff(first)
     remote = src != dst
-    ends = remote.astype(np.int64)
     first = np.zeros(n * n + 1, dtype=np.int32)
-    np.cumsum(count + 2 * ends, out=first[1:])
-    receiver = torus.n_links + n * torus.network.fifos
+    np.cumsum(count + 2 * remote, out=first[1:])
     # The same type for small tori: each further one is compiled for anew.
-    kind = np.promote_types(np.uint16, np.min_scalar_type(receiver + n))
+    kind = np.promote_types(np.uint16, np.min_scalar_type(n_resources(torus)))
     resource = np.empty(first[-1], dtype=kind)
     begin, end = first[:-1][remote], first[1:][remote] - 1
     is_link = np.ones(first[-1], dtype=np.bool_)
     is_link[begin] = is_link[end] = False
     resource[is_link] = link
-    resource[begin] = fifo[remote]
-    resource[end] = receiver + dst[remote]
+    network = torus.network
+    in_turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
+    fifo = 0 if in_turns else fifos_between(torus, src, dst)[remote]
+    resource[begin] = torus.n_links + src[remote] * network.fifos + fifo
+    resource[end] = torus.n_links + n * network.fifos + dst[remote]
     shares = share
-    if share.size or parts > 1:
+    if parts > 1:
         shares = np.full(first[-1], parts, dtype=np.int32)
         shares[is_link] = share
-    return Uses(first, resource, shares, hops, n), parts  # type: ignore[arg-type]
+    hops = torus.distance(src, dst).astype(np.uint16)
+    return Uses(first, resource, shares, hops, n, parts)  # type: ignore[arg-type]
+
+
+def n_resources(torus: Torus) -> int:
+    """Return the number of links, injection FIFOs and receivers."""
+    return torus.n_links + torus.n_nodes * (torus.network.fifos + 1)
 
 
 def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
@@ -90,16 +104,6 @@ def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
             np.full(torus.n_nodes, 1 / network.memory_bandwidth),
         ]
     )
-
-
-def _fifo_between(
-    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the resource number of the FIFO of each pair of nodes, ``(n_pairs,)``."""
-    network = torus.network
-    rule = FIFO_RULES[network.fifo_rule]
-    fifo = 0 if rule == kernels.ROUND_ROBIN else fifos_between(torus, src, dst)
-    return (torus.n_links + src * network.fifos + fifo).astype(np.int32)
 
 
 def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
@@ -133,8 +137,9 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
         ends = torus.node([corner, (corner + step) % shape])
         if ends[0] == ends[1]:
             continue
-        message = MappingProblem(CommGraph(2, [0], [1], [parts]), torus, routing)
-        load = link_loads(message, TaskMapping(ends, torus))
+        load = link_loads(
+            CommGraph(2, [0], [1], [parts]), torus, TaskMapping(ends, torus), routing=routing
+        )
         links = np.flatnonzero(np.rint(load))
         at, port = np.divmod(links, 2 * torus.ndim)
         inside = torus.coords + step
@@ -145,7 +150,7 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
         moved = (torus.coords[start][:, None] - corner + torus.coords[at]) % shape
         count[pair] = links.size
         found.append((pair, torus.node(moved) * 2 * torus.ndim + port, np.rint(load[links])))
-        if count.sum() > _MOST_USES:
+        if count.sum() > _MAX_USES:
             raise InputError(
                 "torus too large to search on with ways that divide",
                 found=f"{torus.n_nodes} nodes",
@@ -161,10 +166,6 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
     return count, link, share
 
 
-# Sums of weights stay below this, so that they are exact in 64 bits.
-_MOST = 2.0**61
-
-
 class MovingLoads:
     """Loads of links, injection FIFOs and receivers under a mapping whose tasks may be moved.
 
@@ -173,24 +174,12 @@ class MovingLoads:
     """
 
     def __init__(
-        self,
-        traffic: Workload | CommGraph,
-        torus: Torus,
-        mapping: TaskMapping,
-        *,
-        count: str = "nbytes",
-        routing: Routing = "deterministic",
-        uses: tuple[Uses, int] | None = None,
-        ends: tuple[Ends, float] | None = None,
+        self, problem: MappingProblem, mapping: TaskMapping, uses: Uses, count: str = "nbytes"
     ) -> None:
-        workload = as_workload(traffic)
-        self.torus = torus
-        self.uses, self.parts = usable(workload, torus, routing) if uses is None else uses
-        n_fifos = torus.n_nodes * torus.network.fifos
-        self.n_resources = torus.n_links + n_fifos + torus.n_nodes
-        self.n_phases = 1 if workload.dependent else len(workload)
-        self.ends, self.unit = ends or ends_of(workload, torus, count, self.n_resources, self.parts)
-        size = self.n_phases * self.n_resources
+        self.torus, self.uses = problem.torus, uses
+        self.n_phases = 1 if problem.workload.dependent else len(problem.workload)
+        self.ends = problem.derive(ends_of, count, uses.parts)
+        size = self.n_phases * n_resources(self.torus)
         self.load = np.zeros(size, dtype=np.int64)
         self.node = mapping.node.copy()
         self.units_of_hops = add_all(self.ends, self.uses, self.node, self.load)
@@ -222,49 +211,38 @@ class MovingLoads:
         )
 
 
-def usable(workload: Workload, torus: Torus, routing: Routing) -> tuple[Uses, int]:
-    """Return the ways between all nodes under the workload's routing, and the parts of a unit.
-
-    If some phases are adaptive, all are taken as adaptive.
-    """
-    problem = MappingProblem(workload, torus, routing)
-    adaptive = problem.common_routing != "deterministic"
-    return table_of_uses(torus, "adaptive" if adaptive else "deterministic")
-
-
-def ends_of(
-    workload: Workload, torus: Torus, count: str, n_resources: int, parts: int
-) -> tuple[Ends, float]:
-    """Return the edges at each task with whole weights, and the bytes of a unit of weight."""
+def ends_of(problem: MappingProblem, count: str, parts: int) -> Ends:
+    """Return the edges at each task with whole weights."""
+    workload, torus = problem.workload, problem.torus
     columns = []
     for number, comm in enumerate(workload):
         weight = comm.nbytes
         if count == "wire_bytes":
-            packets, each = packet_counts(MappingProblem(comm, torus))
+            packets, each = packet_counts(comm, torus)
             weight = packets * each
         between = comm.src != comm.dst
-        base = np.full(comm.n_edges, 0 if workload.dependent else number * n_resources)
+        base = np.full(comm.n_edges, 0 if workload.dependent else number * n_resources(torus))
         columns.append([a[between] for a in (comm.src, comm.dst, weight, base)])
     src, dst, weight, base = (np.concatenate(part) for part in zip(*columns, strict=True))
-    units, unit = _whole(weight, parts * max(torus.diameter, 1))
+    units, unit = _whole_units(weight, parts * max(torus.diameter, 1))
     task = np.concatenate([src, dst])
     order = np.argsort(task, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=workload.n_tasks))])
+    first = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=problem.n_tasks))])
     sends = np.arange(task.size) < src.size
-    ends = Ends(
+    return Ends(
         first.astype(np.int64),
         np.concatenate([dst, src])[order].astype(np.int32),
         sends[order],
         np.concatenate([units, units])[order],
         np.concatenate([base, base])[order].astype(np.int64),
+        unit,
     )
-    return ends, unit
 
 
-def _whole(weight: NDArray[np.float64], most: int) -> tuple[NDArray[np.int64], float]:
+def _whole_units(weight: NDArray[np.float64], most: int) -> tuple[NDArray[np.int64], float]:
     """Return weights in whole units so that ``most`` times their sum fits; in bytes if possible."""
     total = float(weight.sum()) * most
-    if total < _MOST and (weight == np.rint(weight)).all():
+    if total < _MAX_SUM and (weight == np.rint(weight)).all():
         return weight.astype(np.int64), 1.0
     unit = 2.0 ** max(math.ceil(math.log2(max(total, 2.0**-900))) - 61, -1022)
     return np.rint(weight / unit).astype(np.int64), unit

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 
 from ._anneal_kernels import Uses
@@ -38,7 +38,7 @@ class _Level:
 
 
 def multilevel(
-    workload: Workload, allocation: Allocation, seed: int, clock: Clock, effort: int = 1
+    problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock, effort: int = 1
 ) -> TaskMapping | None:
     """Return a mapping of few hop-bytes, or None if tasks are bound.
 
@@ -49,7 +49,7 @@ def multilevel(
     if allocation.fixed:
         return None
     rng = np.random.default_rng(seed)
-    levels = _coarsened(workload, allocation, rng)
+    levels = _coarsened(problem, allocation, rng)
     coarsest = levels[-1]
     places = np.repeat(coarsest.nodes, coarsest.capacity)
     node = rng.permutation(places)
@@ -60,19 +60,18 @@ def multilevel(
             below = np.empty(finer.weight.shape[0], dtype=np.int64)
             below[level.items] = level.halves[node]
             node = below
-    n_tasks, torus = workload.n_tasks, allocation.torus
-    return TaskMapping(
-        node[:n_tasks], torus, tasks_per_node=allocation.tasks_per_node, name="multilevel"
-    )
+    capacity = allocation.tasks_per_node
+    node = node[: problem.n_tasks]
+    return TaskMapping(node, problem.torus, tasks_per_node=capacity, name="multilevel")
 
 
 def _coarsened(
-    workload: Workload, allocation: Allocation, rng: np.random.Generator
+    problem: MappingProblem, allocation: Allocation, rng: np.random.Generator
 ) -> list[_Level]:
-    torus, capacity = allocation.torus, allocation.tasks_per_node
+    torus, capacity = problem.torus, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
     n_items = nodes.size * capacity
-    both = workload.total.without_self_messages().to_scipy()
+    both = problem.comm.without_self_messages().to_scipy()
     both = (both + both.T).tocoo()
     shape = (n_items, n_items)
     weight = sparse.csr_array((both.data, (both.row, both.col)), shape=shape)
@@ -83,17 +82,16 @@ def _coarsened(
     while True:
         now = levels[-1]
         along = _dimension_to_halve(now)
+        grid = np.arange(now.torus.n_nodes).reshape(now.torus.shape)
         if now.capacity % 2 == 0:
-            halves = np.repeat(np.arange(now.torus.n_nodes)[:, None], 2, axis=1)
+            halves = np.repeat(grid.reshape(-1, 1), 2, axis=1)
             smaller, nodes, capacity = now.torus, now.nodes, now.capacity // 2
             hops = now.hops
         elif along is not None:
-            grid = np.arange(now.torus.n_nodes).reshape(now.torus.shape)
-            cut = [slice(None)] * now.torus.ndim
-            cut[along] = slice(0, None, 2)
-            near = grid[tuple(cut)].ravel()
-            cut[along] = slice(1, None, 2)
-            halves = np.stack([near, grid[tuple(cut)].ravel()], axis=1)
+            near, far = (
+                grid.take(range(start, grid.shape[along], 2), along).ravel() for start in (0, 1)
+            )
+            halves = np.stack([near, far], axis=1)
             sizes = list(now.torus.shape)
             sizes[along] //= 2
             smaller, capacity = Torus(tuple(sizes), now.torus.wrap), now.capacity
@@ -152,20 +150,13 @@ def _annealed(
     if not entries.nnz or n_nodes < 2 or clock.is_over():
         return node.astype(np.int64)
     comm = CommGraph(n_items, entries.row, entries.col, entries.data)
-    uses = Uses(
-        np.zeros(n_nodes**2 + 1, dtype=np.int32),
-        np.zeros(0, dtype=np.uint16),
-        np.zeros(0, dtype=np.int32),
-        level.hops.ravel(),
-        n_nodes,
-    )
+    problem = MappingProblem(comm, level.torus)
+    first, none = np.zeros(n_nodes**2 + 1, dtype=np.int32), np.zeros(0, dtype=np.uint16)
+    uses = Uses(first, none, none.astype(np.int32), level.hops.ravel(), n_nodes, 1)
     start = TaskMapping(node, level.torus, tasks_per_node=level.capacity)
     places = np.repeat(level.nodes, level.capacity).astype(np.int32)
     movable = np.arange(n_items, dtype=np.int32)
-    goal = Goal(by_loads=False)
-    annealer = Annealer(
-        Workload([comm]), level.torus, start, (places, movable), goal, (uses, 1), seed=seed
-    )
+    annealer = Annealer(problem, start, (places, movable), Goal(by_loads=False), uses, seed)
     for turn in range(_TURNS):
         at, then = (hot * (_COLD / hot) ** (t / _TURNS) / n_items for t in (turn, turn + 1))
         annealer.turn(max(200, steps * n_items // _TURNS), at, then)

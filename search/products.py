@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from toruscast.mapping import CommGraph, TaskMapping, Workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mapping.torus import MAX_DIMENSIONS
 from toruscast.mesh.candidates import Scored, best_layouts
@@ -100,23 +100,23 @@ def _is_affordable(both: sparse.csr_array) -> bool:
 
 
 def product_starts(
-    workload: Workload, allocation: Allocation, n: int, clock: Clock
+    problem: MappingProblem, allocation: Allocation, n: int, clock: Clock
 ) -> list[TaskMapping]:
     """Return the best layouts of a workload's graph, if it is a product, of those seen in time.
 
     Where nodes hold several tasks, it must fill them all, and places are one more dimension.
     """
-    torus, capacity = allocation.torus, allocation.tasks_per_node
+    torus, n_tasks, capacity = problem.torus, problem.n_tasks, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
-    whole = nodes.size == torus.n_nodes and workload.n_tasks == nodes.size * capacity
+    whole = nodes.size == torus.n_nodes and n_tasks == nodes.size * capacity
     plain = whole and not torus.twist and torus.ndim < MAX_DIMENSIONS
     if allocation.fixed or torus.holes.links or (capacity > 1 and not plain):
         return []
-    found = factors(workload.total)
+    found = factors(problem.comm)
     if found is None:
         return []
-    devices_torus = chips_as_devices(torus, workload.n_tasks, capacity)
-    places = nodes if capacity == 1 else np.arange(workload.n_tasks)
+    devices_torus = chips_as_devices(torus, n_tasks, capacity)
+    places = nodes if capacity == 1 else np.arange(n_tasks)
     devices = Devices(places, places)
     # Other kinds of starts want time, too; without a clock all layouts are seen.
     own = Clock(max(_SECONDS, clock.left / 4) if math.isfinite(clock.seconds) else None)
@@ -132,10 +132,10 @@ def product_starts(
         )
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
         scored = Scored(devices_torus, mesh, traffic, overlap=True)
-        splits = _MOST_SPLITS * min(_MANY_TASKS, workload.n_tasks) // workload.n_tasks
+        splits = _MOST_SPLITS * min(_MANY_TASKS, n_tasks) // n_tasks
         best = best_layouts(scored, devices, n, 1, None, splits, own.is_over)
         for _, layout in best.kept.values():
-            node = np.empty(workload.n_tasks, dtype=np.int64)
+            node = np.empty(n_tasks, dtype=np.int64)
             node[tasks.ravel()] = layout.nodes(devices_torus).ravel() // capacity
             name = f"product@{len(starts) + 1}"
             starts.append(TaskMapping(node, torus, tasks_per_node=capacity, name=name))

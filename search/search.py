@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,10 @@ from toruscast._jit import is_compiled
 from toruscast.decision.results import Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.mapping.strategies.placement_kernels import bisect_both
 from toruscast.mapping.strategies.registry import compile_strategies
-from toruscast.mapping.task_mapping import Allocation, as_mappings
+from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.loop_kernels import run
@@ -30,6 +31,10 @@ from .annealing import AnnealingRuns, Clock
 from .contest import TIME, Contest
 from .lower_bounds import least_loads, least_time
 from .starts import placed_by, starts
+
+if TYPE_CHECKING:
+    from toruscast.mapping.comm_graph import Traffic
+    from toruscast.mapping.problem import Mappings, TorusLike
 
 logger = logging.getLogger(__name__)
 # Shares of the time: starts have the first at most, comparing the best of them the second, proving
@@ -50,7 +55,7 @@ class Found:
     # Its objective, and that of the best mapping given (of the tasks in order where none was):
     # simulated seconds for ``time``.
     value: float
-    given: float
+    initial_value: float
     # Between which the gain lies, as exact as the two times were simulated.
     gain_interval: tuple[float, float]
     # What was compared, the best first: ``mapping``, ``value``, its source ``how`` (``simulated``,
@@ -63,9 +68,7 @@ class Found:
     objective: str
     proposals: int  # changes of mappings that were tried
     interrupted: bool
-    workload: Workload
-    torus: Torus
-    routing: Routing
+    problem: MappingProblem
     reference: TaskMapping  # the mapping that the gain counts from
     # Seconds from the begin and the objective, whenever a better mapping was found.
     history: tuple[tuple[float, float], ...]
@@ -90,18 +93,18 @@ class Found:
     @property
     def gain(self) -> float:
         """Share of the given mapping's objective that is saved."""
-        return 1 - self.value / self.given if self.given else 0.0
+        return 1 - self.value / self.initial_value if self.initial_value else 0.0
 
     @property
-    def above_bound(self) -> float:
+    def optimality_gap(self) -> float:
         """How far the objective is above the bound, as a share of it; infinite without a bound."""
         return self.value / self.bound - 1 if self.bound > 0 else np.inf
 
 
 def search_mapping(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    mappings: TaskMapping | Sequence[TaskMapping] = (),
+    traffic: Traffic,
+    torus: TorusLike,
+    mappings: Mappings = (),
     *,
     seconds: float = 30.0,
     objective: str = TIME,
@@ -158,77 +161,66 @@ def search_mapping(
     >>> found.value, found.bound
     (98304.0, 98304.0)
     """
-    workload = as_workload(traffic)
-    given = as_mappings(mappings)
+    problem = MappingProblem(traffic, torus, routing)
+    given = problem.mappings(mappings)
     if objective != TIME and objective not in FEATURES:
         expected = f"{TIME}, or a feature such as max_bytes or hop_bytes"
         raise InputError("unknown objective", found=objective, expected=expected)
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
-    allocation = _allocation(workload, torus, given, nodes, fixed, tasks_per_node)
+    allocation = _allocation(problem, given, nodes, fixed, tasks_per_node)
     needed = _KERNELS if objective == TIME and routing == "deterministic" else _KERNELS[:2]
     if turns is None and not all(map(is_compiled, needed)):
-        _compile(objective, routing)
+        _compile_kernels(objective, routing)
     clock = Clock(_BEGINNING * seconds if turns is None else None)
-    bound = _bound(workload, allocation, objective)
-    contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
-    runs = AnnealingRuns(workload, allocation, objective, routing, seed)
+    bound = _bound(problem, allocation.tasks_per_node, objective)
+    contest = Contest(problem, objective, seed, n_jobs, better)
+    runs = AnnealingRuns(problem, allocation, objective, seed)
     interrupted, why = False, "all were compared, or the time was over"
-    yours = [allocation.confine(each) for each in given] or [allocation.in_order(workload.n_tasks)]
+    yours = [allocation.confine(each) for each in given] or [allocation.in_order(problem.n_tasks)]
     try:
         for mapping in yours:
-            contest.value(mapping, "given" if given else "tasks in order")
-        others = placed_by(also, workload, allocation, seed)
-        made = starts(workload, allocation, seed, clock, runs.energy)
+            contest.measure(mapping, "given" if given else "tasks in order")
+        others = placed_by(also, problem, allocation, seed)
+        made = starts(problem, allocation, seed, clock, runs.energy)
         pool = sorted([*yours, *others, *made], key=runs.energy)
         goal = bound * (1 + _AT_BOUND)
         comparing = Clock(_COMPARING * seconds if turns is None else None)
         if _compare_starts(contest, pool[:_LOOKED_AT], goal, comparing):
             why = "no mapping can be better"
         else:
-            _anneal(contest, runs, pool, turns, seconds, clock.spent)
+            _anneal_and_decide(contest, runs, pool, turns, seconds, clock.spent)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
         interrupted, why = True, "it was interrupted"
     ended = {"event": "search ended", "why": why, "proposals": runs.proposals}
     logger.info("search ended after %d proposals: %s", runs.proposals, why, extra=ended)
-    if contest.best is None:
+    best = contest.best
+    if best is None:
         raise InputError(
             "no mapping found whose routes keep off the missing links",
             found=f"{len(contest.rows)} tried",
             expected="more --seconds, or fewer missing links",
         )
-    value, low, high = contest.interval(contest.best)
-    reference, best_of_yours = _best_of(yours, contest, contest.best)
+    known = filter(None, map(contest.known, yours))
+    initial = min(known, key=lambda row: row.value, default=best)
     return Found(
-        mapping=contest.best,
-        value=value,
-        given=best_of_yours[0],
-        gain_interval=_gains((value, low, high), best_of_yours),
+        mapping=best.mapping,
+        value=best.value,
+        initial_value=initial.value,
+        gain_interval=_gain_interval(best.interval, initial.interval),
         table=contest.table(),
-        bound=min(bound, value),
+        bound=min(bound, best.value),
         verdict=contest.verdict,
         objective=objective,
         proposals=runs.proposals,
         interrupted=interrupted,
-        workload=workload,
-        torus=torus,
-        routing=routing,
-        reference=reference,
-        history=tuple(contest.history),
+        problem=problem,
+        # Routes of a mapping without a finite time need a missing link.
+        reference=(initial if np.isfinite(initial.value) else best).mapping,
+        history=contest.history,
     )
-
-
-def _best_of(
-    yours: Sequence[TaskMapping], contest: Contest, best: TaskMapping
-) -> tuple[TaskMapping, tuple[float, float, float]]:
-    """Return the best of the user's mappings and its time; ``best`` where none can be routed."""
-    known = [mapping for mapping in yours if contest.knows(mapping)] or [best]
-    reference = min(known, key=lambda mapping: contest.interval(mapping)[0])
-    interval = contest.interval(reference)
-    # Routes of a mapping without a finite time need a missing link.
-    return (reference if np.isfinite(interval[0]) else best), interval
 
 
 def _compare_starts(
@@ -236,13 +228,17 @@ def _compare_starts(
 ) -> bool:
     """Compare mappings until one reaches the goal, or it is late; return whether one has."""
     for mapping in several:
-        if contest.least <= goal or clock.left < contest.seconds:
+        if _reaches(contest, goal) or clock.left < contest.seconds:
             break
-        contest.value(mapping, "strategy")
-    return contest.least <= goal
+        contest.measure(mapping, "strategy")
+    return _reaches(contest, goal)
 
 
-def _anneal(
+def _reaches(contest: Contest, goal: float) -> bool:
+    return contest.best is not None and contest.best.value <= goal
+
+
+def _anneal_and_decide(
     contest: Contest,
     runs: AnnealingRuns,
     pool: list[TaskMapping],
@@ -258,7 +254,7 @@ def _anneal(
     contest.decide(runs.different([*found, *pool]), Clock(None if turns is not None else proving))
 
 
-def _compile(objective: str, routing: Routing) -> None:
+def _compile_kernels(objective: str, routing: Routing) -> None:
     """Search on a small torus: else the first search on a machine would only compile."""
     tasks, torus = np.arange(64), Torus((4, 4, 4))
     compile_strategies()
@@ -271,7 +267,7 @@ def _compile(objective: str, routing: Routing) -> None:
         raise KeyboardInterrupt
 
 
-def _gains(
+def _gain_interval(
     best: tuple[float, float, float], given: tuple[float, float, float]
 ) -> tuple[float, float]:
     if best == given or not given[1]:
@@ -279,32 +275,27 @@ def _gains(
     return 1 - best[2] / given[1], 1 - best[1] / given[2]
 
 
-def _bound(workload: Workload, allocation: Allocation, objective: str) -> float:
-    """What no mapping can beat; 0 where nothing is known."""
-    torus, capacity = allocation.torus, allocation.tasks_per_node
+def _bound(problem: MappingProblem, capacity: int, objective: str) -> float:
+    """Return a lower bound over all mappings; 0 where none is known."""
     if objective == TIME:
-        return least_time(workload, torus, capacity)
-    hop_bytes, busiest = least_loads(workload, torus, capacity)
+        return least_time(problem.workload, problem.torus, capacity)
+    hop_bytes, busiest = least_loads(problem.workload, problem.torus, capacity)
     return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
 
 
 def _allocation(
-    workload: Workload,
-    torus: Torus,
+    problem: MappingProblem,
     given: Sequence[TaskMapping],
     nodes: ArrayLike | None,
     fixed: Mapping[int, int] | None,
-    tasks_per_node: int | None,
+    capacity: int | None,
 ) -> Allocation:
-    for mapping in given:
-        mapping.check(workload.n_tasks, torus)
-    capacity = tasks_per_node
-    ours = torus.usable_nodes if nodes is None else nodes
+    ours = problem.torus.usable_nodes if nodes is None else nodes
     if capacity is None:
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
-        capacity = max(capacity, -(-workload.n_tasks // max(np.size(ours), 1)))
-    allocation = Allocation(torus, ours, capacity, fixed)
-    places, movable = allocation.free_places(workload.n_tasks)
+        capacity = max(capacity, -(-problem.n_tasks // max(np.size(ours), 1)))
+    allocation = Allocation(problem.torus, ours, capacity, fixed)
+    places, movable = allocation.free_places(problem.n_tasks)
     if not movable.size or np.unique(places).size < 2:
         raise InputError(
             "nothing left to move",

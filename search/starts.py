@@ -7,7 +7,8 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toruscast.errors import InputError
-from toruscast.mapping import TaskMapping, Workload, strategies
+from toruscast.mapping import MappingProblem, TaskMapping, strategies
 from toruscast.mapping.strategies import registry
 from toruscast.mapping.task_mapping import Allocation
 
@@ -28,24 +29,24 @@ from .products import product_starts
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
 # Layouts of a product, and multilevel mappings: without a clock, and at most. With a clock, after
 # so many multilevel mappings the next have twice the effort, up to 16 times.
-_PRODUCTS, _LEVELS, _MOST_LEVELS = 8, 2, 10
+_PRODUCTS, _LEVELS, _MAX_LEVELS = 8, 2, 10
 # Seconds of the spectral layout: of a task, and of a task cubed where the spectrum is worked out
 # whole. Beyond so many tasks it takes longer than any search.
 _LAYOUT, _DECOMPOSED, _SPECTRAL = 4e-4, 4e-10, 20_000
 # Sources, of the first, that every search draws from.
 _ALWAYS = 2
-_Energy = Callable[[TaskMapping], float]
 
 
 def starts(
-    workload: Workload,
+    problem: MappingProblem,
     allocation: Allocation,
     seed: int,
     clock: Clock,
-    energy: _Energy,
+    energy: Callable[[TaskMapping], float],
 ) -> list[TaskMapping]:
     """Return different mappings on nodes that are ours, the most promising first."""
-    sources = _Sources(workload, allocation, seed, clock)
+    has_end = math.isfinite(clock.seconds)
+    sources = _sources(problem, allocation, seed, clock)
     found: dict[bytes, tuple[float, TaskMapping]] = {}
 
     def best() -> float:
@@ -64,26 +65,29 @@ def starts(
             source.gain += max(1 - best() / before, 0.0) if before else 0.0
 
     # However late it is, a search has a start that is not bad.
-    for source in sources.all[: _ALWAYS if sources.has_end else None]:
+    for source in sources[: _ALWAYS if has_end else None]:
         while not source.is_over:
             draw(source)
-    while sources.has_end:
+    while has_end:
         left = clock.left
-        open_ones = [s for s in sources.all if not s.is_over and s.expected_seconds < left]
-        if not open_ones:
+        affordable = [s for s in sources if not s.is_over and s.expected_seconds < left]
+        if not affordable:
             break
-        draw(max(open_ones, key=lambda source: source.promise))
+        draw(max(affordable, key=lambda source: source.promise))
     ranked = sorted(found.values(), key=lambda each: each[0])
     return [mapping for _, mapping in ranked]
 
 
+@dataclass
 class _Source:
     """Mappings of one kind, made one by one, and what they gained."""
 
-    def __init__(self, mappings: Iterator[TaskMapping], seconds: float) -> None:
-        # What the next mapping takes: as estimated, then as long as the last.
-        self.mappings, self.expected_seconds = mappings, seconds
-        self.gain, self.draws, self.is_over = 0.0, 0, False
+    mappings: Iterator[TaskMapping]
+    # For the next mapping: an estimate, then the seconds of the last one.
+    expected_seconds: float
+    gain: float = 0.0
+    draws: int = 0
+    is_over: bool = False
 
     @property
     def promise(self) -> float:
@@ -92,101 +96,95 @@ class _Source:
         return gain / max(self.expected_seconds, 1e-4)
 
 
-class _Sources:
-    """Where mappings come from, for one workload."""
+def _sources(
+    problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock
+) -> list[_Source]:
+    """Return the sources of starts, those that every search draws from first."""
+    n, torus = problem.n_tasks, problem.torus
+    # Strategies use the whole torus.
+    capacity = min(max(-(-n // torus.n_nodes), 1), allocation.tasks_per_node)
+    placement = strategies.Placement(problem.workload, torus, capacity, clock.is_over)
 
-    def __init__(self, workload: Workload, allocation: Allocation, seed: int, clock: Clock) -> None:
-        self.workload, self.allocation, self.seed = workload, allocation, seed
-        self.clock, self.has_end = clock, math.isfinite(clock.seconds)
-        self.most_levels = _MOST_LEVELS if self.has_end else _LEVELS
-        # Strategies see the whole torus.
-        room = -(-workload.n_tasks // allocation.torus.n_nodes)
-        capacity = min(max(room, 1), allocation.tasks_per_node)
-        self.placement = strategies.Placement(workload, allocation.torus, capacity, clock.is_over)
-        n = workload.n_tasks
-        self.all = [
-            _Source(self._named(list(_FAST)), 1e-5 * n),
-            _Source(self._products(), 2e-4 * n),
-            _Source(self._levels(), 5e-4 * n),
-            _Source(self._variants(), 1e-5 * n),
-        ]
-        if n <= _SPECTRAL:
-            seconds = _LAYOUT * n + min(_DECOMPOSED * float(n) ** 3, 1.5)
-            self.all.append(_Source(self._named(["spectral"]), seconds))
-
-    def _named(self, names: list[str]) -> Iterator[TaskMapping]:
-        placement = self.placement
+    def named(names: Iterable[str]) -> Iterator[TaskMapping]:
         for name in names:
-            node = registry.nodes(placement, name, self.seed)
-            yield self.allocation.confine(registry.mapping(placement, name, node))
+            node = registry.nodes(placement, name, seed)
+            yield allocation.confine(registry.mapping(placement, name, node))
 
-    def _variants(self) -> Iterator[TaskMapping]:
-        names = strategies.variants(
-            self.workload, self.allocation.torus, tasks_per_node=self.placement.capacity
-        )
-        return self._named([name for name in dict.fromkeys(names) if name not in _FAST])
+    def variants() -> Iterator[TaskMapping]:
+        names = strategies.variants(problem.workload, torus, tasks_per_node=capacity)
+        yield from named(name for name in dict.fromkeys(names) if name not in _FAST)
 
-    def _products(self) -> Iterator[TaskMapping]:
-        yield from product_starts(self.workload, self.allocation, _PRODUCTS, self.clock)
+    def products() -> Iterator[TaskMapping]:
+        yield from product_starts(problem, allocation, _PRODUCTS, clock)
 
-    def _levels(self) -> Iterator[TaskMapping]:
-        for number in range(self.most_levels):
+    def levels() -> Iterator[TaskMapping]:
+        for number in range(_MAX_LEVELS if math.isfinite(clock.seconds) else _LEVELS):
             effort = 2 ** (number // _LEVELS)
-            seed = self.seed + number
-            mapping = multilevel(self.workload, self.allocation, seed, self.clock, effort)
+            mapping = multilevel(problem, allocation, seed + number, clock, effort)
             if mapping is None:
                 return
             yield mapping.renamed(f"multilevel@{number + 1}")
+
+    found = [
+        _Source(named(_FAST), 1e-5 * n),
+        _Source(products(), 2e-4 * n),
+        _Source(levels(), 5e-4 * n),
+        _Source(variants(), 1e-5 * n),
+    ]
+    if n <= _SPECTRAL:
+        seconds = _LAYOUT * n + min(_DECOMPOSED * float(n) ** 3, 1.5)
+        found.append(_Source(named(["spectral"]), seconds))
+    return found
 
 
 # Debian calls it by the second name.
 _SCOTCH = ("scotch_gmap", "gmap")
 # Weights are whole numbers, whose sum must fit into 31 bits.
-_MOST = 2.0**29
+_MAX_WEIGHT = 2.0**29
 # Runs of a program, each with the tasks numbered anew.
 RUNS = 20
 _STRATEGIES = ("-cq", "-cs")
 
 
 def placed_by(
-    programs: Sequence[str], workload: Workload, allocation: Allocation, seed: int, runs: int = 4
+    programs: Sequence[str],
+    problem: MappingProblem,
+    allocation: Allocation,
+    seed: int,
+    runs: int = 4,
 ) -> list[TaskMapping]:
     """Return what other programs make of it, confined to the allocation."""
     found = []
     for program in programs:
         run = _PROGRAMS.get(program)
         if run is None:
-            raise InputError(
-                "unknown program", found=program, expected=" or ".join(sorted(_PROGRAMS))
-            )
+            expected = " or ".join(sorted(_PROGRAMS))
+            raise InputError("unknown program", found=program, expected=expected)
         for number in range(runs):
-            node = run(workload, allocation, seed + number)
-            mapping = TaskMapping(node, allocation.torus, name=f"{program}@{number + 1}")
+            node = run(problem, seed + number)
+            mapping = TaskMapping(node, problem.torus, name=f"{program}@{number + 1}")
             found.append(allocation.confine(mapping))
     return found
 
 
-def _weights(workload: Workload) -> sparse.csr_array:
+def _weights(problem: MappingProblem) -> sparse.csr_array:
     """Whole weights of the edges between tasks, both ways."""
-    both = workload.total.without_self_messages().to_scipy()
+    both = problem.comm.without_self_messages().to_scipy()
     both = sparse.csr_array(both + both.T)
-    scale = max(float(both.sum()) / _MOST, 1.0 if _is_whole(both.data) else 1e-300)
+    is_whole = (both.data == np.rint(both.data)).all()
+    scale = max(float(both.sum()) / _MAX_WEIGHT, 1.0 if is_whole else 1e-300)
     both.data = np.maximum(np.rint(both.data / scale), 1).astype(np.int64)
     return both
 
 
-def _is_whole(values: NDArray[Any]) -> bool:
-    return bool((values == np.rint(values)).all())
-
-
-def _scotch(workload: Workload, allocation: Allocation, seed: int) -> NDArray[np.int64]:
+def _scotch(problem: MappingProblem, seed: int) -> NDArray[np.int64]:
     """Node of each task by ``gmap``, which maps onto the whole torus."""
     program = next(filter(None, map(shutil.which, _SCOTCH)), None)
     if program is None:
         raise InputError("Scotch is not installed", found="no gmap", expected="scotch_gmap or gmap")
-    torus = allocation.torus
-    new = np.random.default_rng(seed).permutation(workload.n_tasks)
-    weights = _weights(workload).tocoo()
+    torus = problem.torus
+    new = np.random.default_rng(seed).permutation(problem.n_tasks)
+    weights = _weights(problem).tocoo()
     shape = weights.shape
     renamed = sparse.csr_array((weights.data, (new[weights.row], new[weights.col])), shape=shape)
     target = f"torusXD {torus.ndim} {' '.join(map(str, torus.shape[::-1]))}\n"
@@ -208,11 +206,11 @@ def _scotch(workload: Workload, allocation: Allocation, seed: int) -> NDArray[np
     finally:
         os.close(read)
     lines = [line.split() for line in done.stdout.splitlines()[1:]]
-    if done.returncode or len(lines) != workload.n_tasks:
+    if done.returncode or len(lines) != problem.n_tasks:
         said = (done.stderr.strip().splitlines() or ["no mapping"])[0]
         raise InputError("Scotch failed", found=said, expected="a mapping of every task")
     pairs = np.array(lines, dtype=np.int64)
-    node = np.empty(workload.n_tasks, dtype=np.int64)
+    node = np.empty(problem.n_tasks, dtype=np.int64)
     node[pairs[:, 0]] = pairs[:, 1]
     return node[new]
 
@@ -228,7 +226,7 @@ def _scotch_graph(weights: sparse.csr_array) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mt_kahypar(workload: Workload, allocation: Allocation, seed: int) -> NDArray[np.int64]:
+def _mt_kahypar(problem: MappingProblem, seed: int) -> NDArray[np.int64]:
     """Node of each task by Mt-KaHyPar's mapping onto a graph of the nodes that are ours."""
     try:
         mtkahypar = importlib.import_module("mtkahypar")
@@ -236,34 +234,31 @@ def _mt_kahypar(workload: Workload, allocation: Allocation, seed: int) -> NDArra
         raise InputError(
             "Mt-KaHyPar is not installed", found="no module mtkahypar", expected="it on the path"
         ) from None
-    torus = allocation.torus
+    torus = problem.torus
     mtkahypar.set_seed(seed)
     program = _initialized(mtkahypar)
     context = program.context_from_preset(mtkahypar.PresetType.DEFAULT)
     context.logging = False
-    first, partner = [], []
-    for node, port in zip(*np.nonzero(torus.neighbors >= 0), strict=True):
-        there = int(torus.neighbors[node, port])
-        if node < there:
-            first.append(int(node))
-            partner.append(there)
-    links = sorted(set(zip(first, partner, strict=True)))
+    node, port = np.nonzero(torus.neighbors >= 0)
+    there = torus.neighbors[node, port]
+    pairs = np.unique(np.stack([node, there], axis=1)[node < there], axis=0)
+    links = list(map(tuple, pairs.tolist()))
     target = program.create_target_graph(
         context, torus.n_nodes, len(links), links, [1] * len(links)
     )
     context.set_mapping_parameters(torus.n_nodes, 0.03)
-    upper = sparse.triu(_weights(workload), k=1).tocoo()
+    upper = sparse.triu(_weights(problem), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(
         context,
-        workload.n_tasks,
+        problem.n_tasks,
         len(edges),
         edges,
-        [1] * workload.n_tasks,
+        [1] * problem.n_tasks,
         upper.data.tolist(),
     )
     placed = graph.map_onto_graph(target, context)
-    return np.array([placed.block_id(task) for task in range(workload.n_tasks)])
+    return np.array([placed.block_id(task) for task in range(problem.n_tasks)])
 
 
 @cache

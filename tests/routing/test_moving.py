@@ -9,7 +9,7 @@ from random_cases import cases, tori
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.search.moving import MovingLoads, table_of_uses
+from toruscast.search.moving import MovingLoads, table_of_uses, uses_of
 
 WHOLE = st.integers(0, 10**6).map(float)
 
@@ -25,9 +25,14 @@ def walks(draw, **options):
     return comm, torus, mapping, moves
 
 
+def moving_loads(traffic, torus, mapping, routing="deterministic", count="nbytes"):
+    problem = MappingProblem(traffic, torus, routing)
+    return MovingLoads(problem, mapping, uses_of(problem), count)
+
+
 def by_resource(loads):
     """Bytes over every resource in each phase: links, injection FIFOs, receivers."""
-    return loads.load.reshape(loads.n_phases, -1) * (loads.unit / loads.parts)
+    return loads.load.reshape(loads.n_phases, -1) * (loads.ends.unit / loads.uses.parts)
 
 
 def over_links(loads):
@@ -38,16 +43,15 @@ def over_links(loads):
 @settings(max_examples=80, deadline=None)
 def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     comm, torus, mapping, moves = case
-    loads = MovingLoads(comm, torus, mapping)
+    loads = moving_loads(comm, torus, mapping)
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    assert (over_links(loads) == link_loads(MappingProblem(comm, torus), now)).all()
+    assert (over_links(loads) == link_loads(comm, torus, now)).all()
     assert (
-        loads.units_of_hops * loads.unit
-        == (dilations(MappingProblem(comm, torus), now) * comm.nbytes).sum()
+        loads.units_of_hops * loads.ends.unit == (dilations(comm, torus, now) * comm.nbytes).sum()
     )
-    again = MovingLoads(comm, torus, now)
+    again = moving_loads(comm, torus, now)
     assert (again.load == loads.load).all()
     assert not loads.change.load.any()
     assert (loads.change.node == loads.node).all()
@@ -57,11 +61,11 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
 @settings(max_examples=40, deadline=None)
 def test_fifos_and_receivers_are_those_of_the_routing(case):
     comm, torus, mapping, moves = case
-    loads = MovingLoads(comm, torus, mapping)
+    loads = moving_loads(comm, torus, mapping)
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    fifo = injection_fifos(MappingProblem(comm, torus), now)
+    fifo = injection_fifos(comm, torus, now)
     remote = fifo >= 0
     if torus.network.fifo_rule == "round_robin":
         fifo[remote] = 0
@@ -78,14 +82,14 @@ def test_fifos_and_receivers_are_those_of_the_routing(case):
 @settings(max_examples=25, deadline=None)
 def test_adaptive_loads_are_the_even_split(case):
     comm, torus, mapping, moves = case
-    loads = MovingLoads(comm, torus, mapping, routing="adaptive")
+    loads = moving_loads(comm, torus, mapping, routing="adaptive")
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    expected = link_loads(MappingProblem(comm, torus, "adaptive"), now)
+    expected = link_loads(comm, torus, now, routing="adaptive")
     rounding = comm.nbytes.sum() * 2.0**-17 + 1e-6
     np.testing.assert_allclose(over_links(loads), expected, rtol=1e-12, atol=rounding)
-    assert (MovingLoads(comm, torus, now, routing="adaptive").load == loads.load).all()
+    assert (moving_loads(comm, torus, now, routing="adaptive").load == loads.load).all()
 
 
 def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():
@@ -93,23 +97,23 @@ def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():
     pairs = np.argwhere(~np.eye(8, dtype=bool))
     comm = CommGraph(8, *pairs.T, np.full(len(pairs), 3.0))
     mapping = TaskMapping(np.arange(8), torus)
-    loads = MovingLoads(comm, torus, mapping, routing="adaptive")
-    expected = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
+    loads = moving_loads(comm, torus, mapping, routing="adaptive")
+    expected = link_loads(comm, torus, mapping, routing="adaptive")
     np.testing.assert_allclose(over_links(loads), expected, atol=1e-2)
 
 
 def test_phases_are_counted_apart_and_rounds_together():
     there, back = CommGraph(2, [0], [1], [100]), CommGraph(2, [0], [1], [30])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
-    apart = MovingLoads(Workload([there, back]), torus, mapping)
+    apart = moving_loads(Workload([there, back]), torus, mapping)
     assert by_resource(apart)[:, 0].tolist() == [100, 30]
-    rounds = MovingLoads(Workload([there, back], dependent=True), torus, mapping)
+    rounds = moving_loads(Workload([there, back], dependent=True), torus, mapping)
     assert by_resource(rounds)[:, 0].tolist() == [130]
     assert over_links(apart).tolist() == over_links(rounds).tolist()
 
 
 def test_wire_bytes_hold_headers():
-    loads = MovingLoads(
+    loads = moving_loads(
         CommGraph(2, [0], [1], [600]), Torus((4,)), TaskMapping([0, 1], 4), count="wire_bytes"
     )
     assert over_links(loads)[0] == 600 + 2 * 32
@@ -117,16 +121,16 @@ def test_wire_bytes_hold_headers():
 
 def test_fractions_of_bytes_are_kept_to_two_to_the_minus_sixty_of_the_whole():
     comm = CommGraph(2, [0], [1], [1 / 3])
-    loads = MovingLoads(comm, Torus((4,)), TaskMapping([0, 1], 4))
+    loads = moving_loads(comm, Torus((4,)), TaskMapping([0, 1], 4))
     assert over_links(loads)[0] == pytest.approx(1 / 3, rel=1e-15)
 
 
 def test_a_torus_too_large_is_refused():
     with pytest.raises(InputError, match="too large to search"):
-        MovingLoads(CommGraph(1, [], [], []), Torus((64, 64)), TaskMapping([0], 4096))
+        moving_loads(CommGraph(1, [], [], []), Torus((64, 64)), TaskMapping([0], 4096))
 
 
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
 def test_tables_of_small_and_large_tori_are_compiled_for_once(routing):
-    tables = [table_of_uses(Torus(shape), routing)[0] for shape in ((2,), (2, 2), (4, 4, 4))]
+    tables = [table_of_uses(Torus(shape), routing) for shape in ((2,), (2, 2), (4, 4, 4))]
     assert {table.resource.dtype for table in tables} == {np.dtype(np.uint16)}

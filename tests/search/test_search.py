@@ -61,9 +61,9 @@ def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
     halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
     yours = make("bisect-graph", halo, torus)
     found = search_mapping(halo, torus, yours, turns=24)
-    assert found.bound <= found.value <= found.given
-    assert found.given == simulate(halo, torus, yours).time
-    assert found.gain == 1 - found.value / found.given
+    assert found.bound <= found.value <= found.initial_value
+    assert found.initial_value == simulate(halo, torus, yours).time
+    assert found.gain == 1 - found.value / found.initial_value
 
 
 def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeypatch):
@@ -97,7 +97,7 @@ def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
 
     def longer(rules):
         found = search_mapping(rounds, torus.with_network(rules=rules), [first], turns=8, seed=49)
-        assert found.value <= found.given
+        assert found.value <= found.initial_value
         once = [simulate(rounds.total, torus, m).time for m in (found.mapping, first)]
         return once[0] / once[1]
 
@@ -108,7 +108,7 @@ def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
 def test_a_search_ends_at_the_bound_although_its_starts_took_their_time(monkeypatch):
     module = import_module("toruscast.search.search")
 
-    def slow(workload, allocation, seed, clock, energy):
+    def slow(problem, allocation, seed, clock, energy):
         while not clock.is_over():
             pass
         return [TaskMapping(range(16), allocation.torus)]

@@ -54,7 +54,7 @@ def test_levels_keep_to_the_places_and_beat_chance(shape, capacity, nodes):
     allocation = Allocation(torus, nodes, capacity)
     n = allocation.n_places - 1
     ring = CommGraph(n, range(n), [*range(1, n), 0], np.full(n, 1000.0))
-    mapping = multilevel(as_workload(ring), allocation, 1, Clock())
+    mapping = multilevel(MappingProblem(ring, torus), allocation, 1, Clock())
     assert np.isin(mapping.node, allocation.nodes).all()
     assert mapping.occupancy.max() <= capacity
     random = np.random.default_rng(1).permutation(np.repeat(allocation.nodes, capacity))[:n]
@@ -69,7 +69,9 @@ def test_levels_find_fewer_hops_with_more_effort():
     quick, thorough = (
         [
             hop_bytes(
-                comm, torus, multilevel(as_workload(comm), Allocation(torus), s, Clock(), e).node
+                comm,
+                torus,
+                multilevel(MappingProblem(comm, torus), Allocation(torus), s, Clock(), e).node,
             )
             for s in range(3)
         ]
@@ -80,7 +82,9 @@ def test_levels_find_fewer_hops_with_more_effort():
 
 def test_levels_leave_bound_tasks_to_others():
     halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
-    assert multilevel(as_workload(halo), Allocation(torus, fixed={0: 3}), 1, Clock()) is None
+    assert (
+        multilevel(MappingProblem(halo, torus), Allocation(torus, fixed={0: 3}), 1, Clock()) is None
+    )
 
 
 @given(cases(lambda: tori(max_nodes=24)))
@@ -115,7 +119,9 @@ def test_a_product_fills_nodes_of_many_dimensions(shape):
     """Axes are called ABCDE, and C is none of them twice; nine dimensions are too many."""
     torus = Torus(shape)
     comm = halo_2d((2 * torus.n_nodes // 8, 8), 2048, periodic=True)
-    starts = product_starts(as_workload(comm), Allocation(torus, tasks_per_node=2), 3, Clock())
+    starts = product_starts(
+        MappingProblem(comm, torus), Allocation(torus, tasks_per_node=2), 3, Clock()
+    )
     assert bool(starts) == (torus.ndim < 8)
     assert all((start.occupancy == 2).all() for start in starts)
 
@@ -125,7 +131,7 @@ def test_another_program_finds_places_that_are_ours():
         pytest.skip("Scotch is not installed")
     halo, torus = halo_2d((8, 8), 2048), Torus((4, 4))
     allocation = Allocation(torus, tasks_per_node=4)
-    first, *others = partitioners.placed_by(("scotch",), as_workload(halo), allocation, 1)
+    first, *others = partitioners.placed_by(("scotch",), MappingProblem(halo, torus), allocation, 1)
     assert first.occupancy.max() == 4
     random = strategies.make("random", halo, torus)
     assert hop_bytes(halo, torus, first.node) < hop_bytes(halo, torus, random.node) / 2
@@ -144,7 +150,7 @@ def test_a_twisted_torus_is_searched_but_for_ways_that_divide():
     torus = Torus((4, 4, 8), twist=((0, 0, 4), (0, 0, 4), (0, 0, 0)))
     ring = CommGraph(128, range(128), [*range(1, 128), 0], [5000] * 128)
     found = search_mapping(ring, torus, objective="hop_bytes", turns=24)
-    assert found.bound <= found.value <= found.given
+    assert found.bound <= found.value <= found.initial_value
     with pytest.raises(InputError, match="ways that divide on a twisted torus"):
         search_mapping(ring, torus, routing="adaptive", turns=1)
 
@@ -160,7 +166,7 @@ def test_several_phases_several_tasks_and_adaptive_routing():
     one, two = halo_2d((8, 4), 2048), halo_2d((8, 4), 8192, periodic=True)
     found = search_mapping(Workload([one, two]), Torus((4, 4)), turns=24, routing="adaptive")
     assert found.mapping.occupancy.max() == 2
-    assert found.value <= found.given
+    assert found.value <= found.initial_value
     low, high = found.gain_interval
     assert low <= found.gain <= high
     assert found.table["how"].iloc[0] == "simulated"
@@ -273,7 +279,7 @@ def test_a_product_is_laid_on_a_part_of_the_torus():
     graph, torus = shuffled(product_of((9, RING(4)), (30, LINE(4)))), Torus((4, 6))
     # Four columns of the torus, whose rings of four are whole.
     allocation = Allocation(torus, [node for node in range(24) if node % 6 < 4])
-    found = product_starts(Workload([graph]), allocation, 3, Clock())
+    found = product_starts(MappingProblem(graph, torus), allocation, 3, Clock())
     for mapping in found:
         assert np.isin(mapping.node, allocation.nodes).all()
         assert np.unique(mapping.node).size == 16
@@ -283,9 +289,9 @@ def test_a_product_is_laid_on_a_part_of_the_torus():
 
 def test_layouts_of_a_product_end_with_the_time(monkeypatch):
     monkeypatch.setattr(import_module("toruscast.search.products"), "_SECONDS", -1.0)
-    comm, allocation = shuffled(halo_2d((8, 8), 2048, periodic=True)), Allocation(Torus((8, 8)))
-    assert product_starts(Workload([comm]), allocation, 3, Clock())
-    assert not product_starts(Workload([comm]), allocation, 3, Clock(-1.0))
+    problem = MappingProblem(shuffled(halo_2d((8, 8), 2048, periodic=True)), Torus((8, 8)))
+    assert product_starts(problem, Allocation(problem.torus), 3, Clock())
+    assert not product_starts(problem, Allocation(problem.torus), 3, Clock(-1.0))
 
 
 def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
@@ -305,8 +311,9 @@ def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
 def test_a_search_without_time_anneals_and_begins_well():
     """Even where the processors are busy, and all time is over before a start is made."""
     halo, torus = shuffled(halo_2d((8, 8), 2048)), Torus((8, 8))
-    runs = AnnealingRuns(Workload([halo]), Allocation(torus), "time", "deterministic", 1)
-    made = starts(Workload([halo]), Allocation(torus), 1, Clock(-1.0), runs.energy)
+    problem = MappingProblem(halo, torus)
+    runs = AnnealingRuns(problem, Allocation(torus), "time", 1)
+    made = starts(problem, Allocation(torus), 1, Clock(-1.0), runs.energy)
     in_order = runs.energy(TaskMapping(np.arange(64), torus))
     assert runs.energy(made[0]) < in_order / 2
     graph = nx.random_regular_graph(4, 64, seed=1)
@@ -336,9 +343,9 @@ def test_a_clock_counts_the_processors_and_at_most_so_much_of_the_wall(monkeypat
 
 def test_energies_of_a_placed_mapping_are_those_of_a_new_annealer():
     halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
-    runs = AnnealingRuns(Workload([halo]), Allocation(torus), "time", "deterministic", 1)
+    runs = AnnealingRuns(MappingProblem(halo, torus), Allocation(torus), "time", 1)
     for seed in range(3):
         node = np.random.default_rng(seed).permutation(16)
         mapping = TaskMapping(node, torus)
-        fresh = runs.setting.annealer(mapping, runs.goals[0], 0)
+        fresh = runs.inputs.annealer(mapping, runs.goals[0], 0)
         assert runs.energy(mapping) == fresh.energy
