@@ -271,7 +271,8 @@ def score(
 ) -> Score:
     """Return the score of a collective in closed form, by the fastest of its algorithms."""
     if lines.shape[1] == 1:
-        return made(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
+        nothing = made(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
+        return replace(nothing, simulated=0.0)
     if traffic.collective not in PARTS:
         return _once(traffic, lines, torus)
     asked = traffic.algorithm

@@ -25,7 +25,7 @@ from toruscast.simulation import Simulation, simulate
 from toruscast.validation import job_count, whole_array, whole_number
 from toruscast.workers import Task
 
-from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together
+from .candidates import ALIKE, MAX_SPLITS, LayoutScorer, best_layouts, is_together
 from .closed_form import Score, ends, product_grid
 from .layouts import box_of, is_uniform
 from .results import MeshForecast, RankedLayout
@@ -208,26 +208,25 @@ def rank_layouts(
     torus, axes, sends, devices = _asked(torus, axes, traffic, devices, compare)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
     together = None if hosts is None else _hosts(hosts, torus)
-    scored = Scored(torus, axes, sends, overlap, together)
-    best = best_layouts(
-        scored,
+    scorer = LayoutScorer(torus, axes, sends, overlap, together)
+    considered, candidates = best_layouts(
+        scorer,
         devices,
         max(top, simulate, _POOL),
         n_jobs,
         progress=lambda done, total: tell("layouts", done, total),
     )
-    candidates = [layout for _, layout in best.kept.values()]
     if not candidates:
         found = f"{axes} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
-    others = [scored.of_mesh(plain, "devices in order")]
+    others = [scorer.ranked(scorer.of_mesh(plain, "devices in order"))]
     if compare is not None:
-        others.append(scored.of_mesh(_own(compare, torus, axes), "yours"))
-    simulations = _Simulations(scored, n_jobs, tell)
+        others.append(scorer.ranked(scorer.of_mesh(_own(compare, torus, axes), "yours")))
+    simulations = _Simulations(scorer, n_jobs, tell)
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
-        simulations.until_the_first(candidates)
+        simulations.run_until_first(candidates)
     layouts = sorted(map(simulations.ranked, candidates), key=lambda each: each.time)
     in_order, *asked = map(simulations.ranked, others)
     allowed = together is None or is_together(plain, together)
@@ -241,8 +240,8 @@ def rank_layouts(
         layouts=tuple(layouts[: max(top, 1)]),
         in_order=in_order,
         compared=asked[0] if asked else None,
-        considered=best.number,
-        all_considered=axes.n_tasks != torus.n_nodes or best.number <= MOST_SPLITS,
+        considered=considered,
+        all_considered=axes.n_tasks != torus.n_nodes or considered <= MAX_SPLITS,
         overlap=overlap,
     )
 
@@ -256,69 +255,53 @@ def step_time(
     overlap: bool = False,
 ) -> float:
     """Return the seconds of a step with the node at each place of the mesh, in closed form."""
-    scored = Scored(torus, axes, tuple(traffic), overlap)
-    return scored.step_time(scored.of_mesh(_own(nodes, torus, axes)))
+    scorer = LayoutScorer(torus, axes, tuple(traffic), overlap)
+    return scorer.step_time(scorer.of_mesh(_own(nodes, torus, axes)).sent)
 
 
 class _Simulations:
     """Simulated times of collectives, once for those with the same groups."""
 
-    def __init__(self, scored: Scored, n_jobs: int, tell: Progress) -> None:
-        self.scored, self.n_jobs, self.tell = scored, n_jobs, tell
+    def __init__(self, scorer: LayoutScorer, n_jobs: int, tell: Progress) -> None:
+        self.scorer, self.n_jobs, self.tell = scorer, n_jobs, tell
         self.times: dict[_Key, float | None] = {}
 
-    def run(self, layouts: Sequence[LaidMesh]) -> None:
+    def run(self, layouts: Sequence[RankedLayout]) -> None:
         """Simulate the collectives of layouts."""
-        items: dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
-        for layout in layouts:
-            for key, traffic, lines, score in self._sent(layout):
-                if key not in self.times:
-                    items.setdefault(key, (traffic, lines, score))
-        keys = list(items)
-        done = len(self.times)
-        self.tell("simulations", done, done + len(items))
-        for number, time in Task(_simulated, self.scored.torus).each(items.values(), self.n_jobs):
+        items = {key: item for each in layouts for key, item in self._groups(each).items()}
+        keys = [key for key in items if key not in self.times]
+        total = len(self.times) + len(keys)
+        self.tell("simulations", len(self.times), total)
+        task = Task(_simulated, self.scorer.torus)
+        for number, time in task.each([items[key] for key in keys], self.n_jobs):
             self.times[keys[number]] = time
-            self.tell("simulations", len(self.times), done + len(items))
+            self.tell("simulations", len(self.times), total)
 
-    def until_the_first(self, layouts: Sequence[LaidMesh]) -> None:
+    def run_until_first(self, layouts: Sequence[RankedLayout]) -> None:
         """Simulate the fastest layout until the fastest is one that was simulated, or cannot be."""
         while True:
             fastest = min(layouts, key=lambda layout: self.ranked(layout).time)
-            if all(key in self.times for key, *_ in self._sent(fastest)):
+            if self._groups(fastest).keys() <= self.times.keys():
                 return
             self.run([fastest])
 
-    def ranked(self, layout: LaidMesh) -> RankedLayout:
+    def ranked(self, layout: RankedLayout) -> RankedLayout:
         """Return a layout with its time, of simulated packets where they are known."""
-        scored = self.scored
-        known = {key[0]: self.times.get(key) for key, *_ in self._sent(layout)}
-        sent = tuple(
-            replace(found, simulated=known.get(i, 0.0)) for i, found in enumerate(layout.scores)
-        )
-        if scored.overlap:
-            time = scored.step_time(layout)
-        else:
-            pairs = zip(sent, scored.traffic, strict=True)
-            time = sum(each.seconds * traffic.times for each, traffic in pairs)
-        simulated = not scored.overlap and all(each.simulated is not None for each in sent)
-        return RankedLayout(
-            layout.nodes(scored.torus),
-            layout.in_words(scored.torus, scored.axes),
-            sent,
-            time,
-            "simulated" if simulated else "forecast",
-        )
+        sent = list(layout.sent)
+        for key in self._groups(layout):
+            sent[key[0]] = replace(sent[key[0]], simulated=self.times.get(key))
+        return self.scorer.timed(layout.nodes, layout.words, tuple(sent))
 
-    def _sent(
-        self, layout: LaidMesh
-    ) -> Iterator[tuple[_Key, MeshTraffic, NDArray[np.int64], Score]]:
-        """Give the collectives that send something, and their groups."""
-        nodes = layout.nodes(self.scored.torus)
-        for i, (traffic, score) in enumerate(zip(self.scored.traffic, layout.scores, strict=True)):
+    def _groups(
+        self, layout: RankedLayout
+    ) -> dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]]:
+        """Return the collectives that send something, and their groups."""
+        found = {}
+        for i, (traffic, score) in enumerate(zip(self.scorer.traffic, layout.sent, strict=True)):
             if score.algorithm != "none":
-                lines = self.scored.lines(traffic, nodes)
-                yield (i, lines.tobytes()), traffic, lines, score
+                lines = self.scorer.lines(traffic, layout.nodes)
+                found[i, lines.tobytes()] = traffic, lines, score
+        return found
 
 
 def _simulated(torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]) -> float | None:
@@ -394,8 +377,8 @@ def link_seconds(answer: MeshForecast, layout: RankedLayout) -> NDArray[np.float
 
     Seconds in closed form, repeated runs of a collective together.
     """
-    scored = Scored(answer.torus, answer.axes, answer.traffic, overlap=True)
-    pairs = zip(scored.of_mesh(layout.nodes).scores, answer.traffic, strict=True)
+    scorer = LayoutScorer(answer.torus, answer.axes, answer.traffic, overlap=True)
+    pairs = zip(scorer.of_mesh(layout.nodes).sent, answer.traffic, strict=True)
     return np.stack([score.link_seconds * each.times for score, each in pairs])
 
 

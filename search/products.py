@@ -20,7 +20,7 @@ from scipy.sparse import csgraph
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mapping.torus import MAX_DIMENSIONS
-from toruscast.mesh.candidates import Scored, best_layouts
+from toruscast.mesh.candidates import LayoutScorer, best_layouts
 from toruscast.mesh.devices import Devices, chips_as_devices
 from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 
@@ -28,7 +28,7 @@ from ._graph_kernels import join_by_squares
 from .annealing import Clock
 
 # Steps of the search for squares that are affordable, and layouts that are looked at.
-_MOST_STEPS, _MOST_SPLITS = 2e8, 3000
+_MAX_STEPS, _MAX_SPLITS = 2e8, 3000
 # Tasks up to which so many are looked at; of more, the fewer the larger the torus is.
 _MANY_TASKS = 1000
 # Seconds that they have although the time is over: what they find is often the best there is.
@@ -39,7 +39,7 @@ _SMALL = (0.0, 0.15)
 # Edges in less than this share of the median's squares are not of the product.
 _ENOUGH = 0.5
 # Logarithms of weights of one kind of edges have no such gap; graphs with more kinds are of one.
-_GAP, _MOST_KINDS = 0.1, 16
+_GAP, _MAX_KINDS = 0.1, 16
 # Weights that differ by less are those of one axis.
 _ALIKE = 0.05
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -79,7 +79,7 @@ def _without_strays(both: sparse.csr_array) -> sparse.csr_array:
     order = np.argsort(both.data, kind="stable")
     kind = np.empty(both.nnz, dtype=np.int64)
     kind[order] = np.append(0, np.cumsum(np.diff(np.log(both.data[order])) > _GAP))
-    if kind.max() >= _MOST_KINDS:
+    if kind.max() >= _MAX_KINDS:
         kind[:] = 0
     one = sparse.csr_array((np.ones(both.nnz), column, both.indptr), both.shape)
     squares = np.zeros(both.nnz)
@@ -96,7 +96,7 @@ def _without_strays(both: sparse.csr_array) -> sparse.csr_array:
 
 def _is_affordable(both: sparse.csr_array) -> bool:
     degree = np.diff(both.indptr)
-    return bool(float(both.shape[0]) * degree.max(initial=0) ** 3 <= _MOST_STEPS)
+    return bool(float(both.shape[0]) * degree.max(initial=0) ** 3 <= _MAX_STEPS)
 
 
 def product_starts(
@@ -131,12 +131,12 @@ def product_starts(
             if axis.weight
         )
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
-        scored = Scored(devices_torus, mesh, traffic, overlap=True)
-        splits = _MOST_SPLITS * min(_MANY_TASKS, n_tasks) // n_tasks
-        best = best_layouts(scored, devices, n, 1, None, splits, own.is_over)
-        for _, layout in best.kept.values():
+        scorer = LayoutScorer(devices_torus, mesh, traffic, overlap=True)
+        splits = _MAX_SPLITS * min(_MANY_TASKS, n_tasks) // n_tasks
+        _, layouts = best_layouts(scorer, devices, n, 1, None, splits, own.is_over)
+        for layout in layouts:
             node = np.empty(n_tasks, dtype=np.int64)
-            node[tasks.ravel()] = layout.nodes(devices_torus).ravel() // capacity
+            node[tasks.ravel()] = layout.nodes.ravel() // capacity
             name = f"product@{len(starts) + 1}"
             starts.append(TaskMapping(node, torus, tasks_per_node=capacity, name=name))
     return starts

@@ -9,7 +9,7 @@ import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem
 from toruscast.mesh import ranking
-from toruscast.mesh.candidates import Scored
+from toruscast.mesh.candidates import LayoutScorer
 from toruscast.mesh.closed_form import least_time, score
 from toruscast.mesh.devices import devices_at
 from toruscast.mesh.layouts import AxisLayout, curves, mesh_of, splits
@@ -168,11 +168,11 @@ def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, 
     """Loads are counted in the part of the torus that repeats, or of all groups."""
     axes = parse_axes(axes)
     traffic = parse_traffic("a:allreduce:64MB,b+c:allgather:8MB,c:alltoall:1MB,b:exchange:1MB")
-    scored = Scored(torus, axes, traffic, overlap=False)
+    scorer = LayoutScorer(torus, axes, traffic, overlap=False)
     for cut in list(splits(torus.shape, axes.sizes))[::every]:
-        candidate = scored.of_pieces(cut)
-        again = scored.of_mesh(mesh_of(torus, candidate.laid))
-        for ours, other in zip(candidate.scores, again.scores, strict=True):
+        candidate = scorer.of_pieces(cut)
+        again = scorer.of_mesh(mesh_of(torus, candidate.laid))
+        for ours, other in zip(candidate.sent, again.sent, strict=True):
             assert ours.time == pytest.approx(other.time)
             assert (ours.farthest, ours.sharing) == (other.farthest, other.sharing)
             assert ours.busy == pytest.approx(other.busy)
@@ -204,9 +204,9 @@ def test_the_best_of_all_orders_is_found():
         answer = tc.rank_layouts(
             torus, {"a": 2, "b": 3}, "a:allreduce:8MB,b:exchange:1MB", simulate=0
         )
-        scored = Scored(torus, answer.axes, answer.traffic, overlap=False)
+        scorer = LayoutScorer(torus, answer.axes, answer.traffic, overlap=False)
         least = min(
-            scored.step_time(scored.of_mesh(np.reshape(order, (2, 3))))
+            scorer.step_time(scorer.of_mesh(np.reshape(order, (2, 3))).sent)
             for order in permutations(range(6))
         )
         assert answer.best.time == pytest.approx(least)
