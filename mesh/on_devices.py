@@ -18,16 +18,7 @@ from toruscast.mapping import Torus
 from toruscast.mapping.machines import named
 from toruscast.mapping.strategies.placement import divisors
 from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, devices_at
-from toruscast.mesh.hlo import HloStep
-from toruscast.mesh.traffic import (
-    COLLECTIVES,
-    PARTS,
-    MeshAxes,
-    MeshTraffic,
-    hlo_traffic,
-    parse_traffic,
-)
-from toruscast.validation import read_bytes
+from toruscast.mesh.traffic import PARTS, MeshAxes, MeshTraffic, step_traffic
 
 from .candidates import ALIKE, is_together
 from .ranking import rank_layouts
@@ -47,8 +38,6 @@ KINDS = {
     "TPU7": "tpu7x",
     "TPU v7x": "tpu7x",
 }
-# Default bytes of each axis, large enough that links decide and not latencies.
-USUAL_BYTES = 64e6
 # Positions in a list of devices, in mesh shape, that a framework would take itself; None if it
 # cannot. It gets the devices of a slice and the sizes of the mesh in it.
 Usual = Callable[[Sequence[Any], tuple[int, ...]], NDArray[np.int64] | None]
@@ -90,9 +79,9 @@ def lay(
     Times are in closed form. Several slices cut the axes so that they send each other least, or
     the first axis that can be cut if no traffic is given.
     """
-    sends = step_traffic(traffic, axes)
-    for sent in sends:
-        sent.check(axes)
+    if isinstance(traffic, Mapping | list | tuple) and not traffic:
+        traffic = None
+    axes, sends = step_traffic(traffic, axes)
     chosen = _enough(slices, axes)
     cuts = _cut(len(chosen), axes, sends, given=traffic is not None)
     inner = MeshAxes(axes.names, tuple(n // c for n, c in zip(axes.sizes, cuts, strict=True)))
@@ -109,48 +98,6 @@ def lay(
         index = tuple(part for cut in place for part in (cut, slice(None)))
         whole[index] = each.devices.ids[known[key]]
     return whole.reshape(axes.sizes)
-
-
-def step_traffic(traffic: object, axes: MeshAxes) -> tuple[MeshTraffic, ...]:
-    """Return what a step sends.
-
-    Examples
-    --------
-    >>> axes = MeshAxes(("data", "tensor"), (8, 4))
-    >>> [(each.label, each.nbytes) for each in step_traffic({"tensor": "allgather:2MB"}, axes)]
-    [('tensor allgather', 2000000.0)]
-    """
-    if traffic is None:
-        return tuple(_ring(name, USUAL_BYTES) for name in axes.names)
-    if isinstance(traffic, str):
-        return parse_traffic(traffic)
-    if isinstance(traffic, HloStep):
-        return hlo_traffic(traffic, axes)[1]
-    if isinstance(traffic, MeshTraffic):
-        return (traffic,)
-    if isinstance(traffic, Mapping):
-        return tuple(_along(str(name), value) for name, value in traffic.items())
-    if isinstance(traffic, Sequence) and all(isinstance(each, MeshTraffic) for each in traffic):
-        return tuple(traffic)
-    expected = "a mapping of axes, a lowered or compiled function, or MeshTraffic"
-    raise InputError("bad traffic", found=type(traffic).__name__, expected=expected)
-
-
-def _ring(name: str, nbytes: float) -> MeshTraffic:
-    return MeshTraffic("allreduce", nbytes, (name,), algorithm="two-way-ring")
-
-
-def _along(name: str, value: object) -> MeshTraffic:
-    if isinstance(value, MeshTraffic):
-        return value
-    if not isinstance(value, str):
-        return _ring(name, value)  # type: ignore[arg-type]
-    word, _, size = value.partition(":")
-    kind = re.sub("[-_]", "", word.partition("/")[0]).lower()
-    if kind not in {each.replace("_", "") for each in COLLECTIVES}:
-        return _ring(name, read_bytes(value))
-    (found,) = parse_traffic(f"{name}:{word}:{size or f'{USUAL_BYTES:.0f}'}")
-    return found
 
 
 def _of(device: Any, name: str, default: Any = None) -> Any:
@@ -286,7 +233,7 @@ def _in_slice(
 ) -> NDArray[np.int64]:
     """Return the position in the slice's list of the device at each place of the mesh."""
     if not sends:
-        sends = step_traffic(None, axes)
+        _, sends = step_traffic(None, axes)
     nodes = own.devices.nodes
     answer = rank_layouts(
         own.torus,

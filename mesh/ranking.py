@@ -29,7 +29,7 @@ from .candidates import ALIKE, MAX_SPLITS, LayoutScorer, best_layouts, is_togeth
 from .closed_form import Score, ends, product_grid
 from .layouts import box_of, is_uniform
 from .results import MeshForecast, RankedLayout
-from .traffic import ALGORITHMS, MeshAxes, MeshTraffic, hlo_traffic, parse_axes, parse_traffic
+from .traffic import ALGORITHMS, MeshAxes, MeshTraffic, step_traffic
 
 # Most messages of a collective that is simulated; a ranking must not take long.
 MOST_MESSAGES = 200_000
@@ -177,9 +177,9 @@ def rank_layouts(
     axes : MeshAxes, mapping or str
         Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
         the groups of an HLO program define them.
-    traffic : sequence of MeshTraffic, str or HloStep
-        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, or what
-        `read_hlo` reads of a compiled program.
+    traffic : sequence of MeshTraffic, str, mapping or HloStep
+        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, a mapping of axes
+        such as ``{"data": "allgather:1GB"}``, or what `read_hlo` reads of a compiled program.
     devices : Devices, optional
         The devices that are there; all, numbered as the machine does, if not given.
     compare : TaskMapping or array-like of int, optional
@@ -318,40 +318,16 @@ def _asked(
 ) -> tuple[Torus, MeshAxes, tuple[MeshTraffic, ...], Devices]:
     """Check what was asked; chips become their devices where the mesh has a place for each."""
     check_torus(torus)
-    if isinstance(traffic, HloStep):
-        axes, sends = hlo_traffic(traffic, None if axes is None else _axes(axes))
-    else:
-        axes, sends = _axes(axes), _traffic(traffic)
-    for each in sends:
-        each.check(axes)
+    mesh, sends = step_traffic(traffic, axes)
     if devices is None and compare is None:
-        torus = chips_as_devices(torus, axes.n_tasks)
+        torus = chips_as_devices(torus, mesh.n_tasks)
     devices = devices or usual_devices(torus)
-    if axes.n_tasks > devices.nodes.size:
+    if mesh.n_tasks > devices.nodes.size:
         expected = f"at most the {devices.nodes.size} devices of {torus}"
         raise MeshTooLargeError(
-            "mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected
+            "mesh too large", found=f"{mesh}: {mesh.n_tasks}", expected=expected
         )
-    return torus, axes, sends, devices
-
-
-def _axes(axes: MeshAxes | Mapping[str, int] | str | None) -> MeshAxes:
-    if isinstance(axes, str):
-        return parse_axes(axes)
-    if isinstance(axes, Mapping):
-        return MeshAxes(tuple(axes), tuple(axes.values()))
-    if not isinstance(axes, MeshAxes):
-        raise InputError("bad axes", found=repr(axes), expected='such as {"data": 8, "tensor": 4}')
-    return axes
-
-
-def _traffic(traffic: Sequence[MeshTraffic] | MeshTraffic | str) -> tuple[MeshTraffic, ...]:
-    if isinstance(traffic, str):
-        return parse_traffic(traffic)
-    sends = (traffic,) if isinstance(traffic, MeshTraffic) else tuple(traffic)
-    if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
-        raise InputError("bad traffic", found=repr(traffic), expected="MeshTraffic, one or several")
-    return sends
+    return torus, mesh, sends, devices
 
 
 def _hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:

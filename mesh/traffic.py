@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +76,9 @@ COLLECTIVES = (*PARTS, "alltoall", "permute", "pipeline", "exchange")
 ALGORITHMS = ("ring", "two-way-ring", "bucket")
 FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
 # More than any memory holds, and little enough for sums of packets.
-_MOST_BYTES = 1e15
+_MAX_BYTES = 1e15
+# Default bytes of each axis, large enough that links decide and not latencies.
+USUAL_BYTES = 64e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +130,7 @@ class MeshTraffic:
             raise InputError("traffic without a place", expected="axes, groups or pairs")
         if self.pairs is not None and kind != "permute":
             raise InputError("pairs of a collective", found=kind, expected="permute")
-        real_number(self.nbytes, "nbytes", 0, _MOST_BYTES)
+        real_number(self.nbytes, "nbytes", 0, _MAX_BYTES)
         whole_number(self.times, "times", 1)
         object.__setattr__(self, "collective", kind)
         object.__setattr__(self, "algorithm", algorithm)
@@ -202,6 +206,69 @@ def _one(text: str) -> MeshTraffic:
         raise InputError("bad traffic", found=text, expected=f"{FORM}, or :64MB:12 for 12 times")
     names = tuple(name.strip() for name in words[0].split("+"))
     return MeshTraffic(kind, read_bytes(words[2]), names, algorithm=algorithm, times=int(times))
+
+
+def step_traffic(traffic: object, axes: object) -> tuple[MeshAxes, tuple[MeshTraffic, ...]]:
+    """Return the mesh and what a step sends, from every form that users have.
+
+    Axes are names and sizes, or None where an HLO program defines them. Bytes alone are
+    all-reduced round a ring; if there is no traffic, every axis all-reduces as many.
+
+    Examples
+    --------
+    >>> axes, sends = step_traffic({"tensor": "allgather:2MB"}, "data=8,tensor=4")
+    >>> [(each.label, each.nbytes) for each in sends]
+    [('tensor allgather', 2000000.0)]
+    """
+    sends: tuple[Any, ...] = ()
+    if isinstance(traffic, HloStep):
+        mesh, sends = hlo_traffic(traffic, None if axes is None else _as_axes(axes))
+    else:
+        mesh = _as_axes(axes)
+    if traffic is None:
+        sends = tuple(_ring_of(name, USUAL_BYTES) for name in mesh.names)
+    elif isinstance(traffic, str):
+        sends = parse_traffic(traffic)
+    elif isinstance(traffic, MeshTraffic):
+        sends = (traffic,)
+    elif isinstance(traffic, Mapping):
+        sends = tuple(_of_axis(str(name), value) for name, value in traffic.items())
+    elif isinstance(traffic, Sequence):
+        sends = tuple(traffic)
+    if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
+        expected = "MeshTraffic, a mapping of axes, or a lowered or compiled function"
+        raise InputError("bad traffic", found=repr(traffic), expected=expected)
+    for each in sends:
+        each.check(mesh)
+    return mesh, sends
+
+
+def _as_axes(axes: object) -> MeshAxes:
+    if isinstance(axes, str):
+        return parse_axes(axes)
+    if isinstance(axes, Mapping):
+        return MeshAxes(tuple(axes), tuple(axes.values()))
+    if not isinstance(axes, MeshAxes):
+        raise InputError("bad axes", found=repr(axes), expected='such as {"data": 8, "tensor": 4}')
+    return axes
+
+
+def _ring_of(name: str, nbytes: float) -> MeshTraffic:
+    return MeshTraffic("allreduce", nbytes, (name,), algorithm="two-way-ring")
+
+
+def _of_axis(name: str, value: Any) -> MeshTraffic:
+    """What a mapping of axes has for one: MeshTraffic, bytes, ``COLLECTIVE`` or with its size."""
+    if isinstance(value, MeshTraffic):
+        return value
+    if not isinstance(value, str):
+        return _ring_of(name, value)
+    word, _, size = value.partition(":")
+    kind = re.sub("[-_]", "", word.partition("/")[0]).lower()
+    if kind not in {each.replace("_", "") for each in COLLECTIVES}:
+        return _ring_of(name, read_bytes(value))
+    (found,) = parse_traffic(f"{name}:{word}:{size or f'{USUAL_BYTES:.0f}'}")
+    return found
 
 
 def hlo_traffic(

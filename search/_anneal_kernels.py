@@ -114,24 +114,11 @@ def _add_uses(uses: Uses, n: int, change: Change, n_listed: int) -> int:
             n_listed += before == 0
             change.load[place] = before + amount
         if n_listed > change.load.size:
-            n_listed = _once(n_listed, change)
+            # Keep each load once; one that came back to zero may be listed twice.
+            n_listed = _gather(n_listed, change)
+            for k in range(n_listed):
+                change.load[change.listed[k]] = change.amount[k]
     return n_listed
-
-
-@bare_kernel
-def _once(n_listed: int, change: Change) -> int:
-    """Keep each load that is not zero once; one that came back to zero may be listed twice."""
-    n = 0
-    for i in range(n_listed):
-        place = change.listed[i]
-        amount = change.load[place]
-        change.amount[n] = amount
-        change.listed[n] = place
-        n += amount != 0
-        change.load[place] = 0
-    for i in range(n):
-        change.load[change.listed[i]] = change.amount[i]
-    return n
 
 
 @bare_kernel

@@ -45,7 +45,7 @@ class ComparedMapping:
     mapping: TaskMapping
     value: float
     source: str  # simulated, forecast or computed
-    origin: str
+    origin: str = ""
     # Relative error of a measured objective; None for those of the race.
     error: float | None = None
     when: float = np.inf  # seconds from the begin of the search until it was measured
@@ -83,20 +83,18 @@ class Contest:
         self._first: tuple[float, float] | None = None
 
     @property
-    def best(self) -> ComparedMapping | None:
-        """The best of those measured; None where no mapping is possible."""
-        known = [row for row in self.rows.values() if row.error is not None]
-        best = min(known, key=lambda row: row.value, default=None)
-        return best if best and np.isfinite(best.value) else None
+    def improvements(self) -> list[ComparedMapping]:
+        """The measured mappings that were better than all before; the last is the best."""
+        found: list[ComparedMapping] = []
+        for row in self.rows.values():
+            if row.error is not None and row.value < (found[-1].value if found else np.inf):
+                found.append(row)
+        return found
 
     @property
-    def history(self) -> tuple[tuple[float, float], ...]:
-        """Seconds and objective, whenever a better mapping was found."""
-        found: list[tuple[float, float]] = []
-        for row in self.rows.values():
-            if row.error is not None and row.value < (found[-1][1] if found else np.inf):
-                found.append((row.when, row.value))
-        return tuple(found)
+    def best(self) -> ComparedMapping | None:
+        """The best of those measured; None where no mapping is possible."""
+        return next(iter(self.improvements[-1:]), None)
 
     def known(self, mapping: TaskMapping) -> ComparedMapping | None:
         """Return the row of a mapping that was measured."""
@@ -116,14 +114,18 @@ class Contest:
     def _keep(
         self, mapping: TaskMapping, origin: str, value: float, error: float
     ) -> ComparedMapping:
-        key, best = mapping.node.tobytes(), self.best
         source = "simulated" if self.objective == TIME else "computed"
-        when = time.monotonic() - self.began
-        row = ComparedMapping(mapping, value, source, origin, error, when)
-        if raced := self.rows.get(key):
-            row = replace(row, low=raced.low, high=raced.high, p_best=raced.p_best)
-        self.rows[key] = row
-        if value < (best.value if best else np.inf):
+        raced = self.rows.get(mapping.node.tobytes()) or ComparedMapping(mapping, value, source)
+        self.rows[mapping.node.tobytes()] = row = replace(
+            raced,
+            mapping=mapping,
+            value=value,
+            source=source,
+            origin=origin,
+            error=error,
+            when=time.monotonic() - self.began,
+        )
+        if row is self.best:
             report = {"event": "better mapping", "mapping": mapping.name, "value": value}
             words = "%s is the best so far: %s %.6g"
             logger.info(words, mapping.name, self.objective, value, extra=report)

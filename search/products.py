@@ -8,7 +8,7 @@ starts of a search.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -65,9 +65,9 @@ def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
         kept = both.copy()
         kept.data = np.where(both.data >= small * both.data.max(initial=0.0), both.data, 0.0)
         kept.eliminate_zeros()
-        found = _factors(kept)
+        found = _factorise(kept)
         if found is None and kept.nnz and _is_affordable(kept):
-            found = _factors(_without_strays(kept))
+            found = _factorise(_without_strays(kept))
         if found is not None:
             return found
     return None
@@ -150,7 +150,7 @@ def _as_meshes(
     pairs = [
         (i, j)
         for i, j in pairwise(range(len(axes)))
-        if axes[i].size == axes[j].size == 2 and _alike(axes[i].weight, axes[j].weight)
+        if axes[i].size == 2 and _are_alike(axes[i : i + 1], axes[j : j + 1])
     ]
     if not pairs:
         return
@@ -165,11 +165,16 @@ def _as_meshes(
     yield axes, tasks
 
 
-def _alike(a: float, b: float) -> bool:
-    return abs(a - b) <= _ALIKE * max(a, b)
+def _are_alike(several: Sequence[Factor], others: Sequence[Factor]) -> bool:
+    """Whether factors are of the same kinds and sizes, with about the same weights."""
+    return len(several) == len(others) and all(
+        (a.kind, a.size) == (b.kind, b.size)
+        and abs(a.weight - b.weight) <= _ALIKE * max(a.weight, b.weight)
+        for a, b in zip(several, others, strict=True)
+    )
 
 
-def _factors(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]] | None:
+def _factorise(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]] | None:
     n, degree = both.shape[0], np.diff(both.indptr)
     if not both.nnz or (degree == 0).any() or not _is_affordable(both):
         return None
@@ -188,24 +193,20 @@ def _factors(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]] |
     n_copies, copy = csgraph.connected_components(both, directed=False)
     if n % n_copies or (np.bincount(copy) != n // n_copies).any():
         return None
-    parts = [_component(src, dst, weight, classes, copy == number) for number in range(n_copies)]
-    if any(part is None for part in parts):
-        return None
-    every = [part for part in parts if part is not None]
-    axes = every[0][0]
-    for others, _ in every[1:]:
-        pairs = list(zip(axes, others, strict=False))
-        if len(others) != len(axes) or any(
-            (a.kind, a.size) != (b.kind, b.size) or not _alike(a.weight, b.weight) for a, b in pairs
-        ):
+    axes: list[Factor] = []
+    tasks = []
+    for number in range(n_copies):
+        part = _component_axes(src, dst, weight, classes, copy == number)
+        if part is None or (axes and not _are_alike(axes, part[0])):
             return None
-    tasks = np.stack([tasks for _, tasks in every])
+        axes = axes or part[0]
+        tasks.append(part[1])
     if n_copies == 1:
         return axes, tasks[0]
-    return [Factor("exchange", n_copies, 0.0), *axes], tasks
+    return [Factor("exchange", n_copies, 0.0), *axes], np.stack(tasks)
 
 
-def _component(
+def _component_axes(
     src: NDArray[np.int32],
     dst: NDArray[np.int32],
     weight: NDArray[np.float64],
@@ -223,7 +224,7 @@ def _component(
         label = csgraph.connected_components(graph, directed=False)[1][ours]
         place = np.full(ours.size, -1)
         place[ours] = np.unique(label, return_inverse=True)[1]
-        found = _axis(place[src[along]], place[dst[along]], weight[along])
+        found = _axis_order(place[src[along]], place[dst[along]], weight[along])
         if found is None:
             return None
         axis, order = found
@@ -239,7 +240,7 @@ def _component(
     return (axes, tasks) if (tasks >= 0).all() else None
 
 
-def _axis(
+def _axis_order(
     src: NDArray[np.int64], dst: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> tuple[Factor, NDArray[np.int64]] | None:
     """What a factor is, and where each of its vertices stands along it."""

@@ -219,7 +219,7 @@ def search_mapping(
         problem=problem,
         # Routes of a mapping without a finite time need a missing link.
         reference=(initial if np.isfinite(initial.value) else best).mapping,
-        history=contest.history,
+        history=tuple((row.when, row.value) for row in contest.improvements),
     )
 
 
@@ -228,13 +228,9 @@ def _compare_starts(
 ) -> bool:
     """Compare mappings until one reaches the goal, or it is late; return whether one has."""
     for mapping in several:
-        if _reaches(contest, goal) or clock.left < contest.seconds:
+        if (contest.best and contest.best.value <= goal) or clock.left < contest.seconds:
             break
         contest.measure(mapping, "strategy")
-    return _reaches(contest, goal)
-
-
-def _reaches(contest: Contest, goal: float) -> bool:
     return contest.best is not None and contest.best.value <= goal
 
 
