@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from toruscast.mapping import MappingProblem, TaskMapping
+from toruscast.mapping import TaskMapping
 from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
@@ -111,7 +111,13 @@ def _view(found: Found, against: str) -> View:
     def time(value: float, mapping: TaskMapping) -> float:
         if found.objective == TIME:
             return value
-        result = simulate(found.problem.workload, found.problem.torus, mapping, routing=found.problem.routing, error=_ROUGH)
+        result = simulate(
+            found.problem.workload,
+            found.problem.torus,
+            mapping,
+            routing=found.problem.routing,
+            error=_ROUGH,
+        )
         return float(result.time)
 
     best = found.mapping
@@ -157,7 +163,9 @@ def compared(found: Found, top: int = 10, yours: bool = False) -> Table:
     columns = [
         Column("mapping", kind="name"),
         Column("value", found.objective, kind, digits=3 if is_time else 6, priority=0),
-        Column("value", f"vs {'yours' if yours else 'default'}", "change", against=found.initial_value),
+        Column(
+            "value", f"vs {'yours' if yours else 'default'}", "change", against=found.initial_value
+        ),
         Column("how", "source"),
         Column("from", priority=2),
     ]
@@ -270,7 +278,8 @@ def _advice(why: Explanation) -> str:
     if best["gain"] <= 0:
         return "Exchanges of two blocks of nodes lower the loads, but not the time."
     blocks = [
-        " ".join(node_label(why.problem.torus, node) for node in best[key]) for key in ("block", "other")
+        " ".join(node_label(why.problem.torus, node) for node in best[key])
+        for key in ("block", "other")
     ]
     return (
         f"Try: exchange nodes {blocks[0]} with {blocks[1]}: {seconds(best['time'])}, "

@@ -44,7 +44,6 @@ from toruscast.mapping import (
     MappingProblem,
     TaskMapping,
     Torus,
-    as_workload,
     patterns,
     strategies,
 )

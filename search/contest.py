@@ -12,15 +12,14 @@ import numpy as np
 import pandas as pd
 
 from toruscast.decision.forecasts import forecast
-from toruscast.decision.race import Budget
+from toruscast.decision.loop import Budget
 from toruscast.decision.results import Forecast, Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Workload
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import longest_message
-from toruscast.simulation import Simulation, simulate
-from toruscast.simulation.simulator import attempts
+from toruscast.simulation.simulator import attempts, simulate_packets
 
 from .annealing import Clock
 
@@ -176,9 +175,8 @@ class Contest:
 
     def _measure_winners(self, answer: Forecast, clock: Clock) -> None:
         """Simulate the winners of a race anew; times of real packets are reused."""
-        workload, torus = self.problem.workload, self.problem.torus
-        is_exact = attempts(longest_message(workload, torus)) == [1]
-        is_exact &= torus.network.rules == "given"
+        is_exact = attempts(self.problem.derive(longest_message)) == [1]
+        is_exact &= self.problem.torus.network.rules == "given"
         winners = 0
         for number, row in enumerate(answer.table.to_dict("records")):
             if winners == _WINNERS or (number >= _MIN_MEASURED and clock.is_over()):
@@ -212,7 +210,7 @@ class Contest:
     def _is_possible(self, mapping: TaskMapping) -> bool:
         """Whether no message needs a link that is missing."""
         try:
-            check_ways(self.problem.workload, self.problem.torus, mapping, self.problem.routing)
+            check_ways(self.problem, mapping)
         except InputError:
             return False
         return True
@@ -223,14 +221,9 @@ class Contest:
         if not self._is_possible(mapping):
             return np.inf, 0.0
         if self.objective == TIME:
-            found = self._simulated(problem.workload, mapping)
+            found = simulate_packets(problem, mapping, error=_ERROR)
             return self._if_apart(found.time, mapping), 0.0 if found.coarsening == 1 else _ERROR
-        routed = RoutedTraffic(problem.workload, problem.torus, mapping, problem.routing)
-        return float(FEATURES[self.objective].function(routed)), 0.0
-
-    def _simulated(self, traffic: Workload | CommGraph, mapping: TaskMapping) -> Simulation:
-        torus, routing = self.problem.torus, self.problem.routing
-        return simulate(traffic, torus, mapping, routing=routing, error=_ERROR)
+        return float(FEATURES[self.objective].function(RoutedTraffic(problem, mapping))), 0.0
 
     def _if_apart(self, time: float, mapping: TaskMapping) -> float:
         """Return the time of a mapping, or more where it needs that ranks stay in step."""
@@ -238,7 +231,7 @@ class Contest:
         is_given = self.problem.torus.network.rules == "given"
         if is_given or not rounds.dependent or len(rounds) == 1:
             return time
-        whole = self._simulated(rounds.total, mapping).time
+        whole = simulate_packets(self.problem.total, mapping, error=_ERROR).time
         if self._first is None:
             self._first = time, whole
         longer = whole / self._first[1]

@@ -17,7 +17,7 @@ from toruscast.features.reasons import explain as reasons_of
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
-from toruscast.simulation import simulate
+from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
 from toruscast.training.model_file import load_predictor
 from toruscast.validation import Routing, whole_number
@@ -104,7 +104,7 @@ def explain(
         capacity = mapping.tasks_per_node
         against = Allocation(problem.torus, tasks_per_node=capacity).in_order(problem.n_tasks)
     both = mapping, problem.mapping(against)
-    routed, other = (RoutedTraffic(problem.workload, problem.torus, m, routing) for m in both)
+    routed, other = (RoutedTraffic(problem, each) for each in both)
     links = hottest_links(routed, n)
     links["against"] = other.all_link_bytes[links.index]
     time, against_time = (_simulated_time(problem, each) for each in both)
@@ -118,15 +118,13 @@ def explain(
         pairs=_heaviest_pairs(problem, both, uses, links, n),
         weights=_feature_effects(problem, both).head(n),
         exchanges=_gaining_exchanges(problem, mapping, uses, time, n),
-        reasons=reasons_of(problem.workload, problem.torus, mapping, routing=routing, n=n),
+        reasons=reasons_of(problem, mapping, n=n),
         problem=problem,
     )
 
 
 def _simulated_time(problem: MappingProblem, mapping: TaskMapping) -> float:
-    routing = problem.routing
-    found = simulate(problem.workload, problem.torus, mapping, routing=routing, error=_ERROR)
-    return float(found.time)
+    return float(simulate_packets(problem, mapping, error=_ERROR).time)
 
 
 def _heaviest_pairs(

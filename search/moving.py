@@ -16,7 +16,7 @@ from toruscast.mapping.torus import TIE_RULES, Holes
 from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
 from toruscast.routing.messages import packet_counts
-from toruscast.routing.routing import FIFO_RULES, fifos_between, phase_routings, routes
+from toruscast.routing.routing import FIFO_RULES, fifos_between, routes
 from toruscast.validation import Routing
 
 from ._anneal_kernels import Change, Ends, Uses, add_all, move_tasks
@@ -38,8 +38,8 @@ def uses_of(problem: MappingProblem) -> Uses:
 
     If some phases are adaptive, all are taken as adaptive.
     """
-    ways = phase_routings(problem.routing, problem.workload, problem.torus)
-    return table_of_uses(problem.torus, "adaptive" if "adaptive" in ways else "deterministic")
+    adaptive = problem.common_routing != "deterministic"
+    return table_of_uses(problem.torus, "adaptive" if adaptive else "deterministic")
 
 
 def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> Uses:
@@ -137,9 +137,8 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
         ends = torus.node([corner, (corner + step) % shape])
         if ends[0] == ends[1]:
             continue
-        load = link_loads(
-            CommGraph(2, [0], [1], [parts]), torus, TaskMapping(ends, torus), routing=routing
-        )
+        message = MappingProblem(CommGraph(2, [0], [1], [parts]), torus, routing)
+        load = link_loads(message, TaskMapping(ends, torus))
         links = np.flatnonzero(np.rint(load))
         at, port = np.divmod(links, 2 * torus.ndim)
         inside = torus.coords + step
@@ -215,10 +214,11 @@ def ends_of(problem: MappingProblem, count: str, parts: int) -> Ends:
     """Return the edges at each task with whole weights."""
     workload, torus = problem.workload, problem.torus
     columns = []
-    for number, comm in enumerate(workload):
+    for number, phase in enumerate(problem.phases):
+        comm = phase.comm
         weight = comm.nbytes
         if count == "wire_bytes":
-            packets, each = packet_counts(comm, torus)
+            packets, each = packet_counts(phase)
             weight = packets * each
         between = comm.src != comm.dst
         base = np.full(comm.n_edges, 0 if workload.dependent else number * n_resources(torus))

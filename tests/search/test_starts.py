@@ -17,7 +17,6 @@ from toruscast.mapping import (
     TaskMapping,
     Torus,
     Workload,
-    as_workload,
     strategies,
     sum_edges,
 )
