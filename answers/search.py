@@ -9,7 +9,7 @@ from toruscast.mapping import TaskMapping
 from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
 from toruscast.search.search import Found
-from toruscast.simulation import simulate
+from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import (
     counted,
     nbytes,
@@ -111,14 +111,7 @@ def _view(found: Found, against: str) -> View:
     def time(value: float, mapping: TaskMapping) -> float:
         if found.objective == TIME:
             return value
-        result = simulate(
-            found.problem.workload,
-            found.problem.torus,
-            mapping,
-            routing=found.problem.routing,
-            error=_ROUGH,
-        )
-        return float(result.time)
+        return float(simulate_packets(found.problem, mapping, error=_ROUGH).time)
 
     best = found.mapping
     several = [Candidate(best.name or "the best", best, time(found.value, best))]
