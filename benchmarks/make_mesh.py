@@ -39,7 +39,7 @@ SLICES = {**meshes.SLICES, **MORE}
 NAMES = ("x", "y", "z")
 STEPS = ("two-way-ring", "training", "exchange")
 # Rings round 256 devices have more messages than a ranking simulates.
-ranking.MOST_MESSAGES = 600_000
+ranking.MAX_MESSAGES = 600_000
 
 
 def workload(
@@ -48,8 +48,8 @@ def workload(
     """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
     if algorithm not in ALGORITHMS:
         return ranking._at_once(traffic, lines, torus)
-    phases = ranking._rounds(traffic, lines, torus, algorithm)
-    if sum(times * phase.n_edges for times, phase in phases) > ranking.MOST_MESSAGES:
+    phases = ranking._ring_rounds(traffic, lines, torus, algorithm)
+    if sum(times * phase.n_edges for times, phase in phases) > ranking.MAX_MESSAGES:
         return None
     return tc.Workload([phase for times, phase in phases for _ in range(times)], dependent=True)
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, islice, product
+from operator import truediv
 from typing import NamedTuple
 
 import numpy as np
@@ -45,26 +47,17 @@ def product_grid(torus: Torus, lines: NDArray[np.int64]) -> NDArray[np.int64] | 
     """
     # Nodes are numbered in C order, so a box sorted is one in C order.
     nodes = np.sort(lines, axis=1)
-    coords = torus.coords[nodes]
-    sizes = [np.unique(coords[0, :, d]).size for d in range(torus.ndim)]
-    if np.prod(sizes) != lines.shape[1]:
+    coords = np.sort(torus.coords[nodes], axis=1)
+    sizes = 1 + (np.diff(coords, axis=1) != 0).sum(axis=1)
+    if (sizes != sizes[0]).any() or np.prod(sizes[0]) != lines.shape[1]:
         return None
-    cells = coords.reshape(len(lines), *sizes, torus.ndim)
-    for d in range(torus.ndim):
-        along = cells[..., d]
-        first = along
-        for other in range(torus.ndim):
-            if other != d:
-                first = first.take([0], axis=other + 1)
-        if not (along == first).all():
-            return None
-    return nodes.reshape(len(lines), *(size for size in sizes if size > 1))
+    return nodes.reshape(len(lines), *sizes[0][sizes[0] > 1])
 
 
 Sent = tuple[int, int, float]
 
 
-def turns(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
+def bucket_rounds(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
     """Return the rounds of a bucket reduce-scatter: how many in a row, and what is sent in each.
 
     A lane for each dimension and way carries its share of the buffer along one dimension after the
@@ -72,22 +65,13 @@ def turns(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
     """
     ndim = len(sizes)
     lanes: list[list[Sent]] = []
-    for way in (0, 1):
-        for first in range(ndim):
-            block = nbytes / (2 * ndim)
-            lane: list[Sent] = []
-            for turn in range(ndim):
-                d = (first + turn) % ndim
-                block /= sizes[d]
-                lane += [(d, way, block)] * (sizes[d] - 1)
-            lanes.append(lane)
-    rounds: list[tuple[int, list[Sent]]] = []
-    for sent in map(list, zip(*lanes, strict=True)):
-        if rounds and rounds[-1][1] == sent:
-            rounds[-1] = (rounds[-1][0] + 1, sent)
-        else:
-            rounds.append((1, sent))
-    return rounds
+    for way, first in product((0, 1), range(ndim)):
+        dims = [*range(first, ndim), *range(first)]
+        blocks = accumulate((sizes[d] for d in dims), truediv, initial=nbytes / (2 * ndim))
+        pairs = zip(dims, islice(blocks, 1, None), strict=True)
+        lanes.append([(d, way, block) for d, block in pairs for _ in range(sizes[d] - 1)])
+    rounds = map(list, zip(*lanes, strict=True))
+    return [(len(list(same)), sent) for sent, same in groupby(rounds)]
 
 
 # Pairs of an all-to-all that are listed at once: those of many chips do not fit in memory.
@@ -95,12 +79,12 @@ _AT_ONCE = 2**20
 Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
+def message_ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
     """Give sender and receiver of each message of a collective of a single round, in parts.
 
     Examples
     --------
-    >>> ((src, dst),) = ends(MeshTraffic("pipeline", 8, ("stage",)), np.array([[4, 5, 6]]))
+    >>> ((src, dst),) = message_ends(MeshTraffic("pipeline", 8, ("stage",)), np.array([[4, 5, 6]]))
     >>> src.tolist(), dst.tolist()
     ([4, 5], [5, 6])
     """
@@ -148,7 +132,7 @@ class Score:
         return replace(self, link_seconds=np.zeros(0))
 
 
-def made(
+def score_of(
     time: float,
     algorithm: str,
     seconds: NDArray[np.float64],
@@ -246,7 +230,7 @@ def box_score(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> S
     time, sharing = 0.0, 0.0
     seconds = np.zeros(torus.n_links)
     means = [float(hops.mean()) for hops in every]
-    for rounds, sent in turns(grid.shape[1:], traffic.nbytes):
+    for rounds, sent in bucket_rounds(grid.shape[1:], traffic.nbytes):
         busy, messages = np.zeros(torus.n_links), np.zeros(torus.n_links)
         for d, way, block in sent:
             busy += loads[d][way] * on_the_wire(block, torus)
@@ -258,7 +242,7 @@ def box_score(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> S
         sharing = max(sharing, float(messages.max()))
     parts = PARTS[traffic.collective]
     time = network.start + parts * time
-    return made(time, "bucket", parts * seconds, np.concatenate(every), sharing)
+    return score_of(time, "bucket", parts * seconds, np.concatenate(every), sharing)
 
 
 def score(
@@ -271,10 +255,10 @@ def score(
 ) -> Score:
     """Return the score of a collective in closed form, by the fastest of its algorithms."""
     if lines.shape[1] == 1:
-        nothing = made(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
+        nothing = score_of(0.0, "none", np.zeros(torus.n_links), np.zeros(1), 0.0)
         return replace(nothing, simulated=0.0)
     if traffic.collective not in PARTS:
-        return _once(traffic, lines, torus)
+        return _score_at_once(traffic, lines, torus)
     asked = traffic.algorithm
     if bucket is None and asked in ("", "bucket"):
         bucket = box_score(traffic, lines, torus)
@@ -288,7 +272,7 @@ def score(
     return min(found, key=lambda each: each.time)
 
 
-def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
+def time_bound(traffic: MeshTraffic, n: int, torus: Torus) -> float:
     """Return a lower bound of the seconds of a collective over all layouts.
 
     A chip sends over all its links at once at most: 2 (n - 1) / n of the buffer in an allreduce, (n
@@ -303,14 +287,14 @@ def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
     return traffic.nbytes / float(out.max())
 
 
-def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score:
+def _score_at_once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score:
     """Score messages that are all sent at once; a task injects its own one after the other."""
     n, network = lines.shape[1], torus.network
     to_all = traffic.collective == "alltoall"
     each = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1
     wire = on_the_wire(traffic.nbytes / n if to_all else traffic.nbytes, torus)
     load, hops = np.zeros(torus.n_links), [np.zeros(0, dtype=np.int32)]
-    for src, dst in ends(traffic, lines):
+    for src, dst in message_ends(traffic, lines):
         load += pair_loads(torus, src, dst)
         hops.append(torus.distance(src, dst))
     every = np.concatenate(hops)
@@ -319,4 +303,4 @@ def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score
     sending = max(float(busy.max(initial=0)) + network.overhead, handed)
     mean = float(every.mean()) if every.size else 0.0
     time = network.start + sending + mean * network.hop_latency
-    return made(time, "at once", busy, every, float(load.max(initial=0)))
+    return score_of(time, "at once", busy, every, float(load.max(initial=0)))

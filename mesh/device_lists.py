@@ -44,7 +44,7 @@ IDS = re.compile(
     rb"\s*+(?:array\s*+\(\s*+)?\[[\[\]\s\d,]*(?:\]\s*+(?:,\s*+dtype\s*+=\s*+\w++\s*+)?\)?\s*+)?"
 )
 FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
-MOST = 2**22
+MAX_LISTED = 2**22
 # A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
 SHARDING = re.compile(
     r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
@@ -178,7 +178,7 @@ def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
     flat: list[Any] = content if isinstance(content, list) else [content]
     while any(isinstance(item, list) for item in flat):
         flat = [x for item in flat for x in (item if isinstance(item, list) else [item])]
-    if len(flat) > MOST or not all(isinstance(item, dict) for item in flat):
+    if len(flat) > MAX_LISTED or not all(isinstance(item, dict) for item in flat):
         raise text.fault("bad device list", 1, None, 'objects such as {"id": 0, "coords": [0, 0]}')
     return [(1, item) for item in flat]
 
@@ -217,8 +217,8 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     if "," not in bare:
         # NumPy prints numbers with blanks between.
         bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
-    ids = np.array(_flat(text, text.json(bare)), dtype=np.int64)
-    return _of_ids(text, ids, options)
+    ids = np.array(_flat_ids(text, text.json(bare)), dtype=np.int64)
+    return _mapping_of_ids(text, ids, options)
 
 
 def is_sharding(source: Source) -> bool:
@@ -253,7 +253,7 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     if ids.size != math.prod(shape):
         found_sizes = f"{ids.size} devices for {'x'.join(map(str, shape))}"
         raise text.fault("sizes and devices differ", number, found_sizes, math.prod(shape))
-    return _of_ids(text, ids, options)
+    return _mapping_of_ids(text, ids, options)
 
 
 def _whole_numbers(words: str) -> list[int]:
@@ -262,7 +262,7 @@ def _whole_numbers(words: str) -> list[int]:
     return [int(word) if len(word) < 10 else 10**9 for word in numbers]
 
 
-def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
+def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
     """Build the mapping of device numbers, by the table of hosts where there is one."""
     number, _ = text.first_line()
     table, (device,) = rows_of(text, [number] * ids.size, ids)
@@ -277,13 +277,17 @@ def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> Task
     return mapping_of(table, nodes[device], options, slot=slots[device])
 
 
-def _flat(text: Text, content: Any) -> list[int]:
+def _flat_ids(text: Text, content: Any) -> list[int]:
     flat: list[Any] = content if isinstance(content, list) else [content]
     while any(isinstance(item, list) for item in flat):
         if {type(item) for item in flat} != {list} or len({*map(len, flat)}) != 1:
             raise text.fault("rows of different length", None, None, "an array of device numbers")
         flat = [x for item in flat for x in item]
-    if not flat or len(flat) > MOST or not all(type(x) is int and 0 <= x < 2**31 for x in flat):
+    if (
+        not flat
+        or len(flat) > MAX_LISTED
+        or not all(type(x) is int and 0 <= x < 2**31 for x in flat)
+    ):
         raise text.fault("bad device list", 1, str(flat[:4])[:60], "whole numbers, such as [0,2,1]")
     return flat
 
@@ -344,7 +348,7 @@ def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
     if not entries:
         raise text.fault("rank bindings without a rank")
     ranks = [_whole_of(text, n, entry, "rank") for n, entry in zip(at, entries, strict=True)]
-    nodes = _bound(text, at, entries)
+    nodes = _bound_nodes(text, at, entries)
     table, (rank, node) = rows_of(text, at, ranks, nodes)
     return mapping_of(table, node, options, task=rank)
 
@@ -356,7 +360,7 @@ def _whole_of(text: Text, line: int, entry: dict[str, str], key: str) -> int:
     return int(value)
 
 
-def _bound(text: Text, at: list[int], entries: list[dict[str, str]]) -> list[int]:
+def _bound_nodes(text: Text, at: list[int], entries: list[dict[str, str]]) -> list[int]:
     """The device of each rank, or else its host within the only mesh."""
     expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
     lines = list(zip(at, entries, strict=True))

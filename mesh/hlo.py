@@ -47,9 +47,9 @@ _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?'
 _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 # Limits for a collective, for all groups together, and for a loop; real programs stay below.
-_MOST_BYTES = 1e18
-_MOST_LISTED = 2**24
-_MOST_TIMES = 10**15
+_MAX_BYTES = 1e18
+_MAX_LISTED = 2**24
+_MAX_TIMES = 10**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,8 @@ def step_of(text: Text) -> HloStep:
         if plain in KINDS:
             one = _collective(text, number, line, (name, kind, operation), sizes, groups)
             found.append((where, one))
-            if sum(each.size for each in groups.values() if each is not None) > _MOST_LISTED:
-                expected = f"groups of at most {_MOST_LISTED} devices together"
+            if sum(each.size for each in groups.values() if each is not None) > _MAX_LISTED:
+                expected = f"groups of at most {_MAX_LISTED} devices together"
                 raise text.fault("groups too large", number, line.strip()[:60], expected)
     if not known and not found:
         first, line = text.first_line()
@@ -124,8 +124,8 @@ def step_of(text: Text) -> HloStep:
     often = _counts(calls, order, entry)
     collectives: list[HloCollective] = []
     for where, each in found:
-        if often[where] > _MOST_TIMES:
-            expected = f"at most {_MOST_TIMES:.0e} runs in a step"
+        if often[where] > _MAX_TIMES:
+            expected = f"at most {_MAX_TIMES:.0e} runs in a step"
             raise text.fault(f"loops round {each.name} run too often", None, None, expected)
         if often[where]:
             _add(collectives, replace(each, times=often[where]))
@@ -171,8 +171,8 @@ def _collective(
     if starts:
         shape = _of_start(kind, shape)
     size = bytes_of_type(shape)
-    if size > _MOST_BYTES:
-        expected = f"at most {_MOST_BYTES:.0e} bytes"
+    if size > _MAX_BYTES:
+        expected = f"at most {_MAX_BYTES:.0e} bytes"
         raise text.fault(f"type of {name} too large", number, shape[:60], expected)
     # An all-gather gives the whole buffer, a reduce-scatter one piece of it.
     if kind == "reduce_scatter":
@@ -241,7 +241,7 @@ def _add(collectives: list[HloCollective], one: HloCollective) -> None:
 
 _ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*+)\[([<=0-9,\s]*)\]")
 _BITS = re.compile(r"[a-z]+([0-9]+)")
-_MOST_ELEMENTS = 10**30
+_MAX_ELEMENTS = 10**30
 _NO_DIGITS = {"pred": 1.0, "token": 0.0, "opaque": 0.0}
 
 
@@ -272,7 +272,7 @@ def bytes_of_type(text: str) -> float:
         for size in dims.split(","):
             # Longer numbers are no sizes; they must not overflow either.
             if digits := size.strip("<= "):
-                count = min(count * int(digits[:20]), _MOST_ELEMENTS)
+                count = min(count * int(digits[:20]), _MAX_ELEMENTS)
         total += count * _width(kind)
     return total
 
@@ -287,18 +287,16 @@ def _width(kind: str) -> float:
 
 _IOTA = re.compile(r"\[([0-9,]+)\]\s*<=\s*\[([0-9,]+)\]\s*(?:T\(([0-9,]+)\))?")
 _LISTED = re.compile(r"\{([0-9,\s]*)\}")
+# A list of devices may hold a permutation, which has brackets of its own.
+_DEVICES = r"((?:[^()]|\([^()]*\))*+)"
 _MESH = re.compile(
-    r"@?mesh[\[<]([^\]>]*)[\]>](?:\s*,\s*device_ids=\((.*?)\)|\(devices=(.*?)\))?\s*\{([^}]*)\}"
-)
-# The same with a permutation, which has brackets of its own.
-_PERMUTED = re.compile(
-    r"@?mesh[\[<]([^\]>]*)[\]>](?:\s*,\s*device_ids=\(([^()]*T\([0-9,]*\))\)"
-    r"|\(devices=([^()]*T\([0-9,]*\))\))\s*\{([^}]*)\}"
+    r"@?mesh[\[<]([^\]>]*)[\]>]"
+    rf"(?:\s*,\s*device_ids=\({_DEVICES}\)|\(devices={_DEVICES}\))?\s*\{{([^}}]*)\}}"
 )
 _MAXIMAL = re.compile(r"@?maximal_mesh[\[<]device_id=([0-9]+)[\]>]\s*\{\s*\}")
 _AXIS = re.compile(r"['\"]?([^'\"=:]+)['\"]?\s*(?:=([0-9]+)|:\(([0-9]+)\)([0-9]+))?")
 # Longest list of devices; those of real programs are shorter.
-_MOST_DEVICES = 2**20
+_MAX_DEVICES = 2**20
 
 
 def attribute_of(line: str, key: str) -> str | None:
@@ -307,7 +305,7 @@ def attribute_of(line: str, key: str) -> str | None:
     if match is None:
         return None
     rest = line[match.end() :]
-    for form in (_IOTA, _PERMUTED, _MESH, _MAXIMAL):
+    for form in (_IOTA, _MESH, _MAXIMAL):
         if known := form.match(rest):
             return known[0]
     depth = 0
@@ -323,7 +321,7 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
 
     An empty list is one group of all devices.
     """
-    if mesh := (_PERMUTED.fullmatch(text.strip()) or _MESH.fullmatch(text.strip())):
+    if mesh := _MESH.fullmatch(text.strip()):
         return _along(mesh[1], mesh[2] or mesh[3] or "", mesh[4])
     if maximal := _MAXIMAL.fullmatch(text.strip()):
         return np.array([_numbers(maximal[1])])
@@ -336,7 +334,7 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
         return None
     inner = text.strip()[1:-1].strip()
     if not inner:
-        return np.arange(n_devices)[None] if 0 < n_devices <= _MOST_DEVICES else None
+        return np.arange(n_devices)[None] if 0 < n_devices <= _MAX_DEVICES else None
     rows = [_numbers(each) for each in _LISTED.findall(inner)]
     if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
         return None
@@ -347,7 +345,7 @@ def counted_along(sizes: str, turned: str | None) -> NDArray[np.int64] | None:
     """Return devices counted along axes, read in another order; None if it is no order."""
     dims = _numbers(sizes)
     order = _numbers(turned) if turned else list(range(len(dims)))
-    if sorted(order) != list(range(len(dims))) or not 0 < math.prod(dims) <= _MOST_DEVICES:
+    if sorted(order) != list(range(len(dims))) or not 0 < math.prod(dims) <= _MAX_DEVICES:
         return None
     return np.arange(math.prod(dims)).reshape(dims).transpose(order).ravel()
 
@@ -361,7 +359,7 @@ def _along(mesh: str, devices: str, axes: str) -> NDArray[np.int64] | None:
             return None
         sizes[match[1]] = _numbers(match[2])[0]
     n = math.prod(sizes.values())
-    if not sizes or not 0 < n <= _MOST_DEVICES or (order := _order(devices, n)) is None:
+    if not sizes or not 0 < n <= _MAX_DEVICES or (order := _order(devices, n)) is None:
         return None
     # Where each axis is cut, in elements before the cut; a part of an axis lies between two cuts.
     cuts = {name: {1, size} for name, size in sizes.items()}

@@ -141,7 +141,7 @@ def _in_order(sizes: Sequence[int]) -> NDArray[np.int64]:
 
 
 # Orders of the axes in which a walk is cut; of five axes these are all.
-_MOST_NESTS = 120
+_MAX_NESTS = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +208,7 @@ def cut_curves(
     if torus.n_nodes == 1:
         yield np.zeros(axes.sizes, dtype=np.int64), "one device"
         return
-    is_ours = np.zeros(torus.n_nodes, dtype=np.bool_)
-    is_ours[ours] = True
+    is_ours = np.isin(np.arange(torus.n_nodes), ours)
     strides = torus.node_strides
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     wide = [a for a, size in enumerate(axes.sizes) if size > 1]
@@ -221,7 +220,7 @@ def cut_curves(
                 continue
             nodes = cells @ strides[list(order)]
             nodes = nodes[is_ours[nodes]][: axes.n_tasks]
-            for nest in islice(permutations(wide), _MOST_NESTS):
+            for nest in islice(permutations(wide), _MAX_NESTS):
                 sizes = [axes.sizes[a] for a in nest]
                 folded = nodes.reshape(sizes).transpose(np.argsort(nest)).reshape(axes.sizes)
                 key = folded.tobytes()
@@ -247,8 +246,7 @@ def boxes_in(
     1mx4m [4, 5, 6, 7]
     4mx1m [2, 6, 10, 14]
     """
-    is_ours = np.zeros(torus.n_nodes, dtype=np.bool_)
-    is_ours[ours] = True
+    is_ours = np.isin(np.arange(torus.n_nodes), ours)
     shapes = [
         shape
         for shape in product(*([b for b in divisors(n) if b <= s] for s in torus.shape))

@@ -58,9 +58,9 @@ def slices_of(
     """Return the slices of listed devices, by the numbers of the slices."""
     if not devices:
         raise InputError("no devices", expected="one or more")
-    numbers = [_of(device, "slice_index", 0) for device in devices]
+    numbers = [_attribute(device, "slice_index", 0) for device in devices]
     return [
-        _slice(devices, [i for i, n in enumerate(numbers) if n == number], number, among, torus)
+        _as_slice(devices, [i for i, n in enumerate(numbers) if n == number], number, among, torus)
         for number in sorted({*numbers}, key=lambda n: (str(type(n)), n))
     ]
 
@@ -82,10 +82,9 @@ def lay(
     if isinstance(traffic, Mapping | list | tuple) and not traffic:
         traffic = None
     axes, sends = step_traffic(traffic, axes)
-    chosen = _enough(slices, axes)
-    cuts = _cut(len(chosen), axes, sends, given=traffic is not None)
+    chosen, cuts = _cut_between_slices(slices, axes, () if traffic is None else sends)
     inner = MeshAxes(axes.names, tuple(n // c for n, c in zip(axes.sizes, cuts, strict=True)))
-    inside = tuple(sends if len(chosen) == 1 else _within(sends, axes, inner))
+    inside = tuple(sends if len(chosen) == 1 else _sent_within(sends, axes, inner))
     whole = np.empty([n for pair in zip(cuts, inner.sizes, strict=True) for n in pair], np.int64)
     known: dict[Hashable, NDArray[np.int64]] = {}
     for place, each in zip(product(*map(range, cuts)), chosen, strict=True):
@@ -100,23 +99,23 @@ def lay(
     return whole.reshape(axes.sizes)
 
 
-def _of(device: Any, name: str, default: Any = None) -> Any:
+def _attribute(device: Any, name: str, default: Any = None) -> Any:
     found = device.get(name) if isinstance(device, Mapping) else getattr(device, name, None)
     return default if found is None else found
 
 
-def _coords(device: Any) -> list[int]:
-    coords = _of(device, "coords")
+def _coords_of(device: Any) -> list[int]:
+    coords = _attribute(device, "coords")
     try:
         found = [int(number) for number in coords]
     except (TypeError, ValueError):
         raise InputError(
             "device without coordinates", found=device, expected="coords such as (0, 1, 0)"
         ) from None
-    return [*found, int(_of(device, "core_on_chip", 0))]
+    return [*found, int(_attribute(device, "core_on_chip", 0))]
 
 
-def _slice(
+def _as_slice(
     devices: Sequence[Any],
     own: Sequence[int],
     number: object,
@@ -124,10 +123,10 @@ def _slice(
     torus: Torus | str | None,
 ) -> Slice:
     """Return one slice; ``own`` are the positions of its devices."""
-    rows = [_coords(devices[i]) for i in own]
+    rows = [_coords_of(devices[i]) for i in own]
     every = rows
     if among is not None:
-        every = [_coords(each) for each in among if _of(each, "slice_index", 0) == number]
+        every = [_coords_of(each) for each in among if _attribute(each, "slice_index", 0) == number]
     if len({len(row) for row in (*rows, *every)}) > 1:
         raise InputError("devices differ in their coordinates", expected="as many of each")
     if isinstance(torus, str) and re.search(r"[\s:]", torus.strip()):
@@ -146,12 +145,12 @@ def _slice(
         rows = [[*row[: torus.ndim - 1], *row[-1:], *row[torus.ndim - 1 : -1]] for row in rows]
     found = devices_at(torus, rows, own)
     hosts = np.full(torus.n_nodes, -1, dtype=np.int64)
-    hosts[found.nodes] = [int(_of(devices[i], "process_index", 0)) for i in own]
+    hosts[found.nodes] = [int(_attribute(devices[i], "process_index", 0)) for i in own]
     return Slice(torus, found, hosts)
 
 
 def _machine_name(device: Any) -> str:
-    kind = str(_of(device, "device_kind", "") or _of(device, "kind", ""))
+    kind = str(_attribute(device, "device_kind", "") or _attribute(device, "kind", ""))
     if kind not in KINDS:
         expected = f"{' or '.join(KINDS)}; or torus=, such as torus='tpu_v4'"
         raise InputError("device of an unknown kind", found=kind or device, expected=expected)
@@ -167,34 +166,30 @@ def _torus_of(name: str, rows: Sequence[Sequence[int]]) -> Torus:
     return machine(tuple(int(each) for each in size[:n_dims]))
 
 
-def _enough(slices: Sequence[Slice], axes: MeshAxes) -> Sequence[Slice]:
-    """As few slices as hold the mesh, the same share in each."""
+def _cut_between_slices(
+    slices: Sequence[Slice], axes: MeshAxes, sends: Sequence[MeshTraffic]
+) -> tuple[Sequence[Slice], tuple[int, ...]]:
+    """As few slices as hold the mesh, the same share in each, and how many each axis spans."""
     for n in range(1, len(slices) + 1):
         share, rest = divmod(axes.n_tasks, n)
         able = [each for each in slices if each.devices.nodes.size >= share]
-        if rest == 0 and len(able) >= n and _splits(n, axes):
-            return able[:n]
+        ways = _slice_cuts(n, axes)
+        if rest == 0 and len(able) >= n and ways:
+            cuts = min(ways, key=lambda way: sum(_bytes_between(t, axes, way) for t in sends))
+            return able[:n], cuts
     found = " and ".join(str(each.devices.nodes.size) for each in slices)
     raise InputError(
         "mesh too large", found=f"{axes}: {axes.n_tasks}", expected=f"at most {found} devices"
     )
 
 
-def _splits(n: int, axes: MeshAxes) -> list[tuple[int, ...]]:
+def _slice_cuts(n: int, axes: MeshAxes) -> list[tuple[int, ...]]:
     """Every way to cut axes between n slices, the outermost first."""
     ways = product(*([d for d in divisors(n) if size % d == 0] for size in axes.sizes))
     return sorted((way for way in ways if math.prod(way) == n), reverse=True)
 
 
-def _cut(n: int, axes: MeshAxes, sends: Sequence[MeshTraffic], *, given: bool) -> tuple[int, ...]:
-    """How many slices each axis spans."""
-    ways = _splits(n, axes)
-    if not given:
-        return ways[0]
-    return min(ways, key=lambda way: sum(_between(each, axes, way) for each in sends))
-
-
-def _between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float:
+def _bytes_between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float:
     """Bytes that a device sends to other slices, after the reductions in its own slice."""
     numbers = [axes.number(name) for name in traffic.axes]
     across = math.prod(cuts[i] for i in numbers)
@@ -205,7 +200,9 @@ def _between(traffic: MeshTraffic, axes: MeshAxes, cuts: Sequence[int]) -> float
     return traffic.times * traffic.nbytes * share * (1 - 1 / across)
 
 
-def _within(sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes) -> Iterator[MeshTraffic]:
+def _sent_within(
+    sends: Sequence[MeshTraffic], axes: MeshAxes, inner: MeshAxes
+) -> Iterator[MeshTraffic]:
     """Give what is sent within a slice: groups without those of other slices."""
     place = np.full(axes.sizes, -1, dtype=np.int64)
     place[tuple(map(slice, inner.sizes))] = np.arange(inner.n_tasks).reshape(inner.sizes)

@@ -26,18 +26,18 @@ from toruscast.validation import job_count, whole_array, whole_number
 from toruscast.workers import Task
 
 from .candidates import ALIKE, MAX_SPLITS, LayoutScorer, best_layouts, is_together
-from .closed_form import Score, ends, product_grid
+from .closed_form import Score, message_ends, product_grid
 from .layouts import box_of, is_uniform
 from .results import MeshForecast, RankedLayout
 from .traffic import ALGORITHMS, MeshAxes, MeshTraffic, step_traffic
 
 # Most messages of a collective that is simulated; a ranking must not take long.
-MOST_MESSAGES = 200_000
+MAX_MESSAGES = 200_000
 # Most messages if all rounds are simulated, and of the rounds that give the pace of the others.
 _ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
 # Real packets are merged: to so many of the longest message, and of all messages together. The
 # longest keeps the last of these at least: where all are sent at once, and in rounds.
-_PACKETS, _MOST_PACKETS, _FEWEST_PACKETS = 32, 300_000, (8, 4)
+_PACKETS, _MAX_PACKETS, _MIN_PACKETS = 32, 300_000, (8, 4)
 
 
 def simulated_time(
@@ -53,7 +53,7 @@ def simulated_time(
     if found.algorithm not in ALGORITHMS:
         at_once = _at_once(traffic, lines, torus)
         return None if at_once is None else _simulated_rounds(at_once, torus).time
-    rounds = _rounds(traffic, lines, torus, found.algorithm)
+    rounds = _ring_rounds(traffic, lines, torus, found.algorithm)
     if sum(times * phase.n_edges for times, phase in rounds) <= _ALL_ROUNDS:
         every = [phase for times, phase in rounds for _ in range(times)]
         return _simulated_rounds(Workload(every, dependent=True), torus).time
@@ -61,7 +61,7 @@ def simulated_time(
     total = 0.0
     for times, phase in rounds:
         few = max(_FEW_MESSAGES // phase.n_edges, 2)
-        if 2 * few * phase.n_edges > MOST_MESSAGES:
+        if 2 * few * phase.n_edges > MAX_MESSAGES:
             return None
         key = times, phase.src.tobytes(), phase.dst.tobytes(), phase.nbytes.tobytes()
         if key not in seconds:
@@ -96,14 +96,14 @@ def _repeating(lines: NDArray[np.int64], torus: Torus) -> tuple[NDArray[np.int64
 def _simulated_rounds(rounds: Workload, torus: Torus) -> Simulation:
     longest = max(float(phase.nbytes.max(initial=0.0)) for phase in rounds)
     messages = sum(phase.n_edges for phase in rounds)
-    fewest = _FEWEST_PACKETS[rounds.dependent]
-    packets = min(_PACKETS, max(_MOST_PACKETS // max(messages, 1), fewest))
+    fewest = _MIN_PACKETS[rounds.dependent]
+    packets = min(_PACKETS, max(_MAX_PACKETS // max(messages, 1), fewest))
     merged = max(int(longest / torus.network.payload / packets), 1)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     return simulate(rounds, torus, mapping, coarsening=merged)
 
 
-def _rounds(
+def _ring_rounds(
     traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus, algorithm: str
 ) -> list[tuple[int, CommGraph]]:
     """The rounds of one group, run by every group at once: how many in a row, and each."""
@@ -130,9 +130,9 @@ def _rounds(
 def _at_once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Workload | None:
     kind, n = traffic.collective, lines.shape[1]
     pairs = len(lines) * n * (n - 1) if kind == "alltoall" else 2 * lines.size
-    if pairs > MOST_MESSAGES:
+    if pairs > MAX_MESSAGES:
         return None
-    src, dst = map(np.concatenate, zip(*ends(traffic, lines), strict=True))
+    src, dst = map(np.concatenate, zip(*message_ends(traffic, lines), strict=True))
     nbytes = np.full(src.size, traffic.nbytes / (n if kind == "alltoall" else 1))
     return Workload([sum_edges(torus.n_nodes, src, dst, nbytes, np.ones(src.size))])
 
@@ -205,10 +205,19 @@ def rank_layouts(
     >>> answer.ids.tolist(), round(answer.gain, 2)
     ([0, 2, 3, 1], 1.96)
     """
-    torus, axes, sends, devices = _asked(torus, axes, traffic, devices, compare)
+    check_torus(torus)
+    mesh, sends = step_traffic(traffic, axes)
+    # Chips become their devices where the mesh has a place for each.
+    if devices is None and compare is None:
+        torus = chips_as_devices(torus, mesh.n_tasks)
+    devices = devices or usual_devices(torus)
+    if mesh.n_tasks > devices.nodes.size:
+        found = f"{mesh}: {mesh.n_tasks}"
+        expected = f"at most the {devices.nodes.size} devices of {torus}"
+        raise MeshTooLargeError("mesh too large", found=found, expected=expected)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
-    together = None if hosts is None else _hosts(hosts, torus)
-    scorer = LayoutScorer(torus, axes, sends, overlap, together)
+    together = None if hosts is None else _checked_hosts(hosts, torus)
+    scorer = LayoutScorer(torus, mesh, sends, overlap, together)
     considered, candidates = best_layouts(
         scorer,
         devices,
@@ -217,12 +226,12 @@ def rank_layouts(
         progress=lambda done, total: tell("layouts", done, total),
     )
     if not candidates:
-        found = f"{axes} on {torus}"
+        found = f"{mesh} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
-    plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
+    plain = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes)
     others = [scorer.ranked(scorer.of_mesh(plain, "devices in order"))]
     if compare is not None:
-        others.append(scorer.ranked(scorer.of_mesh(_own(compare, torus, axes), "yours")))
+        others.append(scorer.ranked(scorer.of_mesh(_own_nodes(compare, torus, mesh), "yours")))
     simulations = _Simulations(scorer, n_jobs, tell)
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
@@ -234,14 +243,14 @@ def rank_layouts(
         layouts.insert(0, in_order)
     return MeshForecast(
         torus=torus,
-        axes=axes,
+        axes=mesh,
         traffic=sends,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
         in_order=in_order,
         compared=asked[0] if asked else None,
         considered=considered,
-        all_considered=axes.n_tasks != torus.n_nodes or considered <= MAX_SPLITS,
+        all_considered=mesh.n_tasks != torus.n_nodes or considered <= MAX_SPLITS,
         overlap=overlap,
     )
 
@@ -256,7 +265,7 @@ def step_time(
 ) -> float:
     """Return the seconds of a step with the node at each place of the mesh, in closed form."""
     scorer = LayoutScorer(torus, axes, tuple(traffic), overlap)
-    return scorer.step_time(scorer.of_mesh(_own(nodes, torus, axes)).sent)
+    return scorer.step_time(scorer.of_mesh(_own_nodes(nodes, torus, axes)).sent)
 
 
 class _Simulations:
@@ -272,7 +281,7 @@ class _Simulations:
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
         self.tell("simulations", len(self.times), total)
-        task = Task(_simulated, self.scorer.torus)
+        task = Task(_simulate_item, self.scorer.torus)
         for number, time in task.each([items[key] for key in keys], self.n_jobs):
             self.times[keys[number]] = time
             self.tell("simulations", len(self.times), total)
@@ -304,40 +313,21 @@ class _Simulations:
         return found
 
 
-def _simulated(torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]) -> float | None:
+def _simulate_item(
+    torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]
+) -> float | None:
     traffic, lines, score = item
     return simulated_time(traffic, lines, torus, score)
 
 
-def _asked(
-    torus: Torus,
-    axes: MeshAxes | Mapping[str, int] | str | None,
-    traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
-    devices: Devices | None,
-    compare: object,
-) -> tuple[Torus, MeshAxes, tuple[MeshTraffic, ...], Devices]:
-    """Check what was asked; chips become their devices where the mesh has a place for each."""
-    check_torus(torus)
-    mesh, sends = step_traffic(traffic, axes)
-    if devices is None and compare is None:
-        torus = chips_as_devices(torus, mesh.n_tasks)
-    devices = devices or usual_devices(torus)
-    if mesh.n_tasks > devices.nodes.size:
-        expected = f"at most the {devices.nodes.size} devices of {torus}"
-        raise MeshTooLargeError(
-            "mesh too large", found=f"{mesh}: {mesh.n_tasks}", expected=expected
-        )
-    return torus, mesh, sends, devices
-
-
-def _hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
+def _checked_hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
     found = whole_array(np.ravel(hosts), "host of a node")
     if found.size != torus.n_nodes:
         raise InputError("hosts of other nodes", found=found.size, expected=torus.n_nodes)
     return found
 
 
-def _own(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:
+def _own_nodes(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:
     """The nodes of a layout that the caller brought, in mesh shape."""
     given = compare.node if isinstance(compare, TaskMapping) else compare
     nodes = torus.check_nodes(given).ravel().astype(np.int64)
@@ -480,7 +470,7 @@ def which_slice(
 
 
 # Most places that are scored, and nodes of a torus whose largest free box is sought.
-_MOST, _MOST_NODES = 4096, 256
+_MAX_PLACES, _MAX_NODES = 4096, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -501,15 +491,14 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
     fastest of places with the same nodes is returned.
     """
     torus, traffic = answer.torus, answer.traffic
-    there = np.zeros(torus.n_nodes, dtype=np.bool_)
-    there[answer.devices.nodes] = True
+    there = np.isin(np.arange(torus.n_nodes), answer.devices.nodes)
     found: dict[bytes, MeshPlacement] = {}
     number = 0
     for layout in answer.layouts:
-        for nodes in _moved(torus, layout.nodes, there):
+        for nodes in _moved_nodes(torus, layout.nodes, there):
             number += 1
-            if number > _MOST:
-                expected = f"at most {_MOST}; a smaller --top, or a smaller torus"
+            if number > _MAX_PLACES:
+                expected = f"at most {_MAX_PLACES}; a smaller --top, or a smaller torus"
                 raise InputError("too many places of the mesh", found=number, expected=expected)
             time = step_time(nodes, torus, answer.axes, traffic, overlap=answer.overlap)
             key = np.sort(nodes, axis=None).tobytes()
@@ -518,7 +507,7 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
             free = there.copy()
             free[nodes] = False
             corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
-            rest = _largest_box(torus, free) if torus.n_nodes <= _MOST_NODES else -1
+            rest = _largest_box(torus, free) if torus.n_nodes <= _MAX_NODES else -1
             found[key] = MeshPlacement(nodes, corner, layout.words, time, rest)
     fastest = min((each.time for each in found.values()), default=0.0) or 1.0
     # Times that differ by rounding alone are equal.
@@ -528,14 +517,14 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
     )
 
 
-def _moved(
+def _moved_nodes(
     torus: Torus, nodes: NDArray[np.int64], there: NDArray[np.bool_]
 ) -> Iterator[NDArray[np.int64]]:
     """Give the nodes of a layout turned and moved in every way that stays on devices."""
     coords = torus.coords[nodes.ravel()].astype(np.int64)
     seen: set[bytes] = set()
     size = np.array(torus.shape)
-    for order in _turns(torus):
+    for order in _equal_orders(torus):
         turned = coords[:, order]
         for move in product(*(range(n) for n in torus.shape)):
             moved = turned - turned.min(axis=0) * ~np.array(torus.wrap) + move
@@ -548,7 +537,7 @@ def _moved(
                 yield place.reshape(nodes.shape)
 
 
-def _turns(torus: Torus) -> Iterator[list[int]]:
+def _equal_orders(torus: Torus) -> Iterator[list[int]]:
     """Give the orders of the dimensions in which the torus is the same."""
     alike = list(zip(torus.shape, torus.wrap, torus.bandwidth, strict=True))
     for order in permutations(range(torus.ndim)):

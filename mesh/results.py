@@ -16,7 +16,7 @@ from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.notebook import html_card
 from toruscast.text import counted, seconds, shown_name
 
-from .closed_form import Score, least_time
+from .closed_form import Score, time_bound
 
 
 def reason(score: Score, torus: Torus) -> str:
@@ -184,7 +184,7 @@ class MeshForecast:
                     "nbytes": traffic.nbytes,
                     "times": traffic.times,
                     "time": time,
-                    "bound": least_time(traffic, n, self.torus) * traffic.times,
+                    "bound": time_bound(traffic, n, self.torus) * traffic.times,
                     "GBps": traffic.nbytes * traffic.times / time / 1e9 if time else float("nan"),
                     "share": time / total if total else 0.0,
                     "algorithm": sent.algorithm,

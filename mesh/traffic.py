@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -137,7 +137,7 @@ class MeshTraffic:
         object.__setattr__(self, "axes", tuple(self.axes))
         for field in ("groups", "pairs"):
             if getattr(self, field) is not None:
-                object.__setattr__(self, field, _table(getattr(self, field), field))
+                object.__setattr__(self, field, _checked_table(getattr(self, field), field))
 
     @property
     def label(self) -> str:
@@ -181,7 +181,7 @@ def groups_along(
     return np.ascontiguousarray(mesh.transpose(*others, *last).reshape(-1, size))
 
 
-def _table(values: ArrayLike, what: str) -> NDArray[np.int64]:
+def _checked_table(values: ArrayLike, what: str) -> NDArray[np.int64]:
     rows = np.asarray(values)
     if rows.ndim != 2 or (what == "pairs" and rows.shape[1] != 2):
         raise InputError(f"bad {what}", found=rows.shape, expected="rows of as many tasks each")
@@ -193,10 +193,10 @@ def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
 
     Several axes joined by ``+`` mean groups of their product.
     """
-    return tuple(_one(part.strip()) for part in text.split(","))
+    return tuple(_parse_one(part.strip()) for part in text.split(","))
 
 
-def _one(text: str) -> MeshTraffic:
+def _parse_one(text: str) -> MeshTraffic:
     words = [word.strip() for word in text.split(":")]
     if len(words) not in (3, 4) or not all(words):
         raise InputError("bad traffic", found=text, expected=FORM)
@@ -289,44 +289,46 @@ def hlo_traffic(
         raise InputError(
             "axes of another program", found=f"{axes}: {axes.n_tasks}", expected=expected
         )
-    return axes, tuple(_sent(each, axes) for each in step.collectives)
+    return axes, tuple(_as_traffic(each, axes) for each in step.collectives)
 
 
-def _sent(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
-    if one.kind == "permute":
-        return _permute(one, axes)
-    wanted = _key(one.groups)
-    for n in range(1, len(axes.names) + 1):
-        for names in combinations(axes.names, n):
-            groups = groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, names)
-            if groups.shape == one.groups.shape and _key(groups) == wanted:
-                name = f"{one.name} ({'+'.join(names)})"
-                return MeshTraffic(one.kind, one.nbytes, names, times=one.times, name=name)
-    name = f"{one.name} (groups)"
+def _as_traffic(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
+    """Return a collective along axes, or with its groups or pairs where none fit."""
+    is_permute = one.kind == "permute"
+    key = _pair_key if is_permute else _unordered_key
+    for kind, names, groups in _along_axes(one.kind, axes):
+        if groups.shape == one.groups.shape and key(groups) == key(one.groups):
+            name = f"{one.name} ({'+'.join(names)})"
+            return MeshTraffic(kind, one.nbytes, names, times=one.times, name=name)
+    name = f"{one.name} ({'pairs' if is_permute else 'groups'})"
+    if is_permute:
+        return MeshTraffic(one.kind, one.nbytes, pairs=one.groups, times=one.times, name=name)
     return MeshTraffic(one.kind, one.nbytes, groups=one.groups, times=one.times, name=name)
 
 
-def _permute(one: HloCollective, axes: MeshAxes) -> MeshTraffic:
-    wanted = _pairs(one.groups)
-    for name in axes.names:
-        lines = groups_along(np.arange(axes.n_tasks).reshape(axes.sizes), axes, (name,))
-        onward = np.column_stack([lines[:, :-1].ravel(), lines[:, 1:].ravel()])
-        closing = np.column_stack([lines[:, -1], lines[:, 0]])
-        label = f"{one.name} ({name})"
-        for kind, pairs in (("pipeline", onward), ("permute", np.concatenate([onward, closing]))):
-            if pairs.shape == one.groups.shape and _pairs(pairs) == wanted:
-                return MeshTraffic(kind, one.nbytes, (name,), times=one.times, name=label)
-    return MeshTraffic(
-        "permute", one.nbytes, pairs=one.groups, times=one.times, name=f"{one.name} (pairs)"
-    )
+def _along_axes(
+    kind: str, axes: MeshAxes
+) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.int64]]]:
+    """Give the groups of a collective along axes, or the pairs of a permute along one."""
+    mesh = np.arange(axes.n_tasks).reshape(axes.sizes)
+    for n in range(1, 2 if kind == "permute" else len(axes.names) + 1):
+        for names in combinations(axes.names, n):
+            lines = groups_along(mesh, axes, names)
+            if kind != "permute":
+                yield kind, names, lines
+                continue
+            onward = np.column_stack([lines[:, :-1].ravel(), lines[:, 1:].ravel()])
+            closing = np.column_stack([lines[:, -1], lines[:, 0]])
+            yield "pipeline", names, onward
+            yield "permute", names, np.concatenate([onward, closing])
 
 
-def _key(groups: NDArray[np.int64]) -> bytes:
+def _unordered_key(groups: NDArray[np.int64]) -> bytes:
     """Groups as bytes, in an order of their own and of their members."""
-    return _pairs(np.sort(groups, axis=1))
+    return _pair_key(np.sort(groups, axis=1))
 
 
-def _pairs(pairs: NDArray[np.int64]) -> bytes:
+def _pair_key(pairs: NDArray[np.int64]) -> bytes:
     return pairs[np.argsort(pairs[:, 0], kind="stable")].tobytes()
 
 
@@ -334,7 +336,7 @@ def _mesh_sizes(step: HloStep) -> tuple[int, ...]:
     """Sizes of the coarsest mesh in which all groups lie along axes."""
     bounds = {1, step.n_devices}
     for one in step.collectives:
-        digits = [] if one.kind == "permute" else _digits(one.groups)
+        digits = [] if one.kind == "permute" else _counting_digits(one.groups)
         for stride, size in digits or ():
             bounds |= {stride, stride * size}
     cuts = sorted(bounds)
@@ -344,7 +346,7 @@ def _mesh_sizes(step: HloStep) -> tuple[int, ...]:
     return tuple(high // low for low, high in reversed(pairs)) or (1,)
 
 
-def _digits(groups: NDArray[np.int64]) -> list[tuple[int, int]] | None:
+def _counting_digits(groups: NDArray[np.int64]) -> list[tuple[int, int]] | None:
     """Strides and sizes by which a group's numbers count; None if they do not count so."""
     apart = np.sort(groups, axis=1)
     apart = apart - apart[:, :1]

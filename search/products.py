@@ -195,8 +195,8 @@ def _factorise(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]]
         return None
     axes: list[Factor] = []
     tasks = []
-    for each in range(n_copies):
-        part = _component_axes(src, dst, weight, classes, copy == each)
+    for one in range(n_copies):
+        part = _component_axes(src, dst, weight, classes, copy == one)
         if part is None or (axes and not _are_alike(axes, part[0])):
             return None
         axes = axes or part[0]
