@@ -14,7 +14,7 @@ from toruscast.validation import one_of, whole_number
 
 from .measurements import Measurements, logarithms
 from .models import Models
-from .noise import centres, outlying
+from .noise import centres
 from .search import combinations_of
 from .select import CRITERIA, RankedHypotheses, find
 from .terms import TermSpace
@@ -82,37 +82,22 @@ def fit_many(
     """
     began = time.perf_counter()
     options = options or FitOptions()
-    # Where most values are negative their opposites are fitted, and the model is mirrored.
-    sign = _signs(measurements.values)
-    values = sign[:, None, None] * measurements.values
-    centred = centres(values, options.noise)
-    left_out = outlying(values)
-    if left_out.any():
-        values = np.where(left_out, np.nan, values)
-        centred = centres(values, options.noise)
-    mixed = np.nanmin(values, axis=(1, 2)) < 0
+    centred = centres(measurements.values, options.noise)
     active = _active(measurements.points, centred.centre)
     points = measurements.points[:, active]
     space = TermSpace.of(options.space)
     spaces = [space.above(column.min()) for column in points.T]
     if active:
+        n_paths = measurements.n_paths
         step = max(1, _CHUNK // combinations_of(points, [space.n_terms for space in spaces]))
         parts: list[RankedHypotheses] = []
-        tell = progress or (lambda done, total: None)
-        for start in range(0, sign.size, step):
-            tell(start, sign.size)
-            chunk = slice(start, start + step)
-            parts.append(
-                find(
-                    points,
-                    centred.take(chunk),
-                    spaces,
-                    mixed[chunk],
-                    two_terms=options.max_terms > 1,
-                    criterion=options.select,
-                )
-            )
-        tell(sign.size, sign.size)
+        for start in range(0, n_paths, step):
+            if progress is not None:
+                progress(start, n_paths)
+            part = centred.take(slice(start, start + step))
+            parts.append(find(points, part, spaces, options.max_terms > 1, options.select))
+        if progress is not None:
+            progress(n_paths, n_paths)
         found = RankedHypotheses(
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankedHypotheses))
         )
@@ -131,19 +116,7 @@ def fit_many(
             "seconds": seconds,
         },
     )
-    searched = dict(zip(active, spaces, strict=True))
-    return Models(
-        measurements, searched, found, centred=centred, sign=sign, mixed=mixed, left_out=left_out
-    )
-
-
-def _signs(values: Array) -> Array:
-    """Return -1 where most points are negative, the first one deciding a tie; else 1."""
-    if (np.isnan(values) | (values >= 0)).all():
-        return np.ones(len(values))
-    mean = np.sign(np.nanmean(values, axis=2))
-    first = np.take_along_axis(mean, (mean != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
-    return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
+    return Models(measurements, dict(zip(active, spaces, strict=True)), found, centred)
 
 
 def _constants(centre: Array) -> RankedHypotheses:

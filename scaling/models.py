@@ -221,11 +221,7 @@ class Models:
         measurements: Measurements,
         searched: dict[int, TermSpace],
         found: RankedHypotheses,
-        *,
         centred: Centres,
-        sign: Array,
-        mixed: NDArray[np.bool_],
-        left_out: NDArray[np.bool_],
     ) -> None:
         self.measurements = measurements
         # The terms of each parameter searched, and the centres, mirrored where sign is -1.
@@ -238,11 +234,11 @@ class Models:
             # errs least.
             corner = self._values(_FAR * points.max(axis=0, keepdims=True))[:, :, 0]
             self._found = found.median_first(corner)
-        self.sign, self.left_out, self.trusted = sign, left_out, found.trusted
+        self.sign, self.left_out, self.trusted = centred.sign, centred.left_out, found.trusted
         self.bounded = centred.bounded > 0.5
         # Values of both signs do not grow by factors.
         centre = centred.centre
-        growing = (centre > 0).any(axis=1) & ~(mixed & (centre < 0).any(axis=1))
+        growing = (centre > 0).any(axis=1) & ~(centred.mixed & (centre < 0).any(axis=1))
         self.by_points: NDArray[np.bool_] = ~self.trusted & growing & bool(active)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,23 +38,32 @@ _NORMAL = 1.4826
 
 @dataclass(frozen=True)
 class Centres:
-    """Centre and standard error of every point of every call path."""
+    """Centre and standard error of every point of every call path.
+
+    Where most values of a path are negative, all are those of its opposite.
+    """
 
     centre: Array  # (n_paths, n_points), in the metric's unit
     error: Array  # alike; 0 where repetitions agree, NaN for a path without any
     bounded: Array  # (n_paths,): probability of the bounded law
     variation: Array  # (n_paths,): of the repetitions, pooled over the points; NaN without any
-    repetitions: Array  # (3, n_paths, n_points): smallest, largest and number
+    repetitions: Array  # (n_paths, 3, n_points): smallest, largest and number
+    sign: Array  # (n_paths,): -1 for the opposite
+    mixed: NDArray[np.bool_]  # (n_paths,): some value is negative
+    left_out: NDArray[np.bool_]  # (n_paths, n_points, n_repetitions): outlying repetitions
 
     def take(self, rows: NDArray[np.intp] | slice) -> Centres:
         """Return those of some of the call paths."""
-        parts = (self.centre, self.error, self.bounded, self.variation)
-        centre, error, bounded, variation = (part[rows] for part in parts)
-        return Centres(centre, error, bounded, variation, self.repetitions[:, rows])
+        return Centres(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def centres(values: Array, law: str = "auto") -> Centres:
     """Estimate centres and standard errors from repetitions."""
+    sign = _signs(values)
+    values = sign[:, None, None] * values
+    left_out = outlying(values)
+    values = np.where(left_out, np.nan, values)
+    mixed = np.nanmin(values, axis=(1, 2)) < 0
     # Repetitions come first, because sums along a short last axis are slow.
     values = np.ascontiguousarray(np.moveaxis(values, 2, 0))
     there = np.isfinite(values)
@@ -70,12 +79,13 @@ def centres(values: Array, law: str = "auto") -> Centres:
     bounded = np.zeros(len(mean))
     lowest = np.where(there, values, np.inf).min(axis=0)
     highest = np.where(there, values, -np.inf).max(axis=0)
-    repetitions = np.array([lowest, highest, n])
+    repetitions = np.stack([lowest, highest, n], axis=1)
+    found = Centres(centre, error, bounded, variation, repetitions, sign, mixed, left_out)
     # Half-widths are shares of the mid-range, which a single outlying repetition can make negative.
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
     candidates = (freedom >= 3) & (variation > EXACT) & positive
     if law == "normal" or not candidates.any():
-        return Centres(centre, error, bounded, variation, repetitions)
+        return found
     chosen = np.flatnonzero(candidates)
     middle, width, evidence = _bounded(lowest[chosen], highest[chosen], n[chosen])
     if law == "auto":
@@ -86,7 +96,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     bounded[chosen] = share[:, 0]
     centre[chosen] = share * middle + (1 - share) * centre[chosen]
     error[chosen] = np.sqrt(share * width**2 + (1 - share) * error[chosen] ** 2)
-    return Centres(centre, error, bounded, variation, repetitions)
+    return found
 
 
 def scale_of(centre: Array) -> Array:
@@ -103,6 +113,15 @@ def scale_of(centre: Array) -> Array:
         clear = some[some > _SMALL * np.median(some)] if some.size else np.ones(1)
         scale[p] = np.maximum(size[p], clear.min())
     return scale
+
+
+def _signs(values: Array) -> Array:
+    """Return -1 where most points are negative, the first one deciding a tie; else 1."""
+    if (np.isnan(values) | (values >= 0)).all():
+        return np.ones(len(values))
+    mean = np.sign(np.nanmean(values, axis=2))
+    first = np.take_along_axis(mean, (mean != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
 
 
 def _shares(log_odds: Array) -> Array:

@@ -108,8 +108,6 @@ def find(
     points: Array,
     centred: Centres,
     spaces: Sequence[TermSpace],
-    mixed: NDArray[np.bool_],
-    *,
     two_terms: bool,
     criterion: str,
 ) -> RankedHypotheses:
@@ -129,7 +127,7 @@ def find(
         centred.centre / reference,
         np.maximum(error, _COARSE * scale),
         known,
-        np.where(mixed | (criterion != "evidence"), 0.0, PRICE),
+        np.where(centred.mixed | (criterion != "evidence"), 0.0, PRICE),
     )
     # No second term is needed if a single one meets the points within the noise.
     enough = np.where(known, n_points - 2.0, -1.0) if two_terms else None
@@ -364,7 +362,7 @@ def _bounded(
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in columns)
     design = np.array([c.take(place, axis=1) for c in by_point]).T
     # Both are in units of each point's error, which cancels in the likelihood.
-    lowest, highest, count = centred.repetitions
+    lowest, highest, count = np.moveaxis(centred.repetitions, 1, 0)
     unit = reference * problem.error
     own = np.array([lowest / unit, highest / unit, count])[:, pair[0]]
     log_mean, mean = _weigh(
