@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,54 +36,6 @@ REQUIREMENTS = {
 
 class DoesNotFitError(InputError):
     """Not even the smallest problem fits the memory of a process."""
-
-
-def fill(
-    used: Callable[[Any], Any], memory: float, smallest: float, name: str, file: str | None = None
-) -> float:
-    """Return n with used(n) = memory."""
-
-    def shrinks(n: float, found: str) -> InputError:
-        message = f"{name}: bytes_used shrinks beyond n = {n:.4g}"
-        return InputError(message, file=file, found=found, expected="memory that grows with n")
-
-    def sampled(start: float, end: float) -> tuple[Any, Any]:
-        sizes = np.geomspace(start, end, _SAMPLES)
-        with np.errstate(all="ignore"):
-            return sizes, np.broadcast_to(used(sizes), sizes.shape).astype(float)
-
-    low = high = smallest
-    if used(low) > memory:
-        if np.any(sampled(smallest, _LARGEST)[1] <= memory):
-            raise shrinks(smallest, f"{used(low):.4g} there, at most {memory:.4g} later")
-        raise DoesNotFitError(
-            f"{name} does not fit",
-            found=f"{used(low):.4g} bytes needed for n = {low:g}",
-            expected=f"at most {memory:.4g} a process",
-        )
-    while used(high) < memory:
-        low, high = high, 2 * high
-        if high > _LARGEST:
-            raise InputError(
-                f"{name}: bytes_used does not fill the memory for any n",
-                file=file,
-                found=f"{used(low):.4g} bytes at n = {low:.1g}",
-                expected=f"{memory:.4g}",
-            )
-    sizes, values = sampled(smallest, high)
-    falls = ~(values[1:] >= values[:-1] * _LEVEL)
-    if falls.any():
-        k = int(np.argmax(falls))
-        raise shrinks(sizes[k], f"{values[k + 1]:.4g} after {values[k]:.4g}")
-    sizes, values = sampled(high, _LARGEST)
-    free = values < memory * _LEVEL
-    if free.any():
-        k = int(np.argmax(free))
-        found = f"{values[k]:.4g} at n = {sizes[k]:.4g}, less than the {memory:.4g} there are"
-        raise shrinks(sizes[k - 1], found)
-    # Bisection only asks whether a size needs more than the memory, so the upper end may be
-    # infinite.
-    return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
 
 
 @dataclass(frozen=True)
@@ -124,37 +76,25 @@ class Application:
         file: str | os.PathLike[str] | None = None,
     ) -> None:
         where = None if file is None else os.fspath(file)
+        fault = partial(InputError, file=where)
         models = {}
         for key, text in requirements.items():
             if key not in REQUIREMENTS:
-                raise InputError(
-                    "unknown requirement", file=where, found=key, expected=", ".join(REQUIREMENTS)
-                )
+                raise fault("unknown requirement", found=key, expected=", ".join(REQUIREMENTS))
             source = Formula.of(text, 0, where, f"{name}, {key}").text
             models[key] = Formula(source, ("p", "n"), where, f"{name}, {key}")
         if "bytes_used" not in models:
-            raise InputError(
-                f"{name} lacks a requirement",
-                file=where,
-                found=", ".join(models) or "none",
-                expected="bytes_used, which tells the problem size that fits",
-            )
+            found, expected = ", ".join(models) or "none", "bytes_used, which limits the problem"
+            raise fault(f"{name} lacks a requirement", found=found, expected=expected)
         try:
             least = float(smallest)
         except OverflowError:
             least = np.inf
-        if not (np.isfinite(least) and least > 0):
-            raise InputError(
-                f"{name}: bad smallest problem", file=where, found=least, expected="above 0"
-            )
-        for key, value in (
-            ("name", name),
-            ("requirements", models),
-            ("notes", tuple(notes)),
-            ("smallest", least),
-            ("file", where),
-        ):
-            object.__setattr__(self, key, value)
+        if not 0 < least < np.inf:
+            raise fault(f"{name}: bad smallest problem", found=least, expected="above 0")
+        vars(self).update(
+            name=name, requirements=models, notes=tuple(notes), smallest=least, file=where
+        )
 
     def need(
         self, requirement: str, p: float, n: float, held: tuple[float, float] | None = None
@@ -163,22 +103,15 @@ class Application:
 
         ``held`` are other p and n, for the logarithms alone.
         """
+        fault = partial(InputError, file=self.file)
         if requirement not in self.requirements:
-            raise InputError(
-                f"{self.name} has no such requirement",
-                file=self.file,
-                found=requirement,
-                expected=", ".join(self.requirements),
-            )
+            message, known = f"{self.name} has no such requirement", ", ".join(self.requirements)
+            raise fault(message, found=requirement, expected=known)
         check_positive(p=p, n=n)
         value = float(self._values(requirement, p, n, held))
-        if not (np.isfinite(value) and value >= 0):
-            raise InputError(
-                f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}",
-                file=self.file,
-                found=value,
-                expected="a finite number, 0 or more",
-            )
+        if not 0 <= value < np.inf:
+            message = f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}"
+            raise fault(message, found=value, expected="a finite number, 0 or more")
         return value
 
     def largest(self, p: float, memory: float, held: tuple[float, float] | None = None) -> float:
@@ -191,16 +124,49 @@ class Application:
         if p < 1:
             raise InputError("too few processes", found=p, expected="1 or more")
 
-        def used(n: Any) -> Any:
-            # Single sizes are checked; arrays of samples only serve to see whether memory grows.
-            if isinstance(n, np.ndarray):
-                return self._values("bytes_used", p, n, held)
+        def used(n: float) -> float:
             # A power of a large n may overflow; that of the smallest problem must not.
             if n > self.smallest and self._values("bytes_used", p, n, held) == np.inf:
                 return np.inf
             return self.need("bytes_used", p, n, held)
 
-        return fill(used, memory, self.smallest, f"{self.name} on {p:g} processes", self.file)
+        where = f"{self.name} on {p:g} processes"
+        low = high = self.smallest
+        while used(high) < memory:
+            low, high = high, 2 * high
+            if high > _LARGEST:
+                message = f"{where}: bytes_used does not fill the memory for any n"
+                found, expected = f"{used(low):.4g} bytes at n = {low:.1g}", f"{memory:.4g}"
+                raise InputError(message, file=self.file, found=found, expected=expected)
+        below = self._sampled(self.smallest, high, p, held)
+        beyond = self._sampled(high, _LARGEST, p, held)
+        needed = used(low)
+        free = beyond[1] < memory * _LEVEL
+        if needed > memory and not free.any():
+            found = f"{needed:.4g} bytes needed for n = {low:g}"
+            expected = f"at most {memory:.4g} a process"
+            raise DoesNotFitError(f"{where} does not fit", found=found, expected=expected)
+        falls = np.append(False, ~(below[1][1:] >= below[1][:-1] * _LEVEL))
+        if free.any() or falls.any():
+            (sizes, values), at = (below, falls) if falls.any() else (beyond, free)
+            k = int(at.argmax())
+            start = low if needed > memory else sizes[k - 1]
+            message = f"{where}: bytes_used shrinks beyond n = {start:.4g}"
+            found = f"{values[k]:.4g} at n = {sizes[k]:.4g}"
+            expected = "memory that grows with n"
+            raise InputError(message, file=self.file, found=found, expected=expected)
+        # Bisection only asks whether a size needs more than the memory, so the upper end may be
+        # infinite.
+        return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
+
+    def _sampled(
+        self, start: float, end: float, p: float, held: tuple[float, float] | None
+    ) -> tuple[Any, Any]:
+        """Return problem sizes and the bytes that they use, unchecked."""
+        sizes = np.geomspace(start, end, _SAMPLES)
+        with np.errstate(all="ignore"):
+            values = self._values("bytes_used", p, sizes, held)
+        return sizes, np.broadcast_to(values, sizes.shape).astype(float)
 
     def _values(self, requirement: str, p: float, n: Any, held: tuple[float, float] | None) -> Any:
         logarithms = None if held is None else {"p": np.float64(held[0]), "n": np.float64(held[1])}
@@ -225,7 +191,7 @@ _KEYS: dict[str, tuple[Any, str]] = {
     "notes": (list, "a list of texts"),
     "smallest": ((int, float), "a number above 0"),
 }
-_MOST_TOML, _MAX_JSON = 1_000_000, 50_000_000
+_MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
 @cache
@@ -290,6 +256,7 @@ def read_application(
     ('solver', ['bytes_used', 'flop'])
     """
     file = os.fspath(path)
+    fault = partial(InputError, file=file)
     document = _document(Path(file), file)
     keys = {*document} if isinstance(document, dict) else set()
     keys |= {"measurements"} if document is None else set()
@@ -298,34 +265,24 @@ def read_application(
         models = _of_models(known, file, metrics or {}, callpath)
         return Application(Path(file).stem, models, file=file)
     if metrics or callpath is not None:
-        raise InputError(
-            "metrics and call paths are those of measurements and fitted models",
-            file=file,
-            found="a file of requirements",
-        )
-    if not isinstance(document, dict) or "requirements" not in document:
-        raise InputError(
-            "is no application",
-            file=file,
-            expected=f"a table requirements with some of {', '.join(REQUIREMENTS)}",
-        )
+        message = "metrics and call paths are those of measurements and fitted models"
+        raise fault(message, found="a file of requirements")
+    if "requirements" not in keys:
+        expected = f"a table requirements with some of {', '.join(REQUIREMENTS)}"
+        raise fault("is no application", expected=expected)
     for key, value in document.items():
         if key not in _KEYS:
-            raise InputError("unknown key", file=file, found=key, expected=", ".join(_KEYS))
+            raise fault("unknown key", found=key, expected=", ".join(_KEYS))
         kind, expected = _KEYS[key]
         bad = not isinstance(value, kind) or isinstance(value, bool)
         if bad or (key == "notes" and not all(isinstance(note, str) for note in value)):
-            raise InputError(f"bad {key}", file=file, found=value, expected=expected)
+            raise fault(f"bad {key}", found=value, expected=expected)
     requirements = {
         key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
         for key, value in document["requirements"].items()
     }
     return Application(
-        document.get("name", Path(file).stem),
-        requirements,
-        document.get("notes", []),
-        document.get("smallest", 1.0),
-        file,
+        **{"name": Path(file).stem, **document, "requirements": requirements}, file=file
     )
 
 
@@ -346,38 +303,29 @@ def _of_models(
     callpath: str | None,
 ) -> dict[str, Formula]:
     """Return the models of requirements, by their metrics."""
+    fault = partial(InputError, file=file)
     wanted = {metric: name for name, metric in metrics.items()}
     named = {key: wanted.get(key[1], key[1]) for key in formulas if callpath in (None, key[0])}
     known = {key: name for key, name in named.items() if name in REQUIREMENTS}
     for name in set(known.values()):
         paths = [path for (path, _), each in known.items() if each == name]
         if len(paths) > 1:
-            raise InputError(
-                f"several call paths have {name}",
-                file=file,
-                found=", ".join(paths),
-                expected="one: choose by --callpath",
-            )
+            found, expected = ", ".join(paths), "one: choose by --callpath"
+            raise fault(f"several call paths have {name}", found=found, expected=expected)
     if not known:
-        raise InputError(
-            "no model is of a requirement",
-            file=file,
-            found=", ".join(dict.fromkeys(metric for _, metric in named)) or f"no {callpath}",
-            expected=f"metrics called {', '.join(REQUIREMENTS)}, or --metric bytes_used=NAME",
-        )
+        found = ", ".join(dict.fromkeys(metric for _, metric in named)) or f"no {callpath}"
+        expected = f"metrics called {', '.join(REQUIREMENTS)}, or --metric bytes_used=NAME"
+        raise fault("no model is of a requirement", found=found, expected=expected)
     return {name: formulas[key] for key, name in known.items()}
 
 
 def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
     """Return the fitted model that a table {file, metric, callpath} names."""
+    fault = partial(InputError, file=os.fspath(path))
     unknown = [name for name in table if name not in ("file", "metric", "callpath")]
     if unknown or not isinstance(table.get("file"), str):
-        raise InputError(
-            f"bad {key}",
-            file=os.fspath(path),
-            found=", ".join(unknown) or "no file",
-            expected="file, and metric or callpath where the file holds several",
-        )
+        expected = "file, and metric or callpath where the file holds several"
+        raise fault(f"bad {key}", found=", ".join(unknown) or "no file", expected=expected)
     formulas = read_formulas(path.parent / table["file"])
     fits = [
         each
@@ -385,24 +333,19 @@ def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
         if table.get("callpath", each[0]) == each[0] and table.get("metric", each[1]) == each[1]
     ]
     if len(fits) != 1:
-        raise InputError(
-            f"{key} needs one model",
-            file=os.fspath(path),
-            found="; ".join(", ".join(each) for each in fits) or "none",
-            expected=f"callpath and metric of one of {'; '.join(map(', '.join, formulas))}",
-        )
+        found = "; ".join(", ".join(each) for each in fits) or "none"
+        expected = f"callpath and metric of one of {'; '.join(map(', '.join, formulas))}"
+        raise fault(f"{key} needs one model", found=found, expected=expected)
     return formulas[fits[0]]
 
 
 def _document(path: Path, file: str) -> Any:
     """Return what a file of TOML or JSON holds; None for another kind of file."""
     if path.suffix in (".yaml", ".yml"):
-        raise InputError(
-            "unknown suffix", file=file, found=path.suffix, expected=".toml, .json or measurements"
-        )
-    if path.suffix not in (".toml", ".json"):
-        return None
-    raw = read_limited(path, _MAX_JSON if path.suffix == ".json" else _MOST_TOML)
+        expected = ".toml, .json or measurements"
+        raise InputError("unknown suffix", file=file, found=path.suffix, expected=expected)
     if path.suffix == ".toml":
-        return parse_toml(raw, path)
-    return parse_json(as_string(raw, file), file)
+        return parse_toml(read_limited(path, _MAX_TOML), path)
+    if path.suffix == ".json":
+        return parse_json(as_string(read_limited(path, _MAX_JSON), file), file)
+    return None
