@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from toruscast.decision import Forecast
 from toruscast.decision.results import OF_SUMS, Networks
-from toruscast.features.reasons import Reasons
-from toruscast.mapping import TaskMapping, Torus
 from toruscast.search.lower_bounds import least_time
 from toruscast.text import (
     counted,
@@ -28,9 +22,9 @@ from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
-from .ranking import Ranking, badge, default_order, how_sure, less
+from .ranking import Ranking, badge, default_order, how_sure
 from .table import Column, Table, records
-from .traffic import bound_line, link_note, setting_of
+from .traffic import setting_of
 
 # Share above the lower bound over all mappings from which a search is worth its time.
 _FAR = 0.05
@@ -430,108 +424,4 @@ def _trust_machine(found: Forecast) -> str:
         text += " More runs of these decide."
     if cost.sketched:
         text += " The model reads a simulation of every candidate."
-    return text
-
-
-@dataclass(frozen=True)
-class Timed:
-    """What came out for a mapping; ``coarsening`` and ``change`` are as in `Simulation`."""
-
-    time: float
-    phase_times: tuple[float, ...]
-    why: Reasons
-    # None where nothing leaves a node; ``busy`` is the seconds that it takes for its bytes.
-    busiest_link: str | None
-    busy: float
-    coarsening: int = 1
-    change: float = 0.0
-
-
-def ranked(found: Mapping[str, Timed]) -> pd.DataFrame:
-    """Return a row for each mapping, the fastest first.
-
-    Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (time over bound),
-    ``busiest_link`` (its name, or None) and ``busy_share``, the share of the time that it is busy.
-    """
-    rows = [
-        {
-            "mapping": name,
-            "time": timed.time,
-            "lower_bound": timed.why.lower_bound,
-            "over_bound": timed.time / (timed.why.lower_bound or math.nan),
-            "busiest_link": timed.busiest_link,
-            "busy_share": timed.busy / timed.time if timed.busiest_link else 0.0,
-        }
-        for name, timed in found.items()
-    ]
-    table = pd.DataFrame(rows).sort_values("time", kind="stable", ignore_index=True)
-    table.insert(0, "rank", table["time"].rank(method="min").astype(int))
-    return table
-
-
-def timed_answer(
-    mappings: Sequence[TaskMapping],
-    torus: Torus,
-    table: pd.DataFrame,
-    why: Reasons,
-    *,
-    setting: str,
-    content: dict[str, Any],
-    error: float = 0.0,
-    top: int = 10,
-    estimated: bool = False,
-    dependent: bool = False,
-    notes: Sequence[str] = (),
-) -> Answer:
-    """Return which mapping is fastest, and what limits it.
-
-    ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
-    are open; ``error`` is that of the times.
-    """
-    names = [str(name) for name in table["mapping"]]
-    by_name = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
-    yours = default_order([by_name[name] for name in names], names, torus)
-    ranking = Ranking(names, table["time"].tolist(), yours)
-    link = table["busiest_link"].iloc[0]
-    columns = [
-        Column("rank", "#", "count"),
-        Column("mapping", kind="name"),
-        Column("time", kind="seconds", priority=0),
-        Column("over_bound", "times its lower bound", "decimal", digits=2),
-        Column("busiest_link", kind="label"),
-        Column("busy_share", "busy", "share"),
-    ]
-    if ranking.baseline is not None:
-        columns.insert(3, Column("time", "vs default", "change", against=ranking.baseline))
-    said = [_others(table, error), ranking.alike(), bound_line(why, estimated, dependent)]
-    if link:
-        said.append(link_note(link))
-    return Answer(
-        setting=setting,
-        headline=ranking.headline(),
-        notes=list(filter(None, [*said, *notes])),
-        table=Table(table, columns, best=0, yours=yours, top=top),
-        content=content,
-    )
-
-
-def _others(table: pd.DataFrame, error: float) -> str:
-    """Return how the fastest stands to the others."""
-    names, times = table["mapping"], table["time"]
-    best, slowest = float(times.iloc[0]), float(times.iloc[-1])
-    others = len(times) - 1
-    if not others:
-        return "There is no other candidate."
-    near = int((times.iloc[1:] <= best * (1 + error)).sum())
-    if error:
-        within = f"within {percent(error, digits=3)} of it, the error accepted"
-        verb = f"{'lie' if near > 1 else 'lies'} {within}"
-    else:
-        verb = f"{'take' if near > 1 else 'takes'} as little"
-    text = f"{near or 'None'} of {counted(others, 'other')} {verb}."
-    if slowest > best:
-        text += (
-            f" It takes {less(best, slowest, 'the slowest')}, {shown_name(names.iloc[-1])} "
-            f"({seconds(slowest)})."
-        )
     return text

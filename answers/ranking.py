@@ -25,7 +25,7 @@ from toruscast.text import (
 from . import svg
 from .blocks import Chart, Headline
 from .links import Candidate
-from .table import Mark
+from .table import Column, Mark
 from .traffic import View
 
 DEFAULT_ORDER = "the default order of tasks"
@@ -94,6 +94,12 @@ class Ranking:
     def baseline(self) -> float | None:
         """Seconds that the others are compared with, where there are others."""
         return None if self.yours is None or len(self.names) < 2 else self.times[self.yours]
+
+    def changes(self, name: str = "time") -> list[Column]:
+        """Return the column of the times against the baseline, where there is one."""
+        if not self.baseline:
+            return []
+        return [Column(name, "vs default", "change", against=self.baseline)]
 
     def mark(self, row: int) -> Mark:
         """Return whether a candidate is the best or the user's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,17 +11,18 @@ import numpy as np
 import pandas as pd
 
 from toruscast.features.reasons import Reasons, explain
-from toruscast.mapping import Torus
+from toruscast.mapping import TaskMapping, Torus
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.simulation.trace import slowest_messages
-from toruscast.text import percent, seconds, shown_name, time_unit
+from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .links import Candidate
+from .ranking import Ranking, default_order, less
 from .table import Column, Table, records
-from .traffic import View, bound_line, node_label, setting_of
+from .traffic import View, bound_line, link_note, node_label, setting_of
 
 BUSIEST, _FIRST, _FEW = 5, 5, 3
 # Points of the timeline.
@@ -115,6 +117,92 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         file=view.launcher_file(),
         facts=view.facts(),
     )
+
+
+def ranked(found: Mapping[str, tuple[dict[str, Any], Reasons]]) -> pd.DataFrame:
+    """Return a row for each mapping, the fastest first.
+
+    ``found`` are the time, the busiest link (None where nothing leaves a node), its share of the
+    time and more, with what bounds the time. Further columns: ``rank``, ``mapping``,
+    ``lower_bound`` and ``over_bound``, the time over the bound.
+    """
+    rows = [
+        {"mapping": name, "time": row["time"], "lower_bound": why.lower_bound, **row}
+        for name, (row, why) in found.items()
+    ]
+    table = pd.DataFrame(rows).sort_values("time", kind="stable", ignore_index=True)
+    table.insert(0, "rank", table["time"].rank(method="min").astype(int))
+    table.insert(4, "over_bound", table["time"] / table["lower_bound"].replace(0.0, math.nan))
+    return table
+
+
+def answer_of_many(
+    mappings: Sequence[TaskMapping],
+    torus: Torus,
+    table: pd.DataFrame,
+    why: Reasons,
+    *,
+    setting: str,
+    content: dict[str, Any],
+    error: float = 0.0,
+    top: int = 10,
+    estimated: bool = False,
+    dependent: bool = False,
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Return which of several mappings is fastest, and what limits it.
+
+    ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
+    are open; ``error`` is that of the times.
+    """
+    names = [str(name) for name in table["mapping"]]
+    by_name = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
+    yours = default_order([by_name[name] for name in names], names, torus)
+    ranking = Ranking(names, table["time"].tolist(), yours)
+    link = table["busiest_link"].iloc[0]
+    columns = [
+        Column("rank", "#", "count"),
+        Column("mapping", kind="name"),
+        Column("time", kind="seconds", priority=0),
+        *ranking.changes(),
+        Column("over_bound", "times its lower bound", "decimal", digits=2),
+        Column("busiest_link", kind="label"),
+        Column("busy_share", "busy", "share"),
+    ]
+    said = [_others(table, error), ranking.alike(), bound_line(why, estimated, dependent)]
+    if link:
+        said.append(link_note(link))
+    return Answer(
+        setting=setting,
+        headline=ranking.headline(),
+        notes=list(filter(None, [*said, *notes])),
+        table=Table(
+            table.drop(columns="phase_times"), columns, best=0, yours=ranking.yours, top=top
+        ),
+        content=content | {"ranking": records(table)},
+    )
+
+
+def _others(table: pd.DataFrame, error: float) -> str:
+    """Return how the fastest stands to the others."""
+    names, times = table["mapping"], table["time"]
+    best, slowest = float(times.iloc[0]), float(times.iloc[-1])
+    others = len(times) - 1
+    if not others:
+        return "There is no other candidate."
+    near = int((times.iloc[1:] <= best * (1 + error)).sum())
+    if error:
+        within = f"within {percent(error, digits=3)} of it, the error accepted"
+        verb = f"{'lie' if near > 1 else 'lies'} {within}"
+    else:
+        verb = f"{'take' if near > 1 else 'takes'} as little"
+    text = f"{near or 'None'} of {counted(others, 'other')} {verb}."
+    if slowest > best:
+        text += (
+            f" It takes {less(best, slowest, 'the slowest')}, {shown_name(names.iloc[-1])} "
+            f"({seconds(slowest)})."
+        )
+    return text
 
 
 def timeline_chart(result: MessageTimes[Any]) -> Chart:

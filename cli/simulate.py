@@ -14,7 +14,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import csv_text, records
+from toruscast.answers.table import csv_text
 from toruscast.errors import InputError
 from toruscast.files import folder_beside
 from toruscast.text import part_of, percent, printable, seconds
@@ -41,6 +41,7 @@ from .torus import load_torus, read_time
 from .traffic import load_application
 
 if TYPE_CHECKING:
+    from toruscast.features.reasons import Reasons
     from toruscast.simulation import Simulation
     from toruscast.workers import Task
 
@@ -69,6 +70,8 @@ _ALWAYS = ("summary.json", "trace.json")
 _FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
 
 Tell = Callable[[int], None]
+Sent = tuple[dict[str, Any], "Reasons"]
+"""A row of the ranking, and what bounds its time."""
 
 
 def _rank(
@@ -85,16 +88,15 @@ def _rank(
         workload, torus, "deterministic" if packets.flows else work.routing
     )
     about: dict[str, Any]
-    task: Task[answers.rank.Timed]
+    task: Task[Sent]
     if packets.flows:
-        what, how, more = "messages", "messages flow, in dimension order", ["phase_times"]
+        what, how = "messages", "messages flow, in dimension order"
         about = {"error": packets.flow_error, "seed": work.seed}
         messages = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
         sizes = [messages] * len(mappings)
         task = pool.Task(_send_flows, problem, packets.flow_error)
     else:
         what, how = "packet-hops", f"{work.routing} routing"
-        more = ["phase_times", "coarsening", "change"]
         about = {
             "routing": work.routing,
             "error": packets.error,
@@ -113,33 +115,28 @@ def _rank(
         task = pool.Task(_send_packets, problem, how_simulated)
     with output.progress("Simulating", count=part_of(what)) as progress:
         found = _time_all(mappings, sizes, task, work.jobs, progress)
-    table = answers.rank.ranked(found)
-    ranking = [
-        row | {name: getattr(found[row["mapping"]], name) for name in more}
-        for row in records(table)
-    ]
-    merged = _merged([each.coarsening for each in found.values()], packets.error)
-    network = asdict(torus.network)
+    table = answers.simulation.ranked(found)
+    note = _NO_BUFFERS if packets.flows else _merged(table["coarsening"].tolist(), packets.error)
     output.deliver(
-        answers.rank.timed_answer(
+        answers.simulation.answer_of_many(
             mappings,
             torus,
             table,
-            found[table["mapping"].iloc[0]].why,
+            found[table["mapping"].iloc[0]][1],
             setting=f"{setting.of(mappings)}; {how}.",
-            content={**setting.describe(), "network": network, **about, "ranking": ranking},
+            content={**setting.describe(), "network": asdict(torus.network), **about},
             error=about["error"] or 0.0,
             top=top,
             estimated=not packets.flows and routes.ways_are_open(problem),
             dependent=workload.dependent,
-            notes=[_NO_BUFFERS] if packets.flows else [merged] if merged else [],
+            notes=[note],
         )
     )
 
 
 def _send_packets(
     problem: tc.mapping.MappingProblem, how: Mapping[str, Any], item: tuple[tc.TaskMapping, Tell]
-) -> answers.rank.Timed:
+) -> Sent:
     (mapping, tell), torus = item, problem.torus
     result = simulator.simulate_packets(
         problem, mapping, **how, progress=lambda done, _: tell(done * how["coarsening"])
@@ -147,20 +144,14 @@ def _send_packets(
     why = reasons.explain(problem, mapping, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / how["iterations"]
     link = int(busy.argmax())
-    return answers.rank.Timed(
-        result.time,
-        result.phase_times,
-        why,
-        torus.link_label(link) if busy[link] else None,
-        float(busy[link]),
-        result.coarsening,
-        result.change,
-    )
+    row = _row(result.time, torus.link_label(link) if busy[link] else None, float(busy[link]))
+    more = {name: getattr(result, name) for name in ("phase_times", "coarsening", "change")}
+    return row | more, why
 
 
 def _send_flows(
     problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, Tell]
-) -> answers.rank.Timed:
+) -> Sent:
     mapping, tell = item
     result = flows.flow_messages(problem, mapping, error=error, progress=lambda done, _: tell(done))
     # Flows have no clock: their bound is exact.
@@ -170,7 +161,11 @@ def _send_flows(
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
     # The error accepted may shorten a time, but not below what it takes at least.
     time = max(result.time, why.lower_bound)
-    return answers.rank.Timed(time, result.phase_times, why, link, busy)
+    return _row(time, link, busy) | {"phase_times": result.phase_times}, why
+
+
+def _row(time: float, link: str | None, busy: float) -> dict[str, Any]:
+    return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
 
 
 def _merged(coarsening: Sequence[int], error: float | None) -> str:
@@ -192,13 +187,13 @@ def _merged(coarsening: Sequence[int], error: float | None) -> str:
 def _time_all(
     mappings: Sequence[tc.TaskMapping],
     sizes: Sequence[int],
-    time_one: Task[answers.rank.Timed],
+    time_one: Task[Sent],
     jobs: int,
     progress: Callable[[int, int], None],
-) -> dict[str, answers.rank.Timed]:
+) -> dict[str, Sent]:
     """Time each mapping, ``jobs`` at once; return them by name."""
     bar = _Bar(sizes, progress)
-    found: dict[int, answers.rank.Timed] = {}
+    found: dict[int, Sent] = {}
     items = ((mapping, partial(bar.update, i)) for i, mapping in enumerate(mappings))
     for i, timed in time_one.each(items, jobs):
         found[i] = timed
