@@ -9,7 +9,7 @@ import numpy as np
 
 from toruscast.decision import Forecast
 from toruscast.decision.results import OF_SUMS, Networks
-from toruscast.search.lower_bounds import least_time
+from toruscast.routing.mapping_bounds import min_time
 from toruscast.text import (
     counted,
     joined,
@@ -68,7 +68,7 @@ class _Ranking:
         found = self.found
         if self.table["lower_bound"].isna().all() or found.fitted.target == "measured":
             return 0.0
-        return least_time(found.workload, found.torus, found.best.tasks_per_node)
+        return min_time(found.problem, found.best.tasks_per_node)
 
     def answer(self, setting: str, top: int, notes: Sequence[str]) -> Answer:
         """Return it."""

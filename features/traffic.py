@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
@@ -12,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
-from toruscast.routing.bounds import Bounds, bounds_of, cut_bound, release_bound, time_bounds
+from toruscast.routing.bounds import Bounds, MappingBounds
 from toruscast.routing.loads import Along, check_ways, loads_along_routes, sum_loads
-from toruscast.routing.messages import common_message, longest_message, mean_message, packet_counts
-from toruscast.routing.route_kernels import Ways
+from toruscast.routing.messages import common_message, longest_message, packet_counts
 from toruscast.routing.routing import edge_ways
-from toruscast.routing.tally import Tally, tally
+from toruscast.routing.tally import PhaseRoutes, Tally
+from toruscast.simulation.clock_bounds import sure_bounds, sure_mean
 from toruscast.simulation.run import Simulation
-from toruscast.simulation.simulator import Stretches, attempts, simulate_packets, stretches_of
-from toruscast.simulation.state import LARGEST_PACKET, clock_loss
+from toruscast.simulation.simulator import attempts, simulate_packets, stretches_of
+from toruscast.simulation.state import LARGEST_PACKET
 
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.
@@ -31,8 +28,6 @@ _COUNTED = 1024
 # fewer fit into the buffers on their way, and rank less well (docs/studies/measurements.md).
 _SKETCH = 4
 _SKETCHED = 64
-# Rounds that stand for all where it is asked how far they may overlap.
-_FEW_ROUNDS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +87,14 @@ class RoutedTraffic:
         return float(self.comm.nbytes.sum())
 
     @lazy
-    def ways(self) -> Ways:
-        """Hops and injection FIFO of every edge."""
-        return edge_ways(self.problem.total, self.mapping)
+    def routes(self) -> PhaseRoutes:
+        """The routes of all phases in one graph."""
+        return PhaseRoutes(self.problem.total, self.mapping)
+
+    @lazy
+    def lower_bounds(self) -> MappingBounds:
+        """All lower bounds of the time."""
+        return MappingBounds(self.problem, self.mapping, self.routes)
 
     @property
     def packet_hops(self) -> int:
@@ -104,7 +104,7 @@ class RoutedTraffic:
     @lazy
     def tally(self) -> Tally:
         """What one pass over the messages of all phases finds."""
-        found = tally(self.problem.total, self.mapping, self.ways)
+        found = self.routes.tally
         if self.problem.common_routing is not None:
             return found
         return found._replace(link_bytes=sum_loads(self.problem, self.mapping))
@@ -152,139 +152,51 @@ class RoutedTraffic:
         """Edges that use the network."""
         return int(self.edges_by_hops[1:].sum())
 
-    @lazy
+    @property
     def bounds(self) -> Bounds:
-        """Lower bounds of the time."""
-        if len(self.workload) == 1:
-            return bounds_of(self.tally, self.torus)
-        return time_bounds(self.problem, self.mapping)
+        """Lower bounds of the time by resource, as `time_bounds`."""
+        return self.lower_bounds.resources
 
-    @lazy
+    @property
     def rounds_apart(self) -> float:
-        """Logarithm of the bound with a barrier after each dependent round over that without.
+        """How far dependent rounds may overlap; see `MappingBounds.rounds_apart`."""
+        return self.lower_bounds.rounds_apart
 
-        A few of the rounds stand for all. It counts more, the more packets messages have: single
-        packets hardly wait for each other, so that rounds of them overlap as the bound says.
-        """
-        if not self.workload.dependent or not self.bounds.total:
-            return 0.0
-        n = len(self.workload)
-        few = self.problem.phases[:: -(-n // _FEW_ROUNDS)]
-        bounds = [time_bounds(phase, self.mapping) for phase in few]
-        apart = self.torus.network.start + sum(max(each[:4]) for each in bounds) * n / len(few)
-        waiting = 1 - 1 / max(1.0, self.problem.derive(mean_message)) ** 2
-        return waiting * max(0.0, math.log(apart / self.bounds.total))
-
-    @lazy
+    @property
     def release_bound(self) -> float:
         """Lower bound that knows when messages are released; at least that of `bounds`.
 
-        Of adaptive phases and of dependent rounds it is that of `bounds`.
+        For adaptive phases and for dependent rounds it is that of `bounds`.
         """
-        if self.workload.dependent:
-            return self.bounds.total
-        return sum(map(self._phase_bound, self.problem.phases))
-
-    def _phase_bound(self, phase: MappingProblem) -> float:
-        alone = len(self.workload) == 1
-        bounds = self.bounds if alone else time_bounds(phase, self.mapping)
-        if phase.routing == "adaptive":
-            return bounds.total
-        own = self._released_alone if alone else release_bound(phase, self.mapping)
-        return max(bounds.total, self.torus.network.start + own if own else 0.0)
-
-    @lazy
-    def _released_alone(self) -> float:
-        """The release bound of the only phase, whose loads and ways are known."""
-        known: dict[str, Any] = {"ways": self.ways, "wire_bytes": self.all_wire_bytes}
-        return release_bound(self.problem.total, self.mapping, **known)
+        return self.lower_bounds.best
 
     @lazy
     def sure(self) -> Bounds:
-        """Bounds of one iteration from a standing start, less what ticks of a clock may round off.
+        """Bounds of one iteration that starts on an idle network; no simulation falls below them.
 
-        No simulation of one falls below them, whichever way packets choose: but for that of the
-        links where routes are open, which is an estimate. The total never is: it holds the release
-        bound in dimension order, and what the cuts of the torus need where routes are open.
+        They hold whichever way packets choose and clocks round, except that of the links where
+        routes are open, which is an estimate. The total is always sure.
         """
-        return self._sure_of(stretches_of(self.problem), self._merges)
+        return sure_bounds(self.lower_bounds, stretches_of(self.problem), self._merges)
 
     @lazy
     def sure_bound(self) -> float:
         """Seconds that no simulation falls below, whichever way packets choose and clocks round.
 
-        Of several iterations, that is a bound of their mean. It needs the time of the first
-        iteration alone, which is simulated then.
+        For several iterations it is a bound of their mean, which needs the time of the first
+        iteration alone. That is simulated then.
         """
         if self.iterations == 1:
             return self.sure.total
-        stretches = stretches_of(self.problem, self.iterations)
-        found = []
-        for merged in self._merges:
-            with suppress(InputError):
-                alone = self._alone(merged)
-                end = self._sure_of(stretches, [merged]).total
-                # As `Simulation.time` is worked out.
-                found.append((end - alone) / (self.iterations - 1))
-        return max(0.0, min(found, default=0.0))
+        return sure_mean(self.lower_bounds, self.iterations, self._merges, self._time_of_first)
 
-    def _alone(self, merged: int) -> float:
+    def _time_of_first(self, merged: int) -> float:
         """Seconds of the first iteration, if no other follows."""
         known = self.__dict__.get("simulation")
         if known is not None and known.coarsening == merged:
             return float(known.alone)
         first = replace(self, coarsening=merged, iterations=1)
         return first.simulation.time
-
-    def _sure_of(self, stretches: Stretches, merges: Sequence[int]) -> Bounds:
-        """Return the sums over the stretches of a run that barriers separate."""
-        known: dict[int, Bounds] = {}
-        found = []
-        for numbers in stretches.together:
-            stretch = stretches.problems[numbers]
-            if id(stretch) not in known:
-                known[id(stretch)] = self._of_stretch(stretch, merges)
-            found.append(known[id(stretch)])
-        link, injection, reception, latency, totals = zip(*found, strict=True)
-        end = 0.0
-        for total in totals:
-            # Added as a simulation does, which rounds alike.
-            if total:
-                end = end + self.torus.network.start + total
-        return Bounds(sum(link), sum(injection), sum(reception), sum(latency), end)
-
-    def _of_stretch(self, stretch: MappingProblem, merges: Sequence[int]) -> Bounds:
-        """Return the bounds of phases without a barrier, of any simulation that they may get."""
-        n_phases = len(stretch.workload)
-        is_all = stretch.workload.phases == self.workload.phases
-        bounds = (
-            self.bounds
-            if is_all and (n_phases == 1 or self.workload.dependent)
-            else time_bounds(stretch, self.mapping)
-        )
-        working, released = bounds.link, 0.0
-        if stretch.phases[0].routing == "adaptive" or self.torus.ties_are_open:
-            working = cut_bound(stretch.phases[0], self.mapping) if n_phases == 1 else 0.0
-        elif n_phases == 1:
-            released = self._released_alone if is_all else release_bound(stretch, self.mapping)
-        found = [bounds._replace(total=max(working, *bounds[1:4], released))]
-        for each in merges:
-            loss = clock_loss(stretch, self.mapping, each)
-            if loss is not None:
-                link, injection, latency, most, own = (
-                    loss.off(seconds, loss.on_links)
-                    for seconds in (
-                        bounds.link,
-                        bounds.injection,
-                        bounds.latency,
-                        working,
-                        released,
-                    )
-                )
-                reception = loss.off(bounds.reception, loss.at_ports)
-                total = max(most, injection, reception, latency, own * loss.keeps_order)
-                found.append(Bounds(link, injection, reception, latency, total))
-        return Bounds(*map(min, zip(*found, strict=True)))
 
     @property
     def _merges(self) -> Sequence[int]:

@@ -87,6 +87,11 @@ class MappingProblem(PickledByFields):
         return (self,) if self._is_phase else self._phases
 
     @property
+    def is_chained(self) -> bool:
+        """Whether there are dependent rounds, which no barrier separates."""
+        return self.workload.dependent and len(self.workload) > 1
+
+    @property
     def total(self) -> MappingProblem:
         """The sum of the phases as a problem of one phase."""
         return self.phases[0] if len(self.workload) == 1 else self._total

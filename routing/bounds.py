@@ -1,7 +1,32 @@
-"""Lower bounds of the communication time: by resource, by release times, by cuts."""
+"""Lower bounds of the communication time of a mapping.
+
+Bounds of one phase, and what each holds for:
+
+=========  ==================================================  ===================================
+link       bytes of the busiest link at its bandwidth          estimates where packets choose their
+                                                               way: an even split, or half of a tie
+injection  bytes of the busiest FIFO at the fastest link       any routing
+reception  bytes into the busiest node at memory bandwidth     any routing
+latency    the slowest message, alone in the network           any routing
+release    work of a link after the moments at which its       dimension order; an estimate where
+           messages can reach it; never below that of links    ties are open
+cut        bytes that cross a plane, or leave a node           any minimal routing
+=========  ==================================================  ===================================
+
+`time_bounds` has the first four. Phases add up, each with the start of a phase. Dependent rounds
+overlap: the bytes of all count together, the latency is that of the longest chain of messages, and
+there is neither a release nor a cut bound. The best bound of a phase is the largest of those that
+hold, in dimension order mostly the release bound. `MappingBounds` shares what they need.
+
+Others: `toruscast.simulation.clock_bounds` has bounds that no simulation falls below, whichever way
+packets choose, whatever ticks round off, for several iterations and longer packets. Bounds over all
+mappings are in `mapping_bounds`, those of a mesh's collectives in `toruscast.mesh.closed_form`.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,11 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import scratch
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 from ._load_kernels import spread_runs
 from .loads import check_ways, sum_loads
-from .messages import hand_over_times, packet_counts, prepare, software_times
+from .messages import hand_over_times, mean_message, packet_counts, prepare, software_times
 from .release_kernels import (
     A_BYTE,
     STATES,
@@ -29,9 +56,12 @@ from .release_kernels import (
     release_from_fifos,
 )
 from .route_kernels import Ways, keys_of, last_arrival, sort_keys
-from .routing import edge_ways, grid_of, list_links
+from .routing import edge_ways, grid_of, list_links, ways_are_open
 from .tables import run_table, worthwhile_runs
-from .tally import Tally, have_two_ways, tally
+from .tally import PhaseRoutes, Tally, have_two_ways, tally
+
+# Rounds that represent all where the question is how far they may overlap.
+_FEW_ROUNDS = 16
 
 
 class Bounds(NamedTuple):
@@ -49,7 +79,7 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
     """Return the time below which no schedule of the packets can fall.
 
     The bounds are exact. A simulation counts in ticks, and may end some ten-thousandths sooner:
-    `RoutedTraffic.sure_bound` allows for that.
+    `RoutedTraffic.sure_bound` allows for that. `MappingProblem` has the routing.
 
     The busiest link must carry its bytes (headers included) at its bandwidth. The busiest injection
     FIFO must send its messages at the bandwidth of the fastest link, and the busiest receiver must
@@ -70,14 +100,126 @@ def time_bounds(problem: MappingProblem, mapping: TaskMapping) -> Bounds:
     """
     mapping = problem.mapping(mapping)
     check_ways(problem, mapping)
-    if problem.workload.dependent:
+    return MappingBounds(problem, mapping).resources
+
+
+@dataclass(frozen=True, eq=False)
+class MappingBounds:
+    """Lower bounds of a problem under a checked mapping; each is computed when first used.
+
+    ``routes`` are those of the only phase, where results of it are used elsewhere too.
+    """
+
+    problem: MappingProblem
+    mapping: TaskMapping
+    routes: PhaseRoutes | None = None
+
+    @lazy
+    def _stretches(self) -> dict[int, StretchBounds]:
+        return {}
+
+    def stretch(self, problem: MappingProblem) -> StretchBounds:
+        """Return the bounds of one phase, or of rounds without a barrier; equal ones share them."""
+        known = self._stretches
+        if id(problem) not in known:
+            is_shared = self.routes is not None and self.routes.problem is problem
+            routes = self.routes if is_shared else None
+            known[id(problem)] = StretchBounds(problem, self.mapping, routes)
+        return known[id(problem)]
+
+    @property
+    def _each(self) -> list[StretchBounds]:
+        problem = self.problem
+        return [
+            self.stretch(each) for each in ([problem] if problem.is_chained else problem.phases)
+        ]
+
+    @lazy
+    def resources(self) -> Bounds:
+        """Bounds by resource, as `time_bounds`."""
+        columns = zip(*(each.resources for each in self._each), strict=True)
+        return Bounds(*(sum(column) for column in columns))
+
+    @lazy
+    def best(self) -> float:
+        """The sum of the largest bound of each phase, of those that its routing has."""
+        if self.problem.workload.dependent:
+            return self.resources.total
+        return sum(each.best for each in self._each)
+
+    @lazy
+    def rounds_apart(self) -> float:
+        """Logarithm of the bound with a barrier after each dependent round over that without.
+
+        A few of the rounds represent all. It counts more, the more packets messages have: single
+        packets hardly wait for each other, so that rounds of them overlap as the bound says.
+        """
+        total = self.resources.total
+        if not self.problem.workload.dependent or not total:
+            return 0.0
+        n = len(self.problem.workload)
+        few = self.problem.phases[:: -(-n // _FEW_ROUNDS)]
+        seconds = sum(max(self.stretch(phase).resources[:4]) for phase in few)
+        apart = self.problem.torus.network.start + seconds * n / len(few)
+        waiting = 1 - 1 / max(1.0, self.problem.derive(mean_message)) ** 2
+        return waiting * max(0.0, math.log(apart / total))
+
+
+@dataclass(frozen=True, eq=False)
+class StretchBounds:
+    """Lower bounds of one phase, or of rounds without a barrier; see `MappingBounds`."""
+
+    problem: MappingProblem
+    mapping: TaskMapping
+    routes: PhaseRoutes | None = None
+
+    @lazy
+    def resources(self) -> Bounds:
+        """Bounds by resource."""
+        problem, mapping = self.problem, self.mapping
+        if not problem.is_chained:
+            routes = self.routes or PhaseRoutes(problem, mapping)
+            return bounds_of(routes.tally, problem.torus)
         # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
         ways = edge_ways(problem, mapping)
         found = tally(problem.unrolled, problem.placed(mapping), ways)
-        chain = longest_chain(problem, _times_alone(problem, mapping, ways))
+        hops, two_ways = ways.hops, None
+        if problem.torus.network.fifo_rule == "first_free":
+            two_ways = have_two_ways(problem.unrolled, problem.placed(mapping))
+        chain = longest_chain(problem, times_alone(problem, hops, two_ways))
         return bounds_of(found._replace(latency=chain), problem.torus)
-    each = [bounds_of(tally(phase, mapping), problem.torus) for phase in problem.phases]
-    return Bounds(*(sum(column) for column in zip(*each, strict=True)))
+
+    @lazy
+    def release(self) -> float:
+        """Seconds of `release_bound`; 0 if there is none."""
+        if self.problem.is_chained or self.problem.routing == "adaptive":
+            return 0.0
+        if self.routes is None:
+            return _release_seconds(self.problem, self.mapping)
+        wire_bytes = self.routes.tally.wire_bytes
+        return _release_seconds(self.problem, self.mapping, self.routes.ways, wire_bytes)
+
+    @property
+    def best(self) -> float:
+        """The largest of them, with the start of a phase."""
+        return max(self.resources.total, _started(self.release, self.problem.torus))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets may choose their way, so that bounds of links are estimates."""
+        return ways_are_open(self.problem)
+
+    @lazy
+    def certain_links(self) -> float:
+        """Seconds that links need whichever way packets choose."""
+        if not self.is_open:
+            return self.resources.link
+        return 0.0 if self.problem.is_chained else cut_bound(self.problem, self.mapping)
+
+    @property
+    def certain_release(self) -> float:
+        """The release bound where it is none of expected loads, else 0."""
+        return 0.0 if self.is_open else self.release
 
 
 def bounds_of(found: Tally, torus: Torus) -> Bounds:
@@ -118,20 +260,28 @@ def longest_chain(problem: MappingProblem, latency: NDArray[np.float64]) -> floa
     )
 
 
-def _times_alone(problem: MappingProblem, mapping: TaskMapping, ways: Ways) -> NDArray[np.float64]:
-    """Return the seconds from the begin of an edge's round to its arrival, if it never waits."""
-    comm, torus = problem.unrolled.comm, problem.torus
-    network = torus.network
+def times_alone(
+    problem: MappingProblem,
+    hops: NDArray[np.integer],
+    two_ways: NDArray[np.bool_] | None = None,
+    *,
+    from_begin: bool = True,
+) -> NDArray[np.float64]:
+    """Return the seconds until each edge's last arrival if it never waits, ``(n_edges,)``.
+
+    They count from the begin of its round, or from its hand-over. Packets of edges with
+    ``two_ways`` may leave side by side from several FIFOs.
+    """
+    comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
     packets, per_packet = packet_counts(problem)
-    _, ready = hand_over_times(comm, network)
     behind = packets * per_packet
-    if network.fifo_rule == "first_free":
-        # Packets with two ways may leave side by side from several FIFOs.
-        two = have_two_ways(problem.unrolled, problem.placed(mapping))
-        behind = np.where(two, per_packet, behind)
-    on_its_way = ways.hops * network.hop_latency + behind / max(torus.bandwidth)
-    copying = comm.nbytes / network.memory_bandwidth
-    return np.where(packets > 0, ready + np.where(ways.hops > 0, on_its_way, copying), 0.0)
+    if two_ways is not None:
+        behind = np.where(two_ways, per_packet, behind)
+    on_its_way = hops * network.hop_latency + behind / max(torus.bandwidth)
+    seconds = np.where(hops > 0, on_its_way, comm.nbytes / network.memory_bandwidth)
+    if from_begin:
+        seconds += hand_over_times(comm, network)[1]
+    return np.where(packets > 0, seconds, 0.0)
 
 
 Floats = NDArray[np.float64]
@@ -196,16 +346,10 @@ _ROUNDING = 1e-9
 _FEW_HOT = 0.02
 
 
-def release_bound(
-    problem: MappingProblem,
-    mapping: TaskMapping,
-    *,
-    wire_bytes: NDArray[np.float64] | None = None,
-    ways: Ways | None = None,
-) -> float:
-    """Return a lower bound of the time of a phase in dimension order.
+def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
+    """Return a lower bound of the time in dimension order, the sum over phases between barriers.
 
-    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds`, for whole workloads.
+    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds` for each phase.
 
     A link cannot carry a message before the message has left its injection FIFO and crossed the
     links before. All messages that reach a link after some moment keep it busy from then on. The
@@ -217,16 +361,11 @@ def release_bound(
     result is an estimate. Waits in FIFOs count if these send one message of a task after the other
     (`Network.feeding` "tasks", no rendezvous, a FIFO of its own for each message).
 
-    Parameters
-    ----------
-    wire_bytes, ways : optional
-        Loads of the links with the headers of packets, ``(n_links,)``, and what `edge_ways`
-        returns, if they are known already.
-
     Returns
     -------
     float
-        Seconds; 0 if nothing goes over the network.
+        Seconds without the start of a phase; 0 if nothing goes over the network. Dependent rounds
+        overlap and have no such bound, which is an `InputError`.
 
     References
     ----------
@@ -247,7 +386,20 @@ def release_bound(
     >>> round(release_bound(problem, mapping) * 1e6, 3)
     2.944
     """
-    mapping, torus = problem.mapping(mapping), problem.torus
+    mapping = problem.mapping(mapping)
+    if problem.is_chained:
+        raise InputError("no release bound of dependent rounds", expected="phases, or time_bounds")
+    return sum(_release_seconds(phase, mapping) for phase in problem.phases)
+
+
+def _release_seconds(
+    problem: MappingProblem,
+    mapping: TaskMapping,
+    ways: Ways | None = None,
+    wire_bytes: NDArray[np.float64] | None = None,
+) -> float:
+    """Return the release bound of a phase; its ways and the loads of its links may be known."""
+    torus = problem.torus
     if ways is None:
         ways = edge_ways(problem, mapping)
     crossing, ends, alone = _released(problem, mapping, ways)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import scratch
+from toruscast._lazy import lazy
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.torus import TIE_RULES
 
@@ -104,6 +106,24 @@ def _loads(
     spread_runs(grid_of(torus), run_table(torus), run, load)
     check_missing(load[0], problem, mapping)
     return load[0] * prepared.byte_unit, load[1] * unit
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseRoutes:
+    """The routes of a phase under a mapping; each result is computed when first used."""
+
+    problem: MappingProblem
+    mapping: TaskMapping
+
+    @lazy
+    def ways(self) -> Ways:
+        """Hops and injection FIFO of every edge."""
+        return edge_ways(self.problem, self.mapping)
+
+    @lazy
+    def tally(self) -> Tally:
+        """Results of one pass over the messages."""
+        return tally(self.problem, self.mapping, self.ways)
 
 
 def have_two_ways(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.bool_]:

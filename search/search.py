@@ -20,6 +20,7 @@ from toruscast.mapping.strategies.placement_kernels import bisect_both
 from toruscast.mapping.strategies.registry import compile_strategies
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
+from toruscast.routing.mapping_bounds import min_loads, min_time
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.loop_kernels import run
 from toruscast.text import percent, shown_name
@@ -29,7 +30,6 @@ from toruscast.validation import Routing, job_count, real_number, whole_number
 from ._anneal_kernels import anneal
 from .annealing import AnnealingRuns, Clock
 from .contest import TIME, Contest
-from .lower_bounds import least_loads, least_time
 from .starts import placed_by, starts
 
 if TYPE_CHECKING:
@@ -274,8 +274,8 @@ def _gain_interval(
 def _bound(problem: MappingProblem, capacity: int, objective: str) -> float:
     """Return a lower bound over all mappings; 0 where none is known."""
     if objective == TIME:
-        return least_time(problem.workload, problem.torus, capacity)
-    hop_bytes, busiest = least_loads(problem.workload, problem.torus, capacity)
+        return min_time(problem, capacity)
+    hop_bytes, busiest = min_loads(problem, capacity)
     return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
 
 

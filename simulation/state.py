@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
-from toruscast.routing.messages import Messages, packet_counts, prepare, software_times
+from toruscast.mapping import Torus
+from toruscast.routing.messages import Messages
 
 LARGEST_PACKET = 2**26
 """Bytes of a packet at most: free ones behind a link are counted in 32 bits."""
@@ -290,7 +290,7 @@ _MOST_TICKS = 2**31
 # Ticks between two checks of the waits, and the longest wait that a check accepts. A longer wait is
 # found before its ticks overflow.
 BETWEEN_LOOKS = 2**28
-_LONGEST_WAIT = _MOST_TICKS - 2 * BETWEEN_LOOKS
+LONGEST_WAIT = _MOST_TICKS - 2 * BETWEEN_LOOKS
 # Parts of a run's ticks are counted in 64 bits.
 _LAST_TICK = 2 ** (62 - PARTS)
 
@@ -355,7 +355,7 @@ def waits_too_long(state: State, now: int) -> bool:
     on_way[state.packets.free[: state.events.clock[SLOTS]]] = False
     # After 2^31 ticks the packets' own 32 bits overflow, and so does the difference.
     waits = (np.int64(now) - state.packets.packet["since"][on_way]).astype(np.int32)
-    return bool(waits.max(initial=0) > _LONGEST_WAIT)
+    return bool(waits.max(initial=0) > LONGEST_WAIT)
 
 
 def carrying(messages: Messages, torus: Torus) -> float:
@@ -414,77 +414,3 @@ def _check_end(messages: Messages, torus: Torus, horizon: float, tick: float) ->
             found=f"{sum(spans.values()):.3g} s",
             expected=f"at most {_LAST_TICK * tick:.3g} s",
         )
-
-
-# Sums of floating-point numbers in another order differ by less than this part of them; packets
-# keep their bytes in single precision.
-SUMS, _SINGLE = 1e-9, 2.0**-24
-# Half ticks a phase besides its messages and hops: a FIFO and a reception port begin a packet in
-# the tick in which the last one ends, and the end of a packet is rounded.
-_A_PHASE = 5
-# A run begins again with longer ticks if a packet waited for too many. No packet waits for so many
-# times what the busiest node needs, and no run begins again more often.
-_LONGER_THAN_A_NODE, _HALVED = 256, 3
-
-
-class ClockLoss(NamedTuple):
-    """What a simulation of phases without a barrier may end before their exact bounds."""
-
-    on_links: float
-    """Part of the time of links and FIFOs: half of a part of a tick for each packet."""
-    at_ports: float
-    """The same for reception ports."""
-    seconds: float
-    """Half a tick for each event on a chain of messages."""
-    keeps_order: bool
-    """Whether edges become ready in the order that they have without ticks."""
-
-    def off(self, seconds: float, share: float) -> float:
-        """Return a bound less what the clock loses, with one of the shares."""
-        return max(0.0, seconds * (1 - share) - self.seconds)
-
-
-def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -> ClockLoss | None:
-    """Return what the clock of phases without a barrier may lose; None if it cannot count them."""
-    comm, torus, network = problem.unrolled.comm, problem.torus, problem.torus.network
-    node = problem.placed(mapping).node
-    src, dst = node[comm.src], node[comm.dst]
-    packets, wire = packet_counts(problem, coarsening)
-    # Of messages, all that the clock looks at.
-    columns: dict[str, Any] = dict.fromkeys(Messages._fields)
-    columns |= {"src": src, "dst": dst, "nbytes": comm.nbytes, "packets": packets, "wire": wire}
-    messages = Messages(**columns | {"software": software_times(comm, network)})
-    try:
-        tick, _ = clock_of(messages, torus)
-    except InputError:
-        return None
-    if _LONGER_THAN_A_NODE * carrying(messages, torus) >= _LONGEST_WAIT * tick:
-        tick *= 2**_HALVED
-    smallest = float(wire.min(where=(src != dst) & (wire > 0), initial=math.inf))
-    half_part = tick / 2 ** (PARTS + 1) / smallest
-    n_handed_over = sum(_most_of_a_task(phase) for phase in problem.workload)
-    n_phases = len(problem.workload)
-    n_events = n_handed_over + n_phases * (torus.diameter + _A_PHASE)
-    return ClockLoss(
-        SUMS + _SINGLE + half_part * max(torus.bandwidth),
-        SUMS + _SINGLE + half_part * network.memory_bandwidth / network.reception_ports,
-        n_events * tick / 2,
-        n_phases == 1 and _keeps_order(problem.phases[0], tick),
-    )
-
-
-def _most_of_a_task(phase: CommGraph) -> int:
-    """Return the most edges of a task."""
-    return int(np.diff(phase.first).max(initial=0))
-
-
-def _keeps_order(problem: MappingProblem, tick: float) -> bool:
-    """Whether hand-over times that differ are further apart than ticks may move them."""
-    comm = problem.comm
-    software = software_times(comm, problem.torus.network)
-    if (software == software[:1]).all():
-        return True
-    ready = prepare(problem).queue.ready
-    apart = np.diff(ready)
-    differ = apart > SUMS * ready[1:]
-    return bool((apart[differ] > _most_of_a_task(comm) * tick).all())

@@ -10,10 +10,9 @@ from random_cases import cases, rounding
 
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.bounds import _times_alone
+from toruscast.routing.bounds import times_alone
 from toruscast.routing.messages import order_of, packet_counts
-from toruscast.routing.route_kernels import Ways
-from toruscast.routing.tally import tally
+from toruscast.routing.tally import have_two_ways, tally
 from toruscast.validation import Routing
 
 RING = Torus((5,), network=Network(fifos=3, fifo_rule="round_robin"))
@@ -42,7 +41,9 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     assert found.hop_bytes == pytest.approx(hops @ comm.nbytes, rel=1e-12)
     assert found.off_node_bytes == pytest.approx(comm.nbytes[hops > 0].sum(), rel=1e-12)
     problem = MappingProblem(comm, torus, routing)
-    alone = _times_alone(problem, mapping, Ways(hops, fifo))
+    is_shared = torus.network.fifo_rule == "first_free"
+    two_ways = have_two_ways(problem.total, mapping) if is_shared else None
+    alone = times_alone(problem, hops, two_ways)
     assert found.latency == pytest.approx(alone.max(initial=0.0), rel=1e-12)
 
 

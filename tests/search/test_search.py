@@ -10,11 +10,11 @@ from click.testing import CliRunner
 
 from toruscast.cli.app import main
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
+from toruscast.routing.mapping_bounds import min_time
 from toruscast.search.annealing import AnnealingRuns
-from toruscast.search.lower_bounds import least_time
 from toruscast.search.search import search_mapping
 from toruscast.simulation import simulate
 
@@ -168,10 +168,10 @@ def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
 
 def test_no_mapping_of_a_ring_beats_the_bound():
     torus = Torus((8,))
-    assert least_time(RING, Torus((4, 4))) > 0
+    assert min_time(MappingProblem(RING, (4, 4))) > 0
     ring = CommGraph(8, range(8), [*range(1, 8), 0], [51200] * 8)
     best = simulate(ring, torus, TaskMapping(range(8), 8)).time
-    assert least_time(ring, torus) <= best
+    assert min_time(MappingProblem(ring, torus)) <= best
 
 
 def test_a_renumbered_grid_comes_back():

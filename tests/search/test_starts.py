@@ -23,16 +23,16 @@ from toruscast.mapping import (
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mesh import rank_layouts
+from toruscast.routing.mapping_bounds import min_loads, min_time
 from toruscast.search import annealing as clocks
 from toruscast.search import starts as partitioners
 from toruscast.search.annealing import BUSY, AnnealingRuns, Clock
-from toruscast.search.lower_bounds import least_loads, least_time
 from toruscast.search.multilevel import multilevel
 from toruscast.search.products import factors, product_starts
 from toruscast.search.search import search_mapping
 from toruscast.search.starts import starts
 from toruscast.simulation import simulate
-from toruscast.simulation.state import clock_loss
+from toruscast.simulation.clock_bounds import clock_loss
 
 
 def shuffled(comm, seed=1):
@@ -91,12 +91,12 @@ def test_levels_leave_bound_tasks_to_others():
 def test_no_mapping_beats_the_bounds(case):
     comm, torus, mapping = case
     capacity = int(mapping.occupancy.max())
-    bound = least_time(comm, torus, capacity)
+    bound = min_time(MappingProblem(comm, torus), capacity)
     # Ticks may shorten what software, hops and packets need.
     loss = clock_loss(MappingProblem(comm, torus), mapping, 1)
     share = max(loss.on_links, loss.at_ports)
     assert simulate(comm, torus, mapping).time >= loss.off(bound, share)
-    least_hops, least_link = least_loads(comm, torus, capacity)
+    least_hops, least_link = min_loads(MappingProblem(comm, torus), capacity)
     from toruscast.routing import link_loads
 
     assert hop_bytes(comm, torus, mapping.node) >= least_hops * (1 - 1e-9)
@@ -110,7 +110,7 @@ def test_the_bisection_of_a_complete_graph_is_exact():
     comm = CommGraph(16, *pairs.T, np.full(len(pairs), 480.0))
     torus = Torus((16,))
     # Eight by eight pairs cross each way, over two links, a packet of 512 bytes each.
-    assert least_time(comm, torus) == pytest.approx(64 * 512 / 2 / 2e9)
+    assert min_time(MappingProblem(comm, torus)) == pytest.approx(64 * 512 / 2 / 2e9)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2, 2, 2), (2,) * 8])

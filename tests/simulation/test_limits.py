@@ -234,8 +234,8 @@ def test_options_of_the_wrong_kind(options):
 @pytest.mark.parametrize(
     ("torus", "mapping", "found"),
     [
-        (Torus(4), [0, 1, 2, 3], "bad mapping: found .*, expected a TaskMapping"),
-        ((4,), TaskMapping([0, 1, 2, 3], 4), "bad torus: found .*, expected a Torus"),
+        (Torus(4), [0.5, 1, 2, 3], "bad mapping: found .*, expected a TaskMapping"),
+        (4.5, TaskMapping([0, 1, 2, 3], 4), "bad torus: found .*, expected a Torus"),
     ],
 )
 def test_arguments_of_the_wrong_kind(torus, mapping, found):
@@ -317,11 +317,11 @@ def test_looks_at_the_waits_change_nothing_and_coarser_ticks_little(monkeypatch)
     monkeypatch.setattr(module, "BETWEEN_LOOKS", 1000)
     assert simulate(comm, torus, mapping).messages().equals(alone.messages())
     assert simulate(comm, torus, mapping, interval=1e-6).series().equals(series)
-    monkeypatch.setattr(clock, "_LONGEST_WAIT", 2**11)
+    monkeypatch.setattr(clock, "LONGEST_WAIT", 2**11)
     coarse = simulate(comm, torus, mapping)
     assert coarse.time != alone.time
     assert coarse.time == pytest.approx(alone.time, rel=0.05)
-    monkeypatch.setattr(clock, "_LONGEST_WAIT", 0)
+    monkeypatch.setattr(clock, "LONGEST_WAIT", 0)
     monkeypatch.setattr(module, "BETWEEN_LOOKS", 1)
     with pytest.raises(InputError, match="packets wait too long for the clock"):
         simulate(comm, torus, mapping)

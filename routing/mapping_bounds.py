@@ -1,4 +1,4 @@
-"""Times and loads that no mapping can beat."""
+"""Lower bounds over all mappings: times and loads that none of them can beat."""
 
 from __future__ import annotations
 
@@ -7,44 +7,42 @@ from numpy.typing import NDArray
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
-from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, as_workload
-from toruscast.routing.bounds import longest_chain
-from toruscast.routing.messages import hand_over_times, packet_counts
+from toruscast.mapping import MappingProblem
+
+from .bounds import longest_chain, times_alone
+from .messages import packet_counts
 
 Floats = NDArray[np.float64]
 # Tasks up to which the graph's spectrum is worked out, for the bisection.
-_MOST_TASKS = 1200
+_MAX_TASKS = 1200
 
 
-def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1) -> float:
+def min_time(problem: MappingProblem, tasks_per_node: int = 1) -> float:
     """Return seconds below which no mapping, and no minimal routing, can bring the traffic.
 
     A task's ``tasks_per_node - 1`` heaviest partners are at best on its node, the next one hop
     away. Halves of the torus exchange at least what the second eigenvalue of the graph's Laplacian
     says (Fiedler, Czechoslovak Math. J. 23, 1973), which is worked out for up to 1,200 tasks.
     """
-    workload = as_workload(traffic)
-    phases = np.array([_phase_seconds(comm, torus, tasks_per_node) for comm in workload])
-    if workload.dependent:
-        alone = np.concatenate([_alone(comm, torus, tasks_per_node) for comm in workload])
+    phases = np.array([_phase_seconds(phase, tasks_per_node) for phase in problem.phases])
+    if problem.workload.dependent:
+        alone = _min_times_alone(problem, tasks_per_node, from_begin=False)
         # What the links carry of all rounds counts together.
-        return max(longest_chain(MappingProblem(workload, torus), alone), float(phases[:, 2].sum()))
+        return max(longest_chain(problem, alone), float(phases[:, 2].sum()))
     return float(phases.max(axis=1).sum())
 
 
-def least_loads(
-    traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1
-) -> tuple[float, float]:
+def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, float]:
     """Return bytes times hops, and bytes of the busiest link, that no mapping can beat."""
-    total = as_workload(traffic).total
-    busiest, hop_bytes, _ = _leaving(total, torus, total.nbytes, tasks_per_node)
+    total, torus = problem.total, problem.torus
+    busiest, hop_bytes, _ = _leaving(total, total.comm.nbytes, tasks_per_node)
     n_ports = 2 * sum(size > 1 for size in torus.shape)
     if not n_ports:
         return 0.0, 0.0
     return hop_bytes, max(busiest / n_ports, hop_bytes / torus.n_existing_links)
 
 
-def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float, ...]:
+def _phase_seconds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
     """Seconds of a phase by what needs them.
 
     Sending: the last message of a task is handed over after the others, and goes one hop. Degree:
@@ -52,10 +50,11 @@ def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float,
     links together carry bytes times hops, and only few partners can be near. Reception: what a task
     receives goes through the memory of its node. Bisection: see `_bisection`.
     """
-    packets, each = packet_counts(MappingProblem(comm, torus))
+    torus = problem.torus
+    packets, each = packet_counts(problem)
     wire = packets * each
-    sending = float(_alone(comm, torus, capacity, ready=True).max(initial=0.0))
-    busiest, hop_bytes, received = _leaving(comm, torus, wire, capacity)
+    sending = float(_min_times_alone(problem, capacity).max(initial=0.0))
+    busiest, hop_bytes, received = _leaving(problem, wire, capacity)
     out_of_node = 2 * sum(
         b for b, size in zip(torus.bandwidth, torus.shape, strict=True) if size > 1
     )
@@ -67,30 +66,27 @@ def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float,
         busiest / out_of_node,
         hop_bytes / speed,
         received / torus.network.memory_bandwidth,
-        _bisection(comm, torus, wire, capacity),
+        _bisection(problem, wire, capacity),
     )
 
 
-def _alone(comm: CommGraph, torus: Torus, capacity: int, *, ready: bool = False) -> Floats:
+def _min_times_alone(problem: MappingProblem, capacity: int, *, from_begin: bool = True) -> Floats:
     """Seconds of each edge, at best one hop away, or on its node where that has room for two."""
-    packets, each = packet_counts(MappingProblem(comm, torus))
-    network = torus.network
+    comm = problem.unrolled.comm
     # From several FIFOs, packets may leave side by side.
-    one = np.where(packets > 0, each, 0.0) if network.fifo_rule == "first_free" else packets * each
-    seconds = network.hop_latency + one / max(torus.bandwidth)
-    inside = comm.nbytes / network.memory_bandwidth
-    is_inside = comm.src == comm.dst
-    seconds = np.where(is_inside, inside, seconds)
-    if capacity > 1:
-        seconds = np.minimum(seconds, inside)
-    after = hand_over_times(comm, network)[1] if ready else 0.0
-    return np.where(packets > 0, after + seconds, 0.0)
+    any_fifo = problem.torus.network.fifo_rule == "first_free"
+    two_ways = np.ones(comm.n_edges, dtype=np.bool_) if any_fifo else None
+    hops = (comm.src != comm.dst).astype(np.int64)
+    seconds = times_alone(problem, hops, two_ways, from_begin=from_begin)
+    if capacity == 1:
+        return seconds
+    inside = times_alone(problem, np.zeros_like(hops), from_begin=from_begin)
+    return np.minimum(seconds, inside)
 
 
-def _leaving(
-    comm: CommGraph, torus: Torus, weight: Floats, capacity: int
-) -> tuple[float, float, float]:
+def _leaving(problem: MappingProblem, weight: Floats, capacity: int) -> tuple[float, float, float]:
     """What leaves or enters the busiest task's node, weight times hops, and what enters one."""
+    comm, torus = problem.comm, problem.torus
     away = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
     # A mesh's corner has the fewest neighbours, its middle the most: no node has more than these.
     ring = np.minimum(np.arange(1, away.size + 1) // (2 * torus.ndim) + 1, max(torus.diameter, 1))
@@ -113,11 +109,11 @@ def _leaving(
     return most, total, received
 
 
-def _bisection(comm: CommGraph, torus: Torus, wire: Floats, capacity: int) -> float:
+def _bisection(problem: MappingProblem, wire: Floats, capacity: int) -> float:
     """Seconds for what must cross between the halves of each dimension, both ways together."""
-    n_tasks = comm.n_tasks
+    comm, torus, n_tasks = problem.comm, problem.torus, problem.n_tasks
     # A twisted wrap link shifts along other dimensions: planes are no cuts there.
-    if torus.twist or not 2 <= n_tasks <= _MOST_TASKS:
+    if torus.twist or not 2 <= n_tasks <= _MAX_TASKS:
         return 0.0
     laplacian = np.zeros((n_tasks, n_tasks))
     np.add.at(laplacian, (comm.src, comm.dst), -wire)
