@@ -37,7 +37,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/level_one.py --out benchmarks/results
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
 	$(BIN)/python benchmarks/bisection.py --out benchmarks/results
-	$(BIN)/python tools/train_default.py .venv/default-samples.parquet .venv/default.npz
+	$(BIN)/python tools/train_default.py --check --samples .venv/default-samples.parquet
 	$(BIN)/python benchmarks/posterior.py .venv/default-samples.parquet --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results --kept .venv/forecast
 	$(BIN)/python benchmarks/rank.py --out benchmarks/results
@@ -71,7 +71,7 @@ figures: .venv/installed-dev
 # The default model, with intervals by kind of traffic: about ten minutes. What it prints stands in
 # docs/how-it-works/forecast.md; with --check it compares the file instead.
 model: .venv/installed
-	$(BIN)/python tools/train_default.py .venv/default-samples.parquet datasets/default.npz
+	$(BIN)/python tools/train_default.py --samples .venv/default-samples.parquet
 
 # The pages of docs/reference that are made from the program.
 pages: .venv/installed

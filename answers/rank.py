@@ -17,6 +17,8 @@ from toruscast.text import (
     seconds,
     shown_name,
 )
+from toruscast.training.default_model import DefaultModel
+from toruscast.training.fitted import Model
 
 from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
@@ -186,21 +188,17 @@ class _Ranking:
         """Return how sure the forecast is, and what it assumes."""
         found = self.found
         model = found.fitted
-        names = [str(feature) for feature in model.feature_names_in_]
-        blocks: list[Block] = [
-            Sentence(
-                f"The model learned from {model.n_samples_} samples and reads "
-                f"{counted(len(names), 'feature')} of each mapping."
-            )
-        ]
+        blocks: list[Block] = [Sentence(_about(model))]
         if found.verdict.rivals:
             named = joined(found.verdict.rivals, 10)
             blocks.append(Sentence(f"Candidates that may still be the fastest: {named}."))
-        if found.learned is None:
+        if found.learned is not None:
+            blocks.append(observed_chart(found.learned))
+        elif not isinstance(model, DefaultModel):
             shares = 100 * model.feature_importances_
             order = np.argsort(-shares, kind="stable")[:12].tolist()
             series = [("importance", "best", [float(shares[i]) for i in order])]
-            labels = [names[i] for i in order]
+            labels = [str(model.feature_names_in_[i]) for i in order]
             blocks.append(
                 Chart(
                     "importance",
@@ -209,8 +207,6 @@ class _Ranking:
                     lambda: svg.bars(labels, series, 1.0, "%"),
                 )
             )
-        else:
-            blocks.append(observed_chart(found.learned))
         rows = self.table[self.table["how"] == "forecast"]
         if found.scores and "observed_time" in self.table and len(rows) > 1:
             blocks.append(
@@ -290,6 +286,20 @@ class _Ranking:
         }
 
 
+def _about(model: Model) -> str:
+    """What the model learned from."""
+    if isinstance(model, DefaultModel):
+        origin = model.provenance
+        return (
+            "The default model orders mappings by their release bound. It learned how much longer "
+            f"times are from {origin['samples']} samples of {origin['applications']} applications."
+        )
+    n_features = counted(len(model.feature_names_in_), "feature")
+    return (
+        f"The model learned from {model.n_samples_} samples and reads {n_features} of each mapping."
+    )
+
+
 def trust(found: Forecast) -> str:
     """Return how sure the answer is, what is left open, and what it cost."""
     verdict, cost = found.verdict, found.cost
@@ -337,7 +347,7 @@ def trust(found: Forecast) -> str:
         text += (
             f" The model learned from no {kinds}: forecast intervals are those of the traffic on "
             "which it is off furthest."
-            if found.fitted.by_kind_
+            if isinstance(found.fitted, DefaultModel)
             else f" The model learned from no {kinds}: its intervals do not hold there."
         )
     return text + _ordered(found) + _physical(found) + _of_a_sum(found)

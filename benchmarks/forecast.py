@@ -43,8 +43,11 @@ from toruscast.mapping import (
 )
 from toruscast.routing.messages import mean_message
 from toruscast.simulation import simulate
-from toruscast.training import TimePredictor, build_samples, load_predictor, rcc, read_samples
-from toruscast.training.fitted import PriorPrediction, ordered
+from toruscast.training import build_samples, rcc, read_samples
+from toruscast.training.default_model import APART, DefaultModel, load_default
+from toruscast.training.evaluation import sizes_of
+from toruscast.training.prior import PriorPrediction
+from toruscast.training.samples import ADAPTIVE
 
 Floats = NDArray[np.float64]
 HOSTS = (
@@ -56,6 +59,8 @@ HOSTS = (
 )
 N = 84
 COVERAGE = 0.9
+# Bytes of a packet on Blue Gene/Q.
+PAYLOAD = 512
 STORED = Path(__file__).parents[1] / "studies" / "sc13" / "samples.parquet"
 
 
@@ -75,10 +80,10 @@ class Candidates(NamedTuple):
     """Cost of such a simulation, that with real packets is 1."""
 
 
-def captured(kept: Path, seeds: int, model: TimePredictor) -> Iterator[Candidates]:
+def captured(kept: Path, seeds: int, model: DefaultModel) -> Iterator[Candidates]:
     """Give the candidates of the captured applications."""
     kept.mkdir(parents=True, exist_ok=True)
-    names = tuple(dict.fromkeys((*model.required_columns, "lower_bound", "release_bound")))
+    names = model.required_columns
     for name, shape in HOSTS:
         comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
         torus = parse_torus(shape)
@@ -141,15 +146,16 @@ def blocks() -> Iterator[Candidates]:
         name = f"{workload} on {torus.removeprefix('bluegene_q ')}"
         # No bound holds for an iteration that others overlap.
         bare = table.reset_index(drop=True).assign(sure_bound=0.0)
-        yield Candidates(name, 0, is_adaptive, bare)
+        packets = float(sizes_of(bare)["message_bytes"].mean()) / PAYLOAD
+        yield Candidates(name, 0, is_adaptive, bare, packets=packets)
 
 
-def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
+def race(candidates: Candidates, model: DefaultModel) -> dict[str, Any]:
     """Race candidates as `toruscast.forecast` does, and compare with what is known."""
     table, times = candidates.table, candidates.table["time"].to_numpy()
     bounds = table["sure_bound"]
-    # As the default model orders.
-    prior = ordered(model.prior_prediction(table), table)
+    kinds = (ADAPTIVE,) if candidates.is_adaptive else ()
+    prior = model.prior_prediction(table.assign(**{APART: 0.0}), kinds, candidates.packets)
     contest = Race(process_of(prior), bounds.to_numpy(), candidates.seed)
     run(contest, lambda which: times[which], Budget())
     kind, certainty = contest.verdict()
@@ -261,7 +267,7 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, required=True, help="folder for simulated times")
     parser.add_argument("--seeds", type=int, default=20, help="sets of each application")
     arguments = parser.parse_args()
-    model = load_predictor("default")
+    model = load_default()
     every = chain(captured(arguments.kept, arguments.seeds, model), blocks())
     rows = pd.DataFrame([race(candidates, model) for candidates in every])
     arguments.out.mkdir(parents=True, exist_ok=True)

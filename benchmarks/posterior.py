@@ -31,7 +31,7 @@ from toruscast.decision.loop import Decision, decide
 from toruscast.decision.posterior import ErrorTerm, Kernel, Posterior
 from toruscast.decision.simulations import RecordedTimes, coarse_error
 from toruscast.mapping import MappingProblem, strategies
-from toruscast.training.model_file import load_fitted
+from toruscast.training.default_model import load_default
 from toruscast.training.residuals import reach_of_corrections
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Recorded(NamedTuple):
 
 def recorded() -> Iterator[Recorded]:
     """Simulate the candidates of each application."""
-    model, every = load_fitted("default"), np.arange(N)
+    model, every = load_default(), np.arange(N)
     for seed, case in enumerate(cases()):
         problem = MappingProblem(case.workload, case.torus, case.routing)
         sample = strategies.sample(case.workload, case.torus, n=N, seed=seed)

@@ -19,10 +19,11 @@ from toruscast.features import extract
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.training import fitted
+from toruscast.training.default_model import APART, DefaultModel
 from toruscast.training.feature_sets import BOUND, HELD_OUT, SKETCHED
-from toruscast.training.fitted import APART, FittedModel, prior_of
+from toruscast.training.fitted import Model, prior_of
 from toruscast.training.metrics import score_answer
-from toruscast.training.model_file import load_fitted
+from toruscast.training.model_file import load_model
 from toruscast.validation import job_count
 
 from .loop import REGRET, Budget, Decision, Goal, decide
@@ -67,7 +68,7 @@ def forecast(
     torus: TorusLike,
     mappings: Mappings,
     *,
-    model: FittedModel | str = "default",
+    model: Model | str = "default",
     times: Times | None = None,
     goal: Goal = "fastest",
     budget: Budget | int | None = None,
@@ -137,7 +138,7 @@ def forecast(
     fitted.check_sends(problem.workload)
     if times is not None and model != "default":
         raise InputError("a model and times", expected="one of them: times make their own")
-    chosen = load_fitted(model) if isinstance(model, str) else model
+    chosen = load_model(model) if isinstance(model, str) else model
     fitted.check_model(chosen)
     is_unknown = problem.torus.network.rules == "unknown" and n_allowed > 0
     if check and is_unknown:
@@ -173,7 +174,7 @@ class Candidates(NamedTuple):
 
     problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
-    model: FittedModel
+    model: Model
     features: pd.DataFrame
     posterior: Posterior
     simulations: Simulations
@@ -196,7 +197,7 @@ class Candidates(NamedTuple):
 def describe_candidates(
     problem: MappingProblem,
     mappings: tuple[TaskMapping, ...],
-    model: FittedModel,
+    model: Model,
     n_jobs: int,
     seed: int = 0,
     progress: Progress | None = None,
@@ -286,7 +287,7 @@ def _forecast_simulated(
     table["lower_bound"] = bound[rows]
     physical = None
     release = candidates.column(BOUND)
-    if not model.provenance_.get("default"):
+    if not isinstance(model, DefaultModel):
         table[BOUND] = release[rows]
         first = names_of(candidates.mappings)[int(release.argmin())]
         physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))

@@ -17,8 +17,10 @@ from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.text import factor
+from toruscast.training.default_model import DefaultModel
 from toruscast.training.feature_sets import FEATURE_SETS, SKETCHED
-from toruscast.training.fitted import FittedModel, PriorPrediction, prior_of
+from toruscast.training.fitted import Model, prior_of
+from toruscast.training.prior import PriorPrediction
 from toruscast.training.samples import SIMULATED, in_words, references_to_try, with_references
 
 from .measured import Measured, learn
@@ -93,7 +95,7 @@ def _ask_for_unit(found: Measured) -> None:
 def forecast_machine(
     problem: MappingProblem,
     mappings: Sequence[TaskMapping],
-    model: FittedModel,
+    model: Model,
     times: Times | None,
     *,
     simulate: bool,
@@ -111,6 +113,7 @@ def forecast_machine(
             workload, torus, mappings, times, simulate=simulate, seed=seed, **shared
         )
         model = learned.model
+    assert not isinstance(model, DefaultModel)
     names = (*model.required_columns, *SHOWN_FEATURES)
     features = with_references(workload, torus, mappings, names, **shared)
     prediction, _ = prior_of(model, features, problem, mappings)
@@ -156,9 +159,7 @@ def condition_on_runs(
     residuals = prediction.calibrated
     width = width * residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
     is_measured, own = np.zeros(len(names), dtype=bool), Kernel(0.0, 0.0, 1.0)
-    least = np.zeros(len(names))
-    if prediction.scale is not None and prediction.is_bounded:
-        least = np.minimum(prediction.scale.least, np.exp(centre))
+    least = np.minimum(prediction.min_times, np.exp(centre))
     which, variance = np.empty(0, dtype=np.int64), np.empty(0)
     if runs is not None:
         place = {name: i for i, name in enumerate(names)}

@@ -26,8 +26,9 @@ from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted, shown_name
 from toruscast.training import fitted
-from toruscast.training.fitted import FittedModel
-from toruscast.training.model_file import load_fitted
+from toruscast.training.default_model import DefaultModel
+from toruscast.training.fitted import Model
+from toruscast.training.model_file import load_model
 from toruscast.validation import job_count, real_number, repeated, whole_number
 
 if TYPE_CHECKING:
@@ -420,7 +421,7 @@ def plan(
     noise: float | None = None,
     goal: float | None = None,
     run_cost: float | None = None,
-    model: FittedModel | str = "default",
+    model: Model | str = "default",
     simulate: bool = True,
     routing: Routing = "deterministic",
     n_jobs: int | None = None,
@@ -478,7 +479,7 @@ def plan(
     several = problem.mappings(mappings)
     if not several:
         raise InputError("no mapping to plan runs of")
-    chosen = load_fitted(model) if isinstance(model, str) else model
+    chosen = load_model(model) if isinstance(model, str) else model
     fitted.check_model(chosen)
     fitted.check_sends(problem.workload)
     noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
@@ -491,7 +492,7 @@ def plan(
         None if progress is None else partial(_report_features, progress),
     )
     coarsening = None
-    if simulate and len(several) > 1 and chosen.provenance_.get("default"):
+    if simulate and len(several) > 1 and isinstance(chosen, DefaultModel):
         coarsening = simulate_all(candidates.simulations)
     prior = machine_posterior(
         candidates.posterior,

@@ -16,7 +16,8 @@ from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted, percent, seconds, shown_name
-from toruscast.training.fitted import FittedModel
+from toruscast.training.default_model import DefaultModel
+from toruscast.training.fitted import Model
 
 from .loop import REGRET, SURE, Goal
 
@@ -157,7 +158,7 @@ class Forecast:
 
     problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
-    fitted: FittedModel
+    fitted: Model
     coverage: float
     table: pd.DataFrame
     verdict: Verdict
@@ -186,8 +187,10 @@ class Forecast:
         return self.problem.routing
 
     @property
-    def model(self) -> TimePredictor:
-        """The model as an estimator of scikit-learn, which takes a second to start."""
+    def model(self) -> TimePredictor | DefaultModel:
+        """The model; one that was trained is an estimator of scikit-learn, imported only here."""
+        if isinstance(self.fitted, DefaultModel):
+            return self.fitted
         from toruscast.training.predictor import TimePredictor
 
         return TimePredictor.of(self.fitted)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic, extract
@@ -17,9 +17,11 @@ from toruscast.features.reasons import explain as reasons_of
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
+from toruscast.routing.messages import mean_message
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
-from toruscast.training.model_file import load_predictor
+from toruscast.training.default_model import APART, load_default
+from toruscast.training.samples import kinds_of
 from toruscast.validation import Routing, whole_number
 
 from ._anneal_kernels import Uses
@@ -172,22 +174,30 @@ def _feature_effects(
     problem: MappingProblem, mappings: tuple[TaskMapping, TaskMapping]
 ) -> pd.DataFrame:
     """What the forecast would change if one feature after the other were the other mapping's."""
-    model = load_predictor("default")
-    columns = tuple(model.required_columns)
-    traffic, torus, routing = problem.workload, problem.torus, problem.routing
-    table = extract(traffic, torus, list(mappings), routing=routing, features=columns)
-    values: NDArray[np.float64] = table[list(columns)].to_numpy(dtype=np.float64)
-    trial = pd.DataFrame(np.repeat(values[:1], len(columns) + 1, axis=0), columns=list(columns))
-    for i, name in enumerate(columns):
-        trial.loc[i + 1, name] = values[1, i]
-    forecast = model.predict(trial)
+    model = load_default()
+    table = extract(
+        problem.workload,
+        problem.torus,
+        mappings,
+        routing=problem.routing,
+        features=model.required_columns,
+        also={APART: attrgetter(APART)},
+    )
+    own, other = table.to_dict("records")
+    kinds, packets = kinds_of(problem, mappings), problem.derive(mean_message)
+
+    def forecast(row: dict[Any, float]) -> float:
+        prior = model.prior_prediction(pd.DataFrame([row]), kinds, packets)
+        return float(prior.times()[0])
+
     rows = pd.DataFrame(
         {
-            "feature": columns,
-            "value": values[0],
-            "against": values[1],
-            "effect": forecast[1:] / forecast[0] - 1,
+            "feature": name,
+            "value": own[name],
+            "against": other[name],
+            "effect": forecast(own | {name: other[name]}) / forecast(own) - 1,
         }
+        for name in table.columns
     )
     order = np.argsort(-rows["effect"].abs().to_numpy(), kind="stable")
     return rows.iloc[order].reset_index(drop=True)

@@ -2,22 +2,17 @@
 
     python tools/keep_files.py tests/data/kept
 
-To be run when the version of either file is raised or the default model is trained anew; older
-files stay.
+To be run when the version of either file is raised; older files stay.
 """
 
 import json
 import sys
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
 import toruscast as tc
 from toruscast.training import (
     TimePredictor,
     build_samples,
-    load_predictor,
     read_samples,
     save_predictor,
 )
@@ -46,17 +41,5 @@ def main(folder):
     file.with_suffix(".json").write_text(json.dumps(told) + "\n")
 
 
-def keep_default(folder):
-    """Write what the default model forecasts of mappings like those that it learned from."""
-    model = load_predictor()
-    shares = np.random.default_rng(1).random((4, model.n_features_in_))
-    rows = model.feature_least_ * (1 - shares) + model.feature_most_ * shares
-    table = pd.DataFrame(rows, columns=model.feature_names_in_).assign(lower_bound=1e-5)
-    told = {"columns": list(table.columns), "rows": table.to_numpy().tolist()}
-    told["intervals"] = model.predict_interval(table).tolist()
-    (folder / "default.json").write_text(json.dumps(told) + "\n")
-
-
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
-    keep_default(Path(sys.argv[1]))

@@ -211,7 +211,6 @@ def run():
     parser.add_argument("--seed", type=int, default=None, help="of the moments")
     parser.add_argument("--keep", action="store_true", help=f"write counts to {KEPT.name}")
     options = parser.parse_args()
-    load_predictor()
     results = {}
     for name in options.commands or CALLS:
         with tempfile.TemporaryDirectory() as folder:

@@ -40,8 +40,7 @@ repository, BSD-3-Clause. The applications are not included: LAMMPS and Quantum 
 software with licences of their own, and so is the pseudopotential that the latter reads from its
 Debian package.
 
-Besides the captures there are: `default.npz`, the default model (`tools/train_default.py` makes
-it); and published tables as CSV, whose first lines name their sources.
+Besides the captures there are published tables as CSV, whose first lines name their sources.
 
 The whole run is counted: start-up (for lammps-droplet-128 with a short minimisation, the first of
 its two loops), the iterations given, and the final statistics. For traffic per iteration, divide.

@@ -7,7 +7,6 @@ import math
 import os
 import time
 from dataclasses import fields
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -21,9 +20,11 @@ from toruscast.files import arrays_of_npz, atomic_path, max_unpacked, note_read,
 from toruscast.routing import Routing
 from toruscast.validation import one_of, whole_number
 
+from .default_model import load_default
 from .feature_sets import feature_set
-from .fitted import FittedModel, Residuals, check_parameters
-from .residuals import Forest, Line, Relative, ResidualCalibration
+from .fitted import FittedModel, Model, check_parameters
+from .prior import ResidualCalibration
+from .residuals import Forest, Line, Relative
 from .store import changed_since, marks_of
 
 if TYPE_CHECKING:
@@ -137,7 +138,6 @@ def save_predictor(
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
         "bounded": bool(model.bounded_),
-        "by_kind": {kind: known.to_json() for kind, known in model.by_kind_.items()},
         "provenance": provenance or dict(getattr(model, "provenance_", {})),
     }
     try:
@@ -164,8 +164,13 @@ def save_predictor(
         np.savez_compressed(stream, **arrays)
 
 
-def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
-    """Read a predictor; ``"default"`` is the one that comes with toruscast.
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Read a model; ``"default"`` is the one that comes with toruscast."""
+    return load_default() if path == "default" else load_fitted(path)
+
+
+def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
+    """Read a predictor from a file of `save_predictor`.
 
     Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
     else is refused, and every number and tree node is checked. Files of other scikit-learn versions
@@ -176,12 +181,10 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     return TimePredictor.of(load_fitted(path))
 
 
-def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
+def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
     """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
     began = time.perf_counter()
     file = Path(path)
-    if path == "default":
-        file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
     try:
         model = _restore(*_content(file))
         note_read("model", file, began, samples=model.n_samples_)
@@ -264,8 +267,6 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
         floor, *parts = (arrays[f"calibration_{name}"] for name in _CALIBRATION)
         model.calibration_ = ResidualCalibration(floor.item(), *parts)
     _check_forecasts(model)
-    known = metadata.get("by_kind", {})
-    model.by_kind_ = {str(kind): Residuals.from_json(each) for kind, each in known.items()}
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
     learned: Any = model.provenance_.get("routing", ())

@@ -175,7 +175,6 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         self.bounded_ = scale is not None and scale.holds(y)
         self.n_samples_ = matrix.shape[0]
         origin = getattr(X, "attrs", {}).get("provenance")
-        self.by_kind_ = {}
         self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
         # Trees compare in single precision and stop splitting at a fixed variance: both need the
         # unit taken out, for times of a few microseconds would fall below it.

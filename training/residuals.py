@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +15,7 @@ from toruscast._slow import model_selection
 from toruscast.errors import InputError
 
 from .feature_sets import LOWER_BOUND, Target, seconds_of
+from .prior import ResidualCalibration
 
 if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 # Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
-_IN_TICKS = 0.999
+IN_TICKS = 0.999
 # By how much of the lower bound the sketch lies off it where residuals reach half of their full
 # size, and what is added so that no residual counts more than eleven times.
 _HALF = 0.1
@@ -63,16 +62,16 @@ class Scale(NamedTuple):
         return cls(target, unit, bound, reach_of_corrections(unit, bound))
 
     @property
-    def least(self) -> Floats:
+    def min_times(self) -> Floats:
         """Seconds below which no time falls; none where the sketch itself does."""
         if self.target == "measured":
             return self.bound
-        least = _IN_TICKS * self.bound
+        least = IN_TICKS * self.bound
         return np.where(self.unit < least, 0.0, least)
 
     def holds(self, times: Floats) -> bool:
         """Whether no time lies below its bound."""
-        return bool((times >= self.least).all())
+        return bool((times >= self.min_times).all())
 
 
 class Relative(NamedTuple):
@@ -277,63 +276,6 @@ def _walk(
                 node = root + (left[node] if is_left else right[node])
             values[tree, row] = value[node]
         root += size[tree]
-
-
-@dataclass(frozen=True)
-class ResidualCalibration:
-    """Cross-validated residuals, each divided by the spread of the trees plus a floor.
-
-    A residual is the sum of what its group has in common and of its own deviation; without groups
-    the common part is nil. From the mean of a group of m, residuals deviate by sqrt((m - 1) / m) of
-    what they do from what the group has in common, which is made up for.
-    """
-
-    floor: float
-    residuals: Floats
-    common: Floats
-    deviations: Floats
-
-    @classmethod
-    def of(cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None) -> Self:
-        """Return the calibration of residuals, with the number of the group of each if any."""
-        if members is None:
-            return cls(floor, residuals, np.zeros(1), residuals)
-        size = np.bincount(members)
-        common = np.bincount(members, residuals) / size
-        several = size[members] > 1
-        of_several = members[several]
-        deviations = residuals[several] - common[of_several]
-        deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
-        return cls(floor, residuals, common, deviations)
-
-    def quantile(self, coverage: float) -> float:
-        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed.
-
-        On average: the rank is interpolated. The guarantee of conformal prediction, which holds for
-        finite samples, needs the next whole rank and is not given.
-        """
-        ordered = np.sort(np.abs(self.residuals))
-        # Linear between two residuals: the next whole one would cover more than was asked for.
-        rank = (ordered.size + 1) * coverage
-        return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
-
-    def ask_for_more(self, coverage: float) -> None:
-        """Warn if even the largest miss is exceeded by more new mappings than the coverage says."""
-        # 0.9 / (1 - 0.9) is a little more than 9.
-        needed = math.ceil(round(coverage / (1 - coverage), 6))
-        if self.residuals.size < needed:
-            warnings.warn(
-                f"intervals of {self.residuals.size} samples hold less than a share "
-                f"{coverage:.4g} of the times: that takes {needed}",
-                stacklevel=3,
-            )
-
-    def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
-        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
-        common = rng.choice(self.common, size=(n_draws, 1))
-        for start in range(0, n_draws, block):
-            part = common[start : start + block]
-            yield part + rng.choice(self.deviations, size=(len(part), n))
 
 
 def calibrate(

@@ -10,7 +10,7 @@ STUDY = Study(
         "Applications of twelve kinds are drawn at random, on tori of two to five dimensions, with "
         "short and long messages, both ways of routing, and dependent rounds. The truth is the "
         "simulation with real packets. **All times are simulated; none was measured on a "
-        "machine.** The default model learned from other graphs of five of these kinds: "
+        "machine.** The default model was fitted to other graphs of five of these kinds: "
         "unstructured meshes, multigrids, transposes, octrees and sharded models. Of the other "
         "seven it saw none."
     ),

@@ -20,7 +20,7 @@ from toruscast.decision.simulations import HOPS_PER_SECOND, mean_hops
 from toruscast.features import RoutedTraffic
 from toruscast.formats import parse_torus
 from toruscast.training import rcc, rcc_told_apart, regret
-from toruscast.training.model_file import load_fitted
+from toruscast.training.default_model import load_default
 
 from ..study import Findings, Inputs, Target
 from .graphs import KINDS, draw
@@ -117,7 +117,7 @@ def hops_of(case: Case, coarsening: int) -> float:
 def within(case: Case, share: float) -> Floats:
     """Return the times by which ``goal="order"`` orders for a part of the packet-hops."""
     problem = tc.MappingProblem(case.workload, case.torus, case.routing)
-    candidates = describe_candidates(problem, case.mappings, load_fitted("default"), 1)
+    candidates = describe_candidates(problem, case.mappings, load_default(), 1)
     simulations, n = candidates.simulations, len(case.mappings)
     budget = Budget(n, share * n * simulations.hops() / HOPS_PER_SECOND, 1.0)
     ordered = decide(Decision(candidates.posterior, simulations, "order", budget))

@@ -16,7 +16,7 @@ if CHROMIUM is None:
 
 TRAFFIC = ("candidate-times", "limits", "spread", "matrix-tasks", "matrix-nodes")
 KINDS = {
-    "forecast": (*TRAFFIC, "importance", "check"),
+    "forecast": (*TRAFFIC, "check"),
     "measured": (*TRAFFIC, "observed"),
     "plan": (*TRAFFIC, "runs", "so-far", "observed"),
     "first-plan": TRAFFIC,

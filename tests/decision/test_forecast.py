@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toruscast.decision import forecast
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic
+from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -18,7 +18,8 @@ from toruscast.mapping import (
     strategies,
 )
 from toruscast.simulation import simulate
-from toruscast.training import TimePredictor, load_predictor, save_predictor, train_for
+from toruscast.training import TimePredictor, save_predictor, train_for
+from toruscast.training.default_model import load_default
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
@@ -185,9 +186,7 @@ def test_the_sure_bound_holds_whatever_packets_choose(seed, shape, adaptive, dep
 
 
 def test_the_default_model_reads_features_of_routes_alone():
-    model = load_predictor()
-    assert model.target == "slowdown"
-    assert not {name for name in model.required_columns if name.startswith("sketch")}
+    assert {FEATURES[name].level for name in load_default().required_columns} == {1}
 
 
 def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():

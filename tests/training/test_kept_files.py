@@ -36,13 +36,6 @@ def test_a_kept_model_forecasts_as_it_did(path):
     assert list(model.feature_names_in_) == told["features"]
 
 
-def test_the_default_model_forecasts_as_it_did():
-    told = json.loads((KEPT / "default.json").read_text())
-    rows = pd.DataFrame(told["rows"], columns=told["columns"])
-    intervals = load_predictor().predict_interval(rows)
-    np.testing.assert_allclose(intervals, told["intervals"], rtol=1e-12)
-
-
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_kept_table_holds_what_it_held(path):
     table = read_samples(path)

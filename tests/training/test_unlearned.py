@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from tools.train_default import Observed, fit_kind, to_json
 from toruscast.answers.rank import trust
 from toruscast.decision import forecast, plan
 from toruscast.features import RoutedTraffic
@@ -19,14 +19,14 @@ from toruscast.mapping import (
     patterns,
     strategies,
 )
-from toruscast.training import (
-    TimePredictor,
-    build_samples,
-    load_predictor,
-    save_predictor,
-    train_for,
+from toruscast.training import TimePredictor, build_samples, save_predictor, train_for
+from toruscast.training.default_model import (
+    COVARIATES,
+    ONE_EXCHANGE,
+    DefaultModel,
+    load_default,
+    width_of,
 )
-from toruscast.training.fitted import LEARNED, Residuals, reach_of, residuals, unlearned_kinds
 from toruscast.training.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, SHORT, kinds_of
 
 TORUS = Torus((4, 4, 4))
@@ -91,36 +91,32 @@ def test_intervals_are_as_wide_as_messages_wait():
 
 
 def test_each_kind_of_traffic_has_intervals_of_its_own():
-    model = load_predictor()
-    assert {LEARNED, ROUNDS, PHASES, ADAPTIVE, SHORT, SEVERAL} == set(model.by_kind_)
+    kinds = load_default().kinds
+    assert {ONE_EXCHANGE, ROUNDS, PHASES, ADAPTIVE, SHORT, SEVERAL} == set(kinds)
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
     assert forecast(HALO, TORUS, maps, budget=0).unlearned == ()
     # The second round sends elsewhere, so that the two may overlap or not.
     other = patterns.random_pairs(64, 6, 16_384, seed=3)
     apart = forecast(Workload([HALO, other], dependent=True), TORUS, maps, budget=0)
-    own = forecast(other, TORUS, maps, budget=0)
-    width = np.log(own.table["high"] / own.table["low"]).median()
+    barriers = forecast(Workload([HALO, other]), TORUS, maps, budget=0)
+    width = np.log(barriers.table["high"] / barriers.table["low"]).median()
     assert np.log(apart.table["high"] / apart.table["low"]).median() > 1.1 * width
     assert apart.verdict.kind == "open"
     assert apart.unlearned == ()
 
 
 def test_a_kind_never_seen_gets_the_widest_intervals_and_a_sentence():
-    model = load_predictor()
+    model = load_default()
     rounds = Workload([HALO, HALO], dependent=True)
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
-    widest = max(model.by_kind_, key=lambda kind: model.by_kind_[kind].calibration.quantile(0.9))
-    kept = {kind: known for kind, known in model.by_kind_.items() if kind != ADAPTIVE}
-    if widest == ADAPTIVE:
-        widest = max(kept, key=lambda kind: kept[kind].calibration.quantile(0.9))
-    model.by_kind_ = kept
-    model.provenance_["kinds"] = sorted(kept)
-    found = forecast(rounds, TORUS, maps, model=model, routing="adaptive", budget=0)
+    kept = {name: kind for name, kind in model.kinds.items() if name != ADAPTIVE}
+    widest = max(kept.values(), key=lambda kind: kind.calibration.quantile(0.9))
+    fewer = replace(model, kinds=kept)
+    found = forecast(rounds, TORUS, maps, model=fewer, routing="adaptive", budget=0)
     assert found.unlearned == (ADAPTIVE,)
     assert f"learned from no {ADAPTIVE}" in trust(found)
-    model.by_kind_ = {ROUNDS: kept[widest]}
-    model.provenance_["kinds"] = [ROUNDS, ADAPTIVE]
-    same = forecast(rounds, TORUS, maps, model=model, routing="adaptive", budget=0)
+    alone = replace(model, kinds={ROUNDS: widest, ADAPTIVE: widest})
+    same = forecast(rounds, TORUS, maps, model=alone, routing="adaptive", budget=0)
     np.testing.assert_array_equal(found.table["high"], same.table["high"])
     assert same.unlearned == ()
     assert "learned from no" not in trust(same)
@@ -201,7 +197,7 @@ def test_how_far_rounds_are_apart():
 
 
 def test_kinds_of_traffic():
-    model = load_predictor("default")
+    model = load_default()
     single, double = ([TaskMapping(np.arange(64) // each, TORUS)] for each in (1, 2))
     for workload, routing, maps, kinds in (
         (Workload([HALO]), "deterministic", single, ()),
@@ -212,9 +208,10 @@ def test_kinds_of_traffic():
         (Workload([patterns.ring(64, 8)]), "adaptive", single, (ADAPTIVE, SHORT)),
     ):
         assert kinds_of(MappingProblem(workload, TORUS, routing), maps) == kinds
-        assert unlearned_kinds(model, MappingProblem(workload, TORUS, routing), maps) == ()
+        assert model.unseen(kinds) == ()
 
 
+@pytest.mark.filterwarnings("ignore:most mappings lie far")
 def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
     trained = train_for(HALO, TORUS, 12, n_splits=2, store_path=tmp_path / "s.parquet")
     assert trained.samples.attrs["provenance"]["kinds"] == []
@@ -224,31 +221,29 @@ def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
         with pytest.warns(UserWarning, match="learned from no dependent rounds"):
             ask(rounds, TORUS, maps, model=trained.model)
     double = [TaskMapping(each.node // 2, TORUS) for each in maps]
-    one = Workload([HALO])
-    assert unlearned_kinds(trained.model, MappingProblem(one, TORUS), double) == (SEVERAL,)
+    with pytest.warns(UserWarning, match=f"learned from no {SEVERAL}"):
+        forecast(HALO, TORUS, double, model=trained.model, budget=0)
     # A table that grows tells all its kinds.
     both = build_samples([(rounds, TORUS, maps[:2])], tmp_path / "s.parquet", level=2)
     assert both.attrs["provenance"]["kinds"] == [ROUNDS]
 
 
-def test_residuals_are_stored_by_their_quantiles():
+def test_a_kind_of_traffic_is_fitted_and_stored_by_its_quantiles():
     rng = np.random.default_rng(1)
-    apart = [np.full(12, rng.uniform()) for _ in range(80)]
-    table = pd.DataFrame({name: np.ones(12) for name in load_predictor().required_columns})
-    prior = replace(
-        load_predictor().prior_prediction(table), centre=np.zeros(12), width=np.ones(12)
-    )
-    forecasts = [
-        (prior, np.exp(rng.normal(rng.normal(0.2, 0.3) + 0.5 * far, 0.1)), far) for far in apart
-    ]
-    found = residuals(forecasts)
-    assert found.slope == pytest.approx(0.5, abs=0.3)
-    again = Residuals.from_json(found.to_json())
-    assert again.slope == pytest.approx(found.slope, abs=1e-4)
+    applications = []
+    for number in range(80):
+        known = np.zeros((12, len(COVARIATES)))
+        known[:, 0] = rng.uniform()
+        ratios = rng.normal(rng.normal(1.2, 0.3) + 0.5 * known[:, 0], 0.1)
+        applications.append(Observed(ROUNDS, f"graph {number % 10}", known, ratios, np.ones(12)))
+    kind = fit_kind(applications, np.ones(len(COVARIATES)))
+    assert kind.line.slopes == pytest.approx([0.5, 0, 0, 0], abs=0.3)
+    typical = float(width_of(np.array([1.2 + 0.5 * 0.5]))[0])
+    assert kind.calibration.common.std() * typical == pytest.approx(0.3, rel=0.3)
+    assert kind.calibration.deviations.std() * typical == pytest.approx(0.1, rel=0.3)
+    content = {"kinds": {ROUNDS: to_json(kind, applications)}, "provenance": {}}
+    again = DefaultModel.from_json(content).kinds[ROUNDS]
+    np.testing.assert_array_equal(again.line.slopes, kind.line.slopes)
+    assert again.line.level == kind.line.level
     assert again.calibration.deviations.size == 200
-    assert again.centre == pytest.approx(found.centre, abs=1e-4)
-    assert again.calibration.quantile(0.9) == pytest.approx(found.calibration.quantile(0.9), 0.03)
-    own = found.calibration
-    typical = float(reach_of(np.array([1 + 0.2 + 0.5 * 0.5]))[0])
-    assert own.common.std() * typical == pytest.approx(0.3, rel=0.3)
-    assert own.deviations.std() / own.common.std() == pytest.approx(1 / 3, rel=0.5)
+    assert again.calibration.quantile(0.9) == pytest.approx(kind.calibration.quantile(0.9), 0.03)
