@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
 def captured(kept: Path, seeds: int, model: DefaultModel) -> Iterator[Candidates]:
     """Give the candidates of the captured applications."""
     kept.mkdir(parents=True, exist_ok=True)
-    names = model.required_columns
+    names = (*model.required_columns, "lower_bound")
     for name, shape in HOSTS:
         comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
         torus = parse_torus(shape)

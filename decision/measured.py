@@ -19,7 +19,7 @@ from toruscast.text import percent
 from toruscast.training.feature_sets import feature_set
 from toruscast.training.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor import TimePredictor
-from toruscast.training.residuals import Line
+from toruscast.training.residuals import TargetTransform
 from toruscast.training.samples import REFERENCES
 
 from .runs import CHANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
@@ -67,10 +67,10 @@ class Measured:
         return html_card(self)
 
     @property
-    def line(self) -> Line:
+    def line(self) -> TargetTransform:
         """Constant and slope of the measured times."""
         line = self.model.relative_
-        assert isinstance(line, Line)
+        assert line is not None
         return line
 
     @cached_property

@@ -48,8 +48,8 @@ from toruscast.training.default_model import (
     COVARIATES,
     ONE_EXCHANGE,
     DefaultModel,
-    KindOfTraffic,
-    Line,
+    RatioModel,
+    TrafficKind,
     covariates,
     width_of,
 )
@@ -336,7 +336,7 @@ def observe(case: TrainingCase, table: pd.DataFrame) -> Observed:
     return Observed((*kinds, ONE_EXCHANGE)[0], case.graph, known, ratio, bounds)
 
 
-def fit_line(applications: Sequence[Observed], scale: Floats) -> Line:
+def fit_ratio(applications: Sequence[Observed], scale: Floats) -> RatioModel:
     """Fit level and slopes to log ratios by ridge regression; applications count alike.
 
     Slopes per ``scale`` are shrunk, but for that of how far rounds are apart.
@@ -350,23 +350,23 @@ def fit_line(applications: Sequence[Observed], scale: Floats) -> Line:
     found = np.linalg.solve(
         rows.T @ (rows * weights[:, None]) + penalty, rows.T @ (weights * ratios)
     )
-    return Line(round(float(found[0]), 5), np.round(found[1:] / scale, 5))
+    return RatioModel(round(float(found[0]), 5), np.round(found[1:] / scale, 5))
 
 
-def fit_kind(applications: Sequence[Observed], scale: Floats) -> KindOfTraffic:
+def fit_kind(applications: Sequence[Observed], scale: Floats) -> TrafficKind:
     """Fit a kind of traffic; residuals are those of graphs that were held out."""
     scaled = []
     for each in applications:
         rest = [other for other in applications if other.graph != each.graph]
-        scaled.append(scaled_residuals(each, fit_line(rest, scale)))
+        scaled.append(scaled_residuals(each, fit_ratio(rest, scale)))
     members = np.repeat(np.arange(len(scaled)), [own.size for own in scaled])
     calibration = ResidualCalibration.of(0.0, np.concatenate(scaled), members)
-    return KindOfTraffic(fit_line(applications, scale), calibration)
+    return TrafficKind(fit_ratio(applications, scale), calibration)
 
 
-def scaled_residuals(application: Observed, line: Line) -> Floats:
+def scaled_residuals(application: Observed, ratio: RatioModel) -> Floats:
     """Return residuals over their width."""
-    forecast = line.log_ratios(application.covariates)
+    forecast = ratio.log_ratios(application.covariates)
     return (application.log_ratios - forecast) / width_of(forecast)
 
 
@@ -375,7 +375,7 @@ def scale_of(applications: Sequence[Observed]) -> Floats:
     return np.std([each.covariates.mean(axis=0) for each in applications], axis=0)
 
 
-def held_out(applications: Sequence[Observed], scale: Floats) -> list[KindOfTraffic]:
+def held_out(applications: Sequence[Observed], scale: Floats) -> list[TrafficKind]:
     """Return for each application what those of its kind with other graphs say."""
     found = {
         (kind, graph): fit_kind(
@@ -390,7 +390,7 @@ def report(kind: str, applications: Sequence[Observed], scale: Floats) -> None:
     """Print how many times lie in intervals that applications with other graphs make."""
     held, reach, scores = [], [], []
     for each, others in zip(applications, held_out(applications, scale), strict=True):
-        forecast = others.line.log_ratios(each.covariates)
+        forecast = others.ratio.log_ratios(each.covariates)
         half = others.calibration.quantile(0.9) * width_of(forecast)
         held.append(float((np.abs(each.log_ratios - forecast) <= half).mean()))
         reach.append(float(np.exp(half.mean())))
@@ -403,7 +403,7 @@ def report(kind: str, applications: Sequence[Observed], scale: Floats) -> None:
     )
 
 
-def to_json(kind: KindOfTraffic, applications: Sequence[Observed]) -> dict[str, Any]:
+def to_json(kind: TrafficKind, applications: Sequence[Observed]) -> dict[str, Any]:
     """Return a kind of traffic for the file; long distributions by their quantiles."""
     own = kind.calibration
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -412,8 +412,8 @@ def to_json(kind: KindOfTraffic, applications: Sequence[Observed]) -> dict[str, 
     return {
         "applications": len(applications),
         "samples": sum(each.bounds.size for each in applications),
-        "level": kind.line.level,
-        "slopes": dict(zip(COVARIATES, kind.line.slopes.tolist(), strict=True)),
+        "level": kind.ratio.level,
+        "slopes": dict(zip(COVARIATES, kind.ratio.slopes.tolist(), strict=True)),
         **{name: np.round(np.sort(values), 3).tolist() for name, values in kept.items()},
     }
 

@@ -51,7 +51,7 @@ def width_of(log_ratio: Floats) -> Floats:
     return log_ratio + _MIN_WIDTH
 
 
-class Line(NamedTuple):
+class RatioModel(NamedTuple):
     """A linear model of the logarithm of time over release bound, never below 0."""
 
     level: float
@@ -63,10 +63,10 @@ class Line(NamedTuple):
         return np.maximum(self.level + covariates @ self.slopes, 0.0)
 
 
-class KindOfTraffic(NamedTuple):
+class TrafficKind(NamedTuple):
     """Times over release bounds of one kind of traffic."""
 
-    line: Line
+    ratio: RatioModel
     calibration: ResidualCalibration
     """Residuals of held-out applications, over `width_of`."""
 
@@ -77,12 +77,12 @@ class DefaultModel:
 
     Attributes
     ----------
-    kinds : dict of str to KindOfTraffic
+    kinds : dict of str to TrafficKind
     provenance : dict
         The command and commit that made it, and how many applications and samples of each kind.
     """
 
-    kinds: Mapping[str, KindOfTraffic]
+    kinds: Mapping[str, TrafficKind]
     provenance: Mapping[str, Any]
     required_columns: ClassVar = (BOUND, *SHARES)
     target: ClassVar[Target] = "slowdown"
@@ -99,8 +99,8 @@ class DefaultModel:
         for name, own in content["kinds"].items():
             slopes = np.array([own["slopes"][each] for each in COVARIATES])
             residuals = (np.array(own[each]) for each in ("residuals", "common", "deviations"))
-            kinds[name] = KindOfTraffic(
-                Line(own["level"], slopes), ResidualCalibration(0.0, *residuals)
+            kinds[name] = TrafficKind(
+                RatioModel(own["level"], slopes), ResidualCalibration(0.0, *residuals)
             )
         return cls(kinds, content["provenance"])
 
@@ -117,7 +117,7 @@ class DefaultModel:
         kind with the largest residuals.
         """
         own = self.kinds[(*kinds, ONE_EXCHANGE)[0]] if not self.unseen(kinds) else self._widest()
-        log_ratio = own.line.log_ratios(covariates(features, packets))
+        log_ratio = own.ratio.log_ratios(covariates(features, packets))
         bound = seconds_of(features, BOUND)
         shares = features[list(SHARES)].to_numpy(dtype=np.float64)
         return PriorPrediction(
@@ -128,7 +128,7 @@ class DefaultModel:
             min_times=IN_TICKS * bound,
         )
 
-    def _widest(self) -> KindOfTraffic:
+    def _widest(self) -> TrafficKind:
         return max(self.kinds.values(), key=lambda kind: kind.calibration.quantile(0.9))
 
 

@@ -22,7 +22,7 @@ from toruscast.validation import job_count, one_of, whole_number
 from .default_model import DefaultModel
 from .feature_sets import KNOWS_PLACE, REFERENCE, TARGET_COLUMNS, Target, columns_of, finite
 from .prior import PriorPrediction, ResidualCalibration, p_best
-from .residuals import Forest, Line, Relative, Scale
+from .residuals import Forest, TargetScale, TargetTransform
 from .samples import SIMULATED, kinds_of
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ class FittedModel:
     feature_importances_: Any
     target_shift_: float
     target_scale_: float
-    relative_: Relative | Line | None
+    relative_: TargetTransform | None
     calibration_: ResidualCalibration | None
     log_: bool
     bounded_: bool
@@ -127,8 +127,8 @@ class FittedModel:
         values = X if names is None else finite(columns_of(X, names))
         return np.asarray(values, dtype=np.float64)
 
-    def _scale(self, X: Any) -> Scale:
-        return Scale.of(X, self.target, REFERENCE.get(self.target, self.reference))
+    def _scale(self, X: Any) -> TargetScale:
+        return TargetScale.of(X, self.target, REFERENCE.get(self.target, self.reference))
 
     def _centre(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation over the trees, on the scale of the residuals."""

@@ -24,7 +24,7 @@ from .default_model import load_default
 from .feature_sets import feature_set
 from .fitted import FittedModel, Model, check_parameters
 from .prior import ResidualCalibration
-from .residuals import Forest, Line, Relative
+from .residuals import Forest, TargetTransform
 from .store import changed_since, marks_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
 _MAX_TEXT = 2**20
 _MAX_FEATURES = 10_000
+# Thresholds and values of trees hardly pack: models of 10 to 20,000 samples unpack to 2 to 5 times
+# their size.
+_MAX_RATIO = 10
 
 # Times between e^-60 and e^60 seconds, or units.
 _MOST_LOG = 60.0
@@ -151,7 +154,8 @@ def save_predictor(
         **model.trees_.to_arrays(),
     }
     if model.relative_ is not None:
-        arrays["relative"] = np.array(model.relative_[-2:])
+        is_line = model.target == "measured"
+        arrays["relative"] = np.array(model.relative_[:2] if is_line else model.relative_[2:])
     if model.calibration_ is not None:
         for name in _CALIBRATION:
             values = np.atleast_1d(getattr(model.calibration_, name))
@@ -200,7 +204,7 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     data = read_limited(file, MAX_BYTES)
     if not data.startswith(_ZIP):
         raise InputError("not a model file", expected="an .npz file of toruscast train")
-    arrays = arrays_of_npz(data, file, max_unpacked(file, MAX_BYTES))
+    arrays = arrays_of_npz(data, file, max_unpacked(file, MAX_BYTES, _MAX_RATIO))
     text = arrays.pop("metadata", np.array(0))
     if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
@@ -257,10 +261,11 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
         setattr(model, f"{name}_", arrays[name])
     model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _OF_TARGET)
     model.feature_importances_ = arrays["importances"]
-    numbers = arrays["relative"].tolist() if "relative" in arrays else []
-    model.relative_ = Relative(model.target, *numbers) if numbers else None
-    if model.target == "measured":
-        model.relative_ = Line(*numbers)
+    model.relative_ = None
+    if "relative" in arrays:
+        names = ("constant", "slope") if model.target == "measured" else ("common", "power")
+        numbers = zip(names, arrays["relative"].tolist(), strict=True)
+        model.relative_ = TargetTransform(**dict(numbers))
     model.trees_ = Forest.from_arrays(arrays)
     model.calibration_ = None
     if is_calibrated:
@@ -303,8 +308,8 @@ def _check_forecasts(model: FittedModel) -> None:
     is_absurd = np.abs(values).max() > most
     if model.log_ and model.relative_ is None:
         is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
-    if isinstance(model.relative_, Line):
-        is_absurd |= not any(model.relative_)
+    if model.relative_ is not None:
+        is_absurd |= not any(model.relative_[:2])
     if model.calibration_ is not None:
         floor, residuals, common, deviations = (
             float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION

@@ -31,7 +31,7 @@ from .feature_sets import (
 )
 from .fitted import FittedModel, ask_for_seconds, check_parameters
 from .metrics import rcc
-from .residuals import Forest, Line, Relative, calibrate
+from .residuals import Forest, TargetTransform, calibrate
 
 Floats = NDArray[np.float64]
 # Most of a correction is chance of the single mapping.
@@ -164,11 +164,9 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         self.relative_ = None
         learned = y
         if scale is not None:
-            if self.target == "measured":
-                self.relative_ = Line.of(scale, y)
-            else:
+            if self.target in REFERENCE:
                 ask_for_seconds(y, scale.unit, REFERENCE[self.target])
-                self.relative_ = Relative.of(scale, y)
+            self.relative_ = TargetTransform.fit(scale, y)
             learned = self.relative_.scores(scale, y)
         self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.

@@ -41,8 +41,8 @@ def reach_of_corrections(times: Floats, bounds: Floats) -> Floats:
     return np.asarray(waiting / (waiting + _HALF))
 
 
-class Scale(NamedTuple):
-    """What the times of a table's mappings are relative to, read once."""
+class TargetScale(NamedTuple):
+    """Reference and lower bound of the mappings of a table, which times are relative to."""
 
     target: Target
     # Seconds that times are divided by, or follow in a line.
@@ -74,78 +74,56 @@ class Scale(NamedTuple):
         return bool((times >= self.min_times).all())
 
 
-class Relative(NamedTuple):
-    """How times are made of what the trees say.
+class TargetTransform(NamedTuple):
+    """How times follow from scores, which the trees learn: their logarithms over a reference.
 
-    Corrections of the sketch hardly move where it takes no longer than the lower bound: nobody
-    waits there for anybody, which is all that its longer packets get wrong. That holds for
-    simulated times; for others the samples tell how far (`power`), and by what they all differ
-    (`common`).
+    ``log(time) = log(constant + slope * reference) + common + score * reach**power``
+
+    Measured times follow a line in the reference: the constant does not depend on the mapping, as
+    computation and software, and the slope says how far the network of the model is from the real
+    one. Corrections of coarse times hardly move where those are no longer than the lower bound: no
+    message waits there, and waiting is all that longer packets get wrong. That holds for simulated
+    times; for others the samples say how far (`power`), and by what they all differ (`common`).
     """
 
-    target: Target
-    common: float
-    power: float
+    constant: float = 0.0
+    """Seconds."""
+    slope: float = 1.0
+    common: float = 0.0
+    power: float = 0.0
     """Of the reach of corrections: 1 if they shrink near the bound as far as can be, 0 if not."""
 
     @classmethod
-    def of(cls, scale: Scale, y: Floats) -> Self:
-        """Learn the common factor and the power from observed times.
+    def fit(cls, scale: TargetScale, y: Floats) -> Self:
+        """Learn from observed times what their target needs.
 
         The power is the likeliest if residuals follow Laplace's law, whose scale goes with the
         power of the reach; 0 if it explains them no better than a number more must.
         """
+        if scale.target == "measured":
+            return cls(*fit_line(scale.unit, y))
         if scale.target != "correction":
-            return cls(scale.target, 0.0, 0.0)
+            return cls()
         logs = np.log(y / scale.unit)
         found = [(*_surprise(logs, scale.reach**power), float(power)) for power in _POWERS]
         surprise, common, power = min(found)
         gain = len(logs) * (found[0][0] - surprise)
         if 2 * gain <= np.log(len(logs)):
             _, common, power = found[0]
-        return cls(scale.target, common, power)
+        return cls(common=common, power=power)
 
-    def scores(self, scale: Scale, times: Floats) -> Floats:
-        """What the trees learn."""
-        logs = np.log(times / scale.unit) - self.common
+    def scores(self, scale: TargetScale, times: Floats) -> Floats:
+        """Return what the trees learn of times."""
+        logs = np.log(times / self.seconds(scale.unit)) - self.common
         return np.asarray(logs / scale.reach**self.power)
 
-    def logs(self, scale: Scale, scores: Floats) -> Floats:
-        """Logarithms of the seconds that the trees say, the mappings along the last axis."""
-        return np.asarray(self.common + scores * scale.reach**self.power + np.log(scale.unit))
-
-
-class Line(NamedTuple):
-    """Measured times: a constant and a line in the reference, times what the trees correct.
-
-    The constant is what does not depend on the mapping, such as computation and software. The slope
-    tells how far the network of the model is from the real one.
-    """
-
-    constant: float
-    """Seconds."""
-    slope: float
-
-    @classmethod
-    def of(cls, scale: Scale, y: Floats) -> Self:
-        """Fit both, none of them negative; relative residuals count alike."""
-        return cls(*fit_line(scale.unit, y))
-
-    @property
-    def power(self) -> float:
-        """Of the reach of corrections: they are as large everywhere."""
-        return 0.0
-
-    def scores(self, scale: Scale, times: Floats) -> Floats:
-        """What the trees learn."""
-        return np.asarray(np.log(times / self.seconds(scale.unit)))
-
-    def logs(self, scale: Scale, scores: Floats) -> Floats:
-        """Logarithms of the seconds that the trees say, the mappings along the last axis."""
-        return np.asarray(scores + np.log(self.seconds(scale.unit)))
+    def logs(self, scale: TargetScale, scores: Floats) -> Floats:
+        """Return the logarithms of the times of scores, the mappings along the last axis."""
+        logs = self.common + scores * scale.reach**self.power
+        return np.asarray(logs + np.log(self.seconds(scale.unit)))
 
     def seconds(self, reference: Floats) -> Floats:
-        """Seconds on the line."""
+        """Return seconds on the line."""
         return np.asarray(self.constant + self.slope * reference)
 
 

@@ -105,12 +105,12 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
 
 
-def max_unpacked(path: str | os.PathLike[str], most: int) -> int:
+def max_unpacked(path: str | os.PathLike[str], most: int, ratio: int = _MAX_RATIO) -> int:
     """Return the most bytes that a packed file may hold, ``most`` at the utmost.
 
     Real files are packed to a tenth, and a small file must not fill the memory.
     """
-    return min(most, max(_LEAST_LIMIT, _MAX_RATIO * Path(path).stat().st_size))
+    return min(most, max(_LEAST_LIMIT, ratio * Path(path).stat().st_size))
 
 
 def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None:

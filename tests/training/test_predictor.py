@@ -138,7 +138,7 @@ def test_features_that_tell_nothing_correct_the_sketch_by_how_far_it_is_off_its_
     moved = np.log(model.predict(new.assign(d=0.0)) / sketch)
     high = np.log(model.predict_interval(new.assign(d=0.0))[:, 1] / sketch)
     waiting = sketch / new["lower_bound"].to_numpy() - 1
-    _, common, power = model.relative_
+    *_, common, power = model.relative_
     part = ((waiting + 0.01) / (waiting + 0.11)) ** power
     assert part.min() < 0.1 < 0.8 < part.max()
     for found in (moved - common, high - common):

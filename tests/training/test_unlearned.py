@@ -237,13 +237,13 @@ def test_a_kind_of_traffic_is_fitted_and_stored_by_its_quantiles():
         ratios = rng.normal(rng.normal(1.2, 0.3) + 0.5 * known[:, 0], 0.1)
         applications.append(Observed(ROUNDS, f"graph {number % 10}", known, ratios, np.ones(12)))
     kind = fit_kind(applications, np.ones(len(COVARIATES)))
-    assert kind.line.slopes == pytest.approx([0.5, 0, 0, 0], abs=0.3)
+    assert kind.ratio.slopes == pytest.approx([0.5, 0, 0, 0], abs=0.3)
     typical = float(width_of(np.array([1.2 + 0.5 * 0.5]))[0])
     assert kind.calibration.common.std() * typical == pytest.approx(0.3, rel=0.3)
     assert kind.calibration.deviations.std() * typical == pytest.approx(0.1, rel=0.3)
     content = {"kinds": {ROUNDS: to_json(kind, applications)}, "provenance": {}}
     again = DefaultModel.from_json(content).kinds[ROUNDS]
-    np.testing.assert_array_equal(again.line.slopes, kind.line.slopes)
-    assert again.line.level == kind.line.level
+    np.testing.assert_array_equal(again.ratio.slopes, kind.ratio.slopes)
+    assert again.ratio.level == kind.ratio.level
     assert again.calibration.deviations.size == 200
     assert again.calibration.quantile(0.9) == pytest.approx(kind.calibration.quantile(0.9), 0.03)
