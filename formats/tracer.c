@@ -809,17 +809,19 @@ COUNTS(Neighbor_alltoallw,
  */
 
 typedef MPI_Fint f;
+#define F_BEGIN(symbol, parameters, arguments)                                                      \
+    static void(*real) parameters;                                                                  \
+    if (!real) real = (void(*) parameters)dlsym(RTLD_NEXT, #symbol);                                \
+    f own_error = 0;                                                                                \
+    if (!error) error = &own_error;                                                                 \
+    if (inside || file < 0) {                                                                       \
+        real arguments;                                                                             \
+        return;                                                                                     \
+    }
 #define FORTRAN_AS(symbol, parameters, arguments, first, last)                                      \
     void symbol parameters;                                                                         \
     void symbol parameters {                                                                        \
-        static void(*real) parameters;                                                              \
-        if (!real) real = (void(*) parameters)dlsym(RTLD_NEXT, #symbol);                            \
-        f own_error = 0;                                                                            \
-        if (!error) error = &own_error;                                                             \
-        if (inside || file < 0) {                                                                   \
-            real arguments;                                                                         \
-            return;                                                                                 \
-        }                                                                                           \
+        F_BEGIN(symbol, parameters, arguments)                                                      \
         inside = 1;                                                                                 \
         uint64_t start = now();                                                                     \
         pthread_mutex_lock(&lock);                                                                  \
@@ -868,14 +870,8 @@ FORTRAN(startall, (f *n, f *request, f *error), (n, request, error),
 #define F_STATUS_AS(symbol, parameters, arguments, taken)                                           \
     void symbol parameters;                                                                         \
     void symbol parameters {                                                                        \
-        static void(*real) parameters;                                                              \
-        if (!real) real = (void(*) parameters)dlsym(RTLD_NEXT, #symbol);                            \
-        f own_error = 0, own_status[sizeof(MPI_Status) / sizeof(f) + 1];                            \
-        if (!error) error = &own_error;                                                             \
-        if (inside || file < 0) {                                                                   \
-            real arguments;                                                                         \
-            return;                                                                                 \
-        }                                                                                           \
+        F_BEGIN(symbol, parameters, arguments)                                                      \
+        f own_status[sizeof(MPI_Status) / sizeof(f) + 1];                                           \
         if (status == MPI_F_STATUS_IGNORE) status = own_status;                                     \
         MPI_Status c_status;                                                                        \
         uint64_t start = now();                                                                     \
@@ -934,14 +930,7 @@ static void f_completed(MPI_Request handle, f *status) {
 #define F_LIST_AS(symbol, parameters, arguments, n_statuses, last)                                  \
     void symbol parameters;                                                                         \
     void symbol parameters {                                                                        \
-        static void(*real) parameters;                                                              \
-        if (!real) real = (void(*) parameters)dlsym(RTLD_NEXT, #symbol);                            \
-        f own_error = 0;                                                                            \
-        if (!error) error = &own_error;                                                             \
-        if (inside || file < 0) {                                                                   \
-            real arguments;                                                                         \
-            return;                                                                                 \
-        }                                                                                           \
+        F_BEGIN(symbol, parameters, arguments)                                                      \
         f *own = malloc((size_t)(n_statuses + 1) * F_STATUS_SIZE * sizeof *own);                    \
         if (status == MPI_F_STATUSES_IGNORE || status == MPI_F_STATUS_IGNORE) status = own;         \
         MPI_Request *handles = f_handles(*n, requests);                                             \
