@@ -63,7 +63,7 @@ def stream_mappings(
         return iter(orders), len(orders)
     if mappings is None:
         if n is None:
-            n = sampling.most_mappings(workload, torus, capacity, DEFAULT_CANDIDATES)
+            n = sampling.max_mappings(workload, torus, capacity, DEFAULT_CANDIDATES)
         sample = tc.strategies.iter_sample(workload, torus, n=n, seed=seed, tasks_per_node=capacity)
         if not fixed:
             return sample, n

@@ -65,7 +65,7 @@ A = TypeVar("A", bound=NDArray[Any])
 MAX_NODES = 2**24
 MAX_DIMENSIONS = 8
 # No link is slower or faster, and with them times of any traffic stay finite.
-_LEAST_BANDWIDTH, _MOST_BANDWIDTH = 1, 1e30
+_MIN_BANDWIDTH, _MAX_BANDWIDTH = 1, 1e30
 # Other rules do not say what they do where more than two routes are shortest.
 _TWISTED_TIES = ("source_parity", "plus")
 
@@ -107,7 +107,8 @@ class Torus(PickledByFields):
         Bytes per second of a link in each dimension, each way; 1 or more.
     order : sequence of int, optional
         Order in which dimension-ordered routing corrects the dimensions; 0, 1, ... if not given.
-    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", ...}
+    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", \
+"bluegene"}
         The way round a ring when both are equally long; see the notes.
     network : Network
         What surrounds the links: packets, latency, buffers, injection FIFOs.
@@ -118,7 +119,7 @@ class Torus(PickledByFields):
         dimensions of the first group in which it still has hops to go; all dimensions in one if
         not given. Deterministic routing does not use them, nor do packets that for want of room go
         on in dimension order. ``"bluegene_q"``, for five dimensions: groups that depend on the
-        message, as in `bluegene_routes`; along a line it goes in dimension order.
+        message, as in `mapping.network`; along a line it goes in dimension order.
     twist : sequence of sequences of int, optional
         A row for each dimension: how far crossing its edge on the way plus also moves along each.
         Such moves go from rings along rings that are not twisted themselves.
@@ -130,9 +131,25 @@ class Torus(PickledByFields):
 
     Notes
     -----
-    `mapping.ties` describes the tie rules, `mapping.twist` twisted tori and their routes. Blue
-    Gene/Q's dynamic routing knows zones (Chen et al., "The IBM Blue Gene/Q interconnection network
-    and message unit", SC'11); `mapping.bluegene_routes` says which.
+    With ``a`` the source's coordinate in the dimension, a tie goes
+
+    - ``source_parity``: plus if ``a`` is even, else minus, as in routes recorded on Blue Gene/Q
+      (Fujiwara et al., VAST'17 data);
+    - ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have
+      an even sum, else minus, which spreads the ties of a source over its destinations;
+    - ``plus``: always plus;
+    - ``simgrid``: plus, but minus towards coordinate 0, as in SimGrid's torus (TorusZone.cpp);
+    - ``random``: each packet either way, at random;
+    - ``split``: half of the packets each way; an odd one goes plus if ``a`` and both ends'
+      coordinates in all other dimensions have an even sum, else minus;
+    - ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp);
+    - ``bluegene``: as ``source_parity``, and adaptive packets too, which choose their way along
+      each dimension when they set out (hint bits: Adiga et al., "Blue Gene/L torus interconnection
+      network", IBM J. Res. Dev. 49, 2005).
+
+    Adaptive packets may take both ways of a tie under all rules but the last two. Twisted tori and
+    their routes are described in `mapping.twist`, Blue Gene/Q's zones in `mapping.network` (Chen et
+    al., "The IBM Blue Gene/Q interconnection network and message unit", SC'11).
 
     Examples
     --------
@@ -540,7 +557,7 @@ def _bandwidths(value: object, ndim: int) -> tuple[float, ...]:
     """Bytes per second of a link in each dimension."""
     what = "bandwidth in bytes per second"
     values = _per_dimension(value, ndim, "bandwidth")
-    return tuple(real_number(b, what, _LEAST_BANDWIDTH, _MOST_BANDWIDTH) for b in values)
+    return tuple(real_number(b, what, _MIN_BANDWIDTH, _MAX_BANDWIDTH) for b in values)
 
 
 def _routing_order(value: object, ndim: int) -> tuple[int, ...]:

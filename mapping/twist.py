@@ -38,7 +38,7 @@ TWISTED_MACHINES = ("tpu_v4", "tpu_v5p")
 
 
 # Routes that are looked at to find the minimal ones: a small file must not ask for more.
-MOST_ROUTES = 2**22
+MAX_ROUTES = 2**22
 CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
 
 
@@ -83,8 +83,8 @@ def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> 
         return ()
     twist = tuple(tuple(row) for row in moves.tolist())
     routes = math.prod(2 * reach + 1 for reach in _reach(shape, twist))
-    if routes > MOST_ROUTES:
-        expected = f"at most {MOST_ROUTES} routes to look at for the shortest"
+    if routes > MAX_ROUTES:
+        expected = f"at most {MAX_ROUTES} routes to look at for the shortest"
         raise InputError("twisted torus too large", found=routes, expected=expected)
     return twist
 

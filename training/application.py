@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.strategies.sampling import most_mappings, sample_inequivalent
+from toruscast.mapping.strategies.sampling import max_mappings, sample_inequivalent
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
@@ -121,7 +121,7 @@ def draw_samples(
     workload = as_workload(traffic)
     check_sends(workload)
     if n is None:
-        n = most_mappings(workload, torus, tasks_per_node, USUAL, as_mappings(exclude))
+        n = max_mappings(workload, torus, tasks_per_node, USUAL, as_mappings(exclude))
     mappings, n_twins = sample_inequivalent(workload, torus, n, seed, exclude, tasks_per_node)
     samples = build_samples(
         [(workload, torus, mappings)],

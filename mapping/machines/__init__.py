@@ -1,7 +1,7 @@
 """Machines with a torus network: a TOML file each, with the source of every number.
 
-`registry` finds them by name and reads what a user types; `machine` holds the rules by which a
-machine makes a torus of a shape. A machine is called with sizes: ``machines.tpu_v4((4, 4, 8))``.
+`get` and `named` find them by name. A machine is called with sizes:
+``machines.tpu_v4((4, 4, 8))``.
 """
 
 from .machine import Citation, Machine, Shapes, get, named, names, torus_from_text

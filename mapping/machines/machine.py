@@ -19,7 +19,7 @@ from ..network import Network, routing_order
 from ..torus import Torus, wraps
 from ..twist import CAN_BE_TWISTED, named_twist, split_twist, usual_twist
 
-HOW = ("published", "measured", "assumed", "differs")
+SOURCE_KINDS = ("published", "measured", "assumed", "differs")
 
 Sizes = tuple[int, ...]
 OF_NETWORK = tuple(item.name for item in fields(Network))
@@ -35,7 +35,7 @@ class Citation:
     """
 
     of: tuple[str, ...]  # keys of the machine file
-    how: str  # one of `HOW`
+    how: str  # one of `SOURCE_KINDS`
     says: str  # the number as the source has it, and how it was measured
     source: str = ""  # the publication
     date: str = ""  # when it was published or read
@@ -47,9 +47,9 @@ class Citation:
 
 @dataclass(frozen=True)
 class Shapes:
-    """The rules by which a machine makes a torus of the sizes that are typed.
+    """The rules by which a machine makes a torus of the given sizes.
 
-    0 and empty fields stand for no such rule.
+    A field that is 0 or empty sets no rule.
     """
 
     dimensions: tuple[int, ...] = ()  # how many sizes may be given
@@ -103,7 +103,7 @@ class Machine:
     called: str  # in messages
     sources: tuple[Citation, ...]
     shapes: Shapes
-    content: dict[str, Any]  # keys of `Torus`; `shape` is what the name alone stands for
+    content: dict[str, Any]  # keys of `Torus`; `shape` is the usual one
     network: dict[str, Any]  # keys of `Network`
 
     def __call__(
@@ -116,9 +116,9 @@ class Machine:
     ) -> Torus:
         """Return the torus of a part of the machine; of its usual shape if none is given.
 
-        ``nodes`` stands for a shape where the machine has blocks, ``wrap`` says which of the given
-        dimensions close where the sizes do not decide it, and ``twisted`` whether a slice is a
-        twisted torus where it can be, as it is if not given.
+        ``nodes`` replaces the shape on machines with blocks. ``wrap`` gives the dimensions that
+        close, where the sizes do not decide it. ``twisted`` chooses between a twisted and a plain
+        torus where a slice can be either; twisted if not given.
         """
         if shape is not None and nodes is not None:
             raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
@@ -284,7 +284,7 @@ def _source(row: object) -> Citation:
         source=str(row.get("source", "")),
         date=str(row.get("date", "")),
     )
-    one_of(source.how, "how of [[sources]]", HOW)
+    one_of(source.how, "how of [[sources]]", SOURCE_KINDS)
     return source
 
 
@@ -308,10 +308,9 @@ def check_keys(content: dict[str, Any], known: Sequence[str], what: str) -> None
 
 
 _FOLDER = Path(__file__).parent
-# A suffix at the end of a name.
 # Characters of sizes, even if they are mistyped.
 SIZE_LETTERS = frozenset("0123456789xm ")
-# What people call a machine besides.
+# Other names of machines.
 _ALSO = {"fugaku": "tofu_d"}
 # Machines that people ask for and that have no torus.
 _SWITCHED = {

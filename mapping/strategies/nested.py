@@ -143,9 +143,9 @@ _ORDERS = ("row", "zigzag", "zorder", "hilbert", "order", "tilt")
 _ORDER_SHARES = (0.4, 0.15, 0.05, 0.05, 0.2, 0.15)
 # A third of the names have a second level.
 _DEEPER = 1 / 3
-_MOST = 600
+_MAX_NAMES = 600
 # Names drawn in all; on small tori most are drawn again and again.
-_DRAWS = 2 * _MOST
+_DRAWS = 2 * _MAX_NAMES
 
 DIGITS = "0123456789"
 """Names of the axes of a task grid."""
@@ -166,7 +166,7 @@ def draw_variants(placement: Placement) -> list[str]:
     letters = (DIGITS, placement.letters)
     found = dict.fromkeys([_plain(shapes)])
     found |= dict.fromkeys(_name(rng, shapes, letters) for _ in range(_DRAWS))
-    return [name for name in found if name][:_MOST]
+    return [name for name in found if name][:_MAX_NAMES]
 
 
 def _plain(shapes: Shapes) -> str:

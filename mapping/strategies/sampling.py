@@ -263,7 +263,7 @@ def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | No
     return possible - len(fit)
 
 
-def most_mappings(
+def max_mappings(
     traffic: Workload | CommGraph,
     torus: Torus,
     tasks_per_node: int | None,

@@ -103,7 +103,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
 
 # Ways to lay the dimensions of the torus along those of a layout that are tried, the fittest first,
 # and beginnings of ways that are kept.
-_MOST_WAYS, _MOST_BEGINNINGS = 24, 1000
+_MAX_LAYOUTS, _MAX_BEGINNINGS = 24, 1000
 
 
 @register("spectral", lambda _: [])
@@ -152,14 +152,14 @@ def _ways(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ..
         start, last = start[new], last[new]
         more = nodes[start]
         more[np.arange(len(last)), last] += np.log(torus.shape[d])
-        best = np.argsort(((more - wanted) ** 2).sum(axis=1), kind="stable")[:_MOST_BEGINNINGS]
+        best = np.argsort(((more - wanted) ** 2).sum(axis=1), kind="stable")[:_MAX_BEGINNINGS]
         nodes, along = more[best], np.column_stack([along[start], last])[best]
     return [
         [
             tuple(d for d, k in zip(long, way, strict=True) if k == number)
             for number in range(len(layout))
         ]
-        for way in along[:_MOST_WAYS]
+        for way in along[:_MAX_LAYOUTS]
     ]
 
 
@@ -203,7 +203,7 @@ _MUCH = 0.1
 # Eigenvectors that are looked at; how much faster the next group is than one of equally slow ones.
 _WAVES, _FASTER = 16, 1.1
 # Share of an eigenvector that the found coordinates leave unexplained, harmonics and functions.
-_NEW, _HARMONICS, _MOST_KNOWN = 0.7, 2, 200
+_NEW, _HARMONICS, _MAX_KNOWN = 0.7, 2, 200
 # Tasks that are enough to take a mixture apart.
 _ENOUGH = 2000
 
@@ -351,7 +351,7 @@ def _next_coordinates(
         turns = angle[:, None] * np.arange(1, _HARMONICS + 1)
         waves = np.hstack([np.ones((len(slow), 1)), np.cos(turns), np.sin(turns)])
         known = (known[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
-        if known.shape[1] > _MOST_KNOWN:
+        if known.shape[1] > _MAX_KNOWN:
             return []
     basis, _ = np.linalg.qr(known)
     rest = slow - basis @ (basis.T @ slow)

@@ -170,7 +170,7 @@ def trailing_zeros(bits: int) -> int:
     return np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]
 
 
-_MOST_BYTES = 2**26
+_MAX_BYTES = 2**26
 _kept = threading.local()
 
 
@@ -181,7 +181,7 @@ def scratch(name: str, size: int, dtype: DTypeLike = np.float64) -> NDArray[Any]
     it. Arrays of more than 64 MB are not kept.
     """
     n_bytes = size * np.dtype(dtype).itemsize
-    if n_bytes > _MOST_BYTES:
+    if n_bytes > _MAX_BYTES:
         return np.empty(size, dtype=dtype)
     found = _kept.__dict__.get(name)
     if found is None or found.size < n_bytes:
