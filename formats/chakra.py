@@ -87,7 +87,7 @@ def _program(
     groups: Mapping[str, Sequence[int]],
     options: GraphOptions,
 ) -> RankActions:
-    """What the ranks did, each in its order; a trace that is alone stands for those of all."""
+    """Return the ranks' actions, each in its order; all ranks repeat a trace that is alone."""
     program = RankActions()
     numbers = {name: number for number, name in enumerate(groups, 1)}
     program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
@@ -323,7 +323,7 @@ DIALECT = Dialect(
     read=read,
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
-or one file, which stands for all where `--tasks` says how many. Sends go from `comm_src` to
+or one file, which all of `--tasks` ranks then repeat. Sends go from `comm_src` to
 `comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
 message that its rank had received before it, and a collective begins when its last rank has reached
 it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
-from toruscast.files import as_damaged, check_claim
+from toruscast.files import as_damaged, at_file, check_claim
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
 from toruscast.validation import repeated, whole_array
 
 from .dialect import Dialect
-from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of, write_rows
-from .source import NUMBER, Source, Text, at_file, cells, renamed, warn_of, whole
-from .tables import Column, Table, read_table
+from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of
+from .source import NUMBER, Source, Text, cells, renamed, warn_of, whole
+from .tables import Column, Table, read_table, write_rows
 
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # A comment that was meant as one of these, but would have no effect.
@@ -46,19 +46,16 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         _, line = next(text.lines(skip=skip), (0, ""))
         separator, parts = cells(line)
     order = _chosen(text, number, parts, options)
-    table, values = _columns(text, order, skip, separator)
-    if "n_messages" in values and not (told.counts or options.columns):
-        _check_counts(table, values)
-    return graph_of(table, values, told, options)
+    table = _read_columns(text, order, skip, separator)
+    if "n_messages" in table.columns and not (told.counts or options.columns):
+        _check_counts(table)
+    return graph_of(table, told, options)
 
 
-def _columns(
-    text: Text, order: list[str | None], skip: int, separator: str | None
-) -> tuple[Table, dict[str, Array]]:
-    """The rows after ``skip``, and their columns by name; those without a name are left out."""
+def _read_columns(text: Text, order: list[str | None], skip: int, separator: str | None) -> Table:
+    """Return the rows after ``skip``; columns without a name are left out."""
     columns = [None if name is None else Column(name, name in COLUMNS[:2]) for name in order]
-    table = read_table(text, columns, skip, separator)
-    return table, dict(zip([name for name in order if name], table.columns, strict=True))
+    return read_table(text, columns, skip, separator)
 
 
 def _chosen(text: Text, number: int, parts: list[str], options: GraphOptions) -> list[str | None]:
@@ -69,12 +66,12 @@ def _chosen(text: Text, number: int, parts: list[str], options: GraphOptions) ->
     return renamed(text, number, places, options.columns, COLUMNS[:3])
 
 
-def _check_counts(table: Table, values: dict[str, Array]) -> None:
+def _check_counts(table: Table) -> None:
     """Leave out a fourth column that cannot hold message counts, and say so."""
-    messages = values["n_messages"]
-    carried = np.flatnonzero((messages == 0) & (values["nbytes"] > 0))
+    messages = table["n_messages"]
+    carried = np.flatnonzero((messages == 0) & (table["nbytes"] > 0))
     if carried.size:
-        del values["n_messages"]
+        del table.columns["n_messages"]
         line = table.line(int(carried[0]))
         warn_of(
             f"{table.text.file}:{line}",
@@ -82,7 +79,7 @@ def _check_counts(table: Table, values: dict[str, Array]) -> None:
             "counts (hops?): it is left out, and every edge counts as one message. The names "
             "src,dst,nbytes,n_messages above the edges, or --columns, say otherwise",
         )
-    elif _may_be_hops(values["src"], values["dst"], messages):
+    elif _may_be_hops(table["src"], table["dst"], messages):
         warn_of(
             table.text.file,
             "the fourth column is taken as message counts, but may be hops "
@@ -128,9 +125,10 @@ def stated(text: Text) -> Stated:
 def write(comm: CommGraph, path: Path) -> None:
     """Write an edge list below a line with the number of tasks."""
     columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
-    # Without it, some message counts look like another column.
+    # Without it, some message counts look like another column, and some edges like a mesh.
     odd = ((comm.n_messages == 0) & (comm.nbytes > 0)).any()
     odd = odd or _may_be_hops(comm.src, comm.dst, comm.n_messages)
+    odd = odd or (comm.n_edges == comm.n_tasks and bool(comm.src.all() and comm.dst.all()))
     write_rows(path, f"{COUNTS}\n{comm.n_tasks}\n" if odd else f"{comm.n_tasks}\n", columns, " ")
 
 
@@ -186,8 +184,7 @@ def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     number, line = text.first_line()
     separator, names = cells(line)
     order = _chosen_names(text, number, names, options)
-    table, values = _columns(text, order, number, separator)
-    return graph_of(table, values, stated(text), options)
+    return graph_of(_read_columns(text, order, number, separator), stated(text), options)
 
 
 def write_table(comm: CommGraph, path: Path) -> None:

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._slow import pandas as pd
 from toruscast.errors import DuplicateEdgeError, InputError
+from toruscast.files import at_file
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
 from toruscast.mapping.task_mapping import first_repeat
 from toruscast.text import counted
 
-from .source import at_file, warn_of
+from .source import warn_of
 from .tables import Table
 
 Include = Literal["all", "point_to_point", "collective"]
@@ -103,11 +103,9 @@ class Stated:
     """Whether it says that the fourth column holds message counts."""
 
 
-def graph_of(
-    table: Table, values: dict[str, Array], told: Stated, options: GraphOptions
-) -> CommGraph:
+def graph_of(table: Table, told: Stated, options: GraphOptions) -> CommGraph:
     """Return the graph of the columns src, dst, nbytes and maybe n_messages."""
-    src, dst = values["src"], values["dst"]
+    src, dst = table["src"], table["dst"]
     n_tasks = options.agree(told.n_tasks, table.text.file)
     most = MAX_TASKS if n_tasks is None else n_tasks
     for what, ends in (("source", src), ("destination", dst)):
@@ -121,7 +119,7 @@ def graph_of(
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
         _check_filled(table, np.maximum(src, dst), n_tasks)
         _warn_of_one(table.text.file, src, dst, n_tasks)
-    amounts = values["nbytes"], values.get("n_messages")
+    amounts = table["nbytes"], table.columns.get("n_messages")
     try:
         with at_file(table.text.file):
             return options.graph(n_tasks, src, dst, *amounts, grid=told.grid)
@@ -255,19 +253,3 @@ def topological_order(
             if not waits[other]:
                 heappush(ready, (key(other), other))
     return order
-
-
-def write_rows(path: Path, head: str, columns: Sequence[Array], separator: str) -> None:
-    """Write a line for each row below ``head``; whole numbers without a point."""
-    table = pd.DataFrame({i: without_point(column) for i, column in enumerate(columns)})
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.write(head)
-        table.to_csv(stream, sep=separator, header=False, index=False, lineterminator="\n")
-
-
-def without_point(values: Array) -> Array:
-    """Return numbers that are all whole as such, so that they are written without a point."""
-    if values.dtype.kind != "f":
-        return values
-    exact = (values == np.floor(values)) & (values < 2**53)
-    return values.astype(np.int64) if exact.all() else values

@@ -1,15 +1,18 @@
 """Which format a file has, where the caller does not name it.
 
-The first rule that speaks for a format decides. Where none does, or one speaks for two formats,
-the caller has to name the format:
+The first rule that matches a format decides. Where none does, or one matches two formats, the
+caller has to name the format:
 
 1. The file's own name, where a launcher fixes it (``MPICH_RANK_ORDER``).
 2. A signature, or a header with the names of columns: `Dialect.recognise`.
-3. The suffix, but neither ``.txt`` nor, of bare numbers, ``.csv``. Numbers decide between several.
-4. Bare numbers. Of a graph, 3 or 4 columns are edges, maybe below the number of tasks; n rows of n
-   are a matrix. Of a mapping, one column or row are nodes; as many columns as the torus has
+3. The suffix, but neither ``.txt`` nor, for bare numbers, ``.csv``. Numbers decide between several.
+4. Bare numbers. In a graph, 3 or 4 columns are edges, maybe below the number of tasks; n rows of n
+   are a matrix. In a mapping, one column or row are nodes; as many columns as the torus has
    dimensions, and maybe a slot, are coordinates. A number of the rows below may be the head of a
    file of METIS, Scotch or SST-macro.
+
+Rows that may be edges as well as the corners of a mesh (METIS) or a vertex and its neighbours
+(NetworkX) fit two formats.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from pathlib import Path
 from toruscast.errors import InputError
 
 from .dialect import NOUNS, OPTIONS, Dialect, Holds
-from .edges import COMMENT
+from .edges import COMMENT, COUNTS
 from .registry import dialect_of, dialects
 from .source import LINES, WHOLE, Source, cells
 
@@ -34,7 +37,7 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
     fits = formats_of(source, holds)
     if len(fits) == 1:
         return fits[0]
-    # A file that cannot be read, or is no text, says so itself.
+    # Raises the error of a file that cannot be read, or is no text.
     number, found = source.text.first_line()
     known = {_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
     names = [dialect.name for dialect in fits]
@@ -47,7 +50,7 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
 
 
 def formats_of(source: Source, holds: Holds | None = None) -> list[Dialect]:
-    """Return the dialects that the first rule speaks for, of all kinds of files if None."""
+    """Return the dialects that the first matching rule gives, for all kinds of files if None."""
     known = dialects(holds)
     file = Path(source.path).name.lower().removesuffix(".gz")
     fixed = [d for d in known if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
@@ -69,15 +72,15 @@ def _by_numbers(source: Source) -> set[str]:
     edges = (width == 1 and below <= {3, 4}) or width in (3, 4)
     matrix = below == {width} and 1 < width == len(rows) < LINES
     if edges and matrix:
-        # Comments on the tasks stand above edges only, whose ends are whole numbers.
-        told = any(COMMENT.fullmatch(line.strip()) for line in source.raw_lines)
-        matrix = not told and source.n_tasks in (None, width)
+        # Comments stand above edges only, whose ends are whole numbers.
+        matrix = not _is_stated(source) and source.n_tasks in (None, width)
         edges = not matrix or all(WHOLE.fullmatch(end) for row in rows for end in row[:2])
     ndim = source.torus.ndim if source.torus else 0
     is_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
     places = width > 1 and (below == {width} or (ndim > 0 if below else is_place))
     count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
     counts = 0 < count == sum(1 for _ in islice(source.stream.lines(), count + 2)) - 1
+    vertices = edges and not matrix and _may_be_vertices(source, rows, counts)
     heads = {
         "mapping/sst-macro": counts and (width, below) == (1, {1}),
         "mapping/scotch-map": counts and (width, below) == (1, {2}),
@@ -87,11 +90,36 @@ def _by_numbers(source: Source) -> set[str]:
     fits = heads | {
         "graph/edges": edges and not (counts and width > 1 and below != {width}),
         "graph/matrix": matrix or width > 4,
-        "graph/metis": counts and width > 1,
+        "graph/metis": (counts and width > 1) or vertices,
         "mapping/nodes": (not below or {width} == below == {1}) and not places and not is_head,
         "mapping/bluegene": places and not is_head,
     }
     return {name for name, is_one in fits.items() if is_one}
+
+
+def _is_stated(source: Source) -> bool:
+    """Whether a comment tells the number of tasks or what the columns hold, as above edges."""
+    lines = [line.strip() for line in source.raw_lines]
+    return COUNTS in lines or any(map(COMMENT.fullmatch, lines))
+
+
+def _may_be_vertices(source: Source, rows: list[list[str]], counts: bool) -> bool:
+    """Whether all numbers may be vertices: corners below their count, or neighbours of the first.
+
+    Corners count from 1. A list of neighbours has a row for each vertex, and no column beside the
+    first two holds the same number everywhere, as equal amounts of bytes do.
+    """
+    words = [word for row in rows for word in row]
+    if _is_stated(source) or not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
+        return False
+    if len(rows[0]) == 1:
+        return counts and all(map(int, words))
+    if source.n_tasks is not None and len(rows) not in (source.n_tasks, LINES):
+        return False
+    columns = [{*map(int, column)} for column in zip(*rows, strict=False)]
+    top = max(map(max, columns))
+    is_list = len(columns[0]) == len(rows) and all(len(column) > 1 for column in columns[2:])
+    return is_list and sum(1 for _ in islice(source.stream.lines(), top)) == top
 
 
 def _shape(text: str) -> str:

@@ -127,7 +127,7 @@ def _hosts_in(source: Source) -> list[str]:
 
 
 def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a host a line; ``slots=2`` stands for two tasks in a row."""
+    """Return the mapping of a host a line; ``slots=2`` means two tasks in a row."""
     text = source.text
     at: list[int] = []
     names: list[str] = []
@@ -274,7 +274,7 @@ share, are not kept: tasks of a node then take its slots in their order.
         on_hosts=True,
         suffixes=(".hosts", ".hostfile"),
         documentation="""
-A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behind it stands for two
+A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behind it means two
 tasks. `--hosts FILE` gives the node of each host.
 """,
         example="c00 slots=1\nc01 slots=1\nc03 slots=1\nc02 slots=1\n",

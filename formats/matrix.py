@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
-from toruscast.files import array_of_npy, arrays_of_npz, as_damaged, max_unpacked
+from toruscast.files import array_of_npy, arrays_of_npz, as_damaged, at_file, max_unpacked
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph
 from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
@@ -24,14 +24,14 @@ from toruscast.validation import whole_array, whole_number
 from . import source as files
 from .dialect import Dialect
 from .edges import graph_of_columns, names_of
-from .graphs import Array, GraphOptions, Stated, both_ways, graph_of, write_rows
-from .source import LINES, NUMBER, Source, Text, at_file, cells
-from .tables import Column, read_table, row_of
+from .graphs import Array, GraphOptions, Stated, both_ways, graph_of
+from .source import LINES, NUMBER, Source, Text, cells
+from .tables import Column, read_table, row_of, write_rows
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
 # Of a matrix that is written.
-MOST = 2**13
+MAX_WRITTEN = 2**13
 # Size of a matrix, and its entries: source, destination, value.
 Entries = tuple[int, tuple[Array, Array, Array]]
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
@@ -68,7 +68,7 @@ def _dense(text: Text) -> Entries:
     columns = [Column(f"entry for task {task}") for task in range(width)]
     table = read_table(text, columns)
     _check_rows(text, table.n_rows, width)
-    return entries_of(np.array(table.columns, np.float64).T)
+    return entries_of(np.array(list(table.columns.values()), np.float64).T)
 
 
 def _check_width(text: Text, number: int, width: int) -> None:
@@ -180,8 +180,8 @@ def numbers_of(array: Array) -> NDArray[np.float64]:
 
 def write(comm: CommGraph, path: Path) -> None:
     """Write the bytes of every pair; message counts are not kept."""
-    if comm.n_tasks > MOST:
-        expected = f"at most {MOST}; an edge list or Matrix Market holds only what is sent"
+    if comm.n_tasks > MAX_WRITTEN:
+        expected = f"at most {MAX_WRITTEN}; an edge list or Matrix Market holds only what is sent"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
     if comm.n_tasks == 1:
         expected = "two tasks or more: a number alone is read as that of tasks"
@@ -277,15 +277,14 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     table = read_table(text, columns, number)
     if table.n_rows != entries:
         raise text.fault("wrong number of entries", None, table.n_rows, entries)
-    src, dst, nbytes = table.columns
-    for what, ends in (("row", src), ("column", dst)):
+    for what in ("row", "column"):
+        ends = table[what]
         outside = np.flatnonzero((ends < 1) | (ends > rows))
         if outside.size:
             row = int(outside[0])
             raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
-    src, dst = src - 1, dst - 1
-    values = {"src": src, "dst": dst, "nbytes": nbytes}
-    graph = graph_of(table, values, Stated(rows), options)
+    table = table.assign(src=table["row"] - 1, dst=table["column"] - 1, nbytes=table["value"])
+    graph = graph_of(table, Stated(rows), options)
     if kind[2] == "general":
         return graph
     both = both_ways(graph.src, graph.dst, graph.nbytes, graph.n_messages)

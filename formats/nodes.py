@@ -28,11 +28,9 @@ from .placements import (
     first_tasks,
     mapping_of,
     place_of,
-    rows_of,
-    write_rows,
 )
 from .source import NUMBER, WHOLE, Source, Text, cells, label, whole, write_text
-from .tables import Column, Table, read_table
+from .tables import Column, Table, read_table, table_of, write_rows
 
 RANGE = re.compile(r"\d+-\d+")
 _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?\s*+")
@@ -45,8 +43,7 @@ def read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
     parts = cells(line)[1]
     if len(parts) > 1 and len(source.lines) == 1:
         return node_row(text, number, parts, options, label(text.file))
-    table = read_table(text, [Column("node", whole=True)])
-    return mapping_of(table, table.columns[0], options)
+    return mapping_of(read_table(text, [Column("node", whole=True)]), options)
 
 
 def node_row(
@@ -106,7 +103,7 @@ def _is_name(word: str) -> bool:
 
 def write_nodes(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the node of each task."""
-    write_rows(path, "", np.asarray(mapping.node, dtype=np.int64)[:, None], " ")
+    write_rows(path, "", [mapping.node], " ")
 
 
 def read_counted(source: Source, names: Sequence[str], what: str) -> Table:
@@ -127,17 +124,15 @@ def read_numbered(source: Source, options: MappingOptions, names: Sequence[str])
     The tool counts nodes with the first coordinate fastest.
     """
     table = read_counted(source, names, "tasks")
-    columns = dict(zip(names, table.columns, strict=True))
-    check_range(table, columns["node"], "node", options.torus.n_nodes)
-    node = first_fastest(options.torus)[columns["node"]]
-    return mapping_of(table, node, options, task=columns.get("task"))
+    check_range(table, "node", options.torus.n_nodes)
+    return mapping_of(table.assign(node=first_fastest(options.torus)[table["node"]]), options)
 
 
 def write_numbered(mapping: TaskMapping, path: Path, target: Target, names: Sequence[str]) -> None:
     """Write the count, then the columns of `read_numbered`."""
     number = np.argsort(first_fastest(target.torus))[mapping.node]
-    rows = np.column_stack([np.arange(number.size), number])[:, -len(names) :]
-    write_rows(path, f"{number.size}\n", rows, "\t")
+    columns = [np.arange(number.size), number][-len(names) :]
+    write_rows(path, f"{number.size}\n", columns, "\t")
 
 
 def is_treematch(source: Source) -> bool:
@@ -154,9 +149,9 @@ def read_treematch(source: Source, options: MappingOptions) -> TaskMapping:
         whole(text, number, f"place of task {t}", part.strip())
         for t, part in enumerate(rest.strip().rstrip(",").split(","))
     ]
-    capacity = options.capacity or 1
-    table, (place,) = rows_of(text, [number] * len(cores), cores)
-    return mapping_of(table, place // capacity, options, slot=place % capacity, name=name.strip())
+    node, slot = np.divmod(cores, options.capacity or 1)
+    table = table_of(text, [number] * len(cores), node=node, slot=slot)
+    return mapping_of(table, options, name.strip())
 
 
 NODES = Dialect(
@@ -201,7 +196,7 @@ them to a node; without it each is a node.
 ONE_DIMENSION = ["node", "slot"]
 _VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
 # A job's shape has up to three dimensions.
-MOST_VCOORD = 3
+MAX_VCOORD = 3
 # MapLib's names of columns; JSON and XML may have such names too.
 NAMES = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
@@ -239,12 +234,11 @@ def names_of_places(torus: Torus) -> list[str]:
 
 def at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
     """Build the mapping of columns of coordinates, and of slots where there is one more."""
-    columns, torus = table.columns, options.torus
-    for d, size in enumerate(torus.shape):
-        check_range(table, columns[d], f"coordinate {d}", size)
-    node = torus.node(np.stack(columns[: torus.ndim], axis=1))
-    slot = columns[torus.ndim] if len(columns) > torus.ndim else None
-    return mapping_of(table, node, options, slot=slot)
+    torus, axes = options.torus, list(table.columns)[: options.torus.ndim]
+    for axis, size in zip(axes, torus.shape, strict=True):
+        check_range(table, axis, size)
+    places = np.stack([table[axis] for axis in axes], axis=1)
+    return mapping_of(table.assign(node=torus.node(places)), options)
 
 
 def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> bool:
@@ -252,7 +246,7 @@ def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> 
     ndim = options.torus.ndim
     if width > 3 or (width == ndim + 1 and ndim != 1):
         return False
-    first, second = table.columns[:2]
+    first, second, *_ = table.columns.values()
     every = np.array_equal(np.sort(first), np.arange(table.n_rows))
     if ndim == 1:
         return bool(every and second.any() and second.max() < options.torus.n_nodes)
@@ -281,14 +275,13 @@ def read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     places = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     nodes = [place_of(text, n, re.split(r"\s*,\s*", match[1]), options) for n, match in places]
-    table, (node,) = rows_of(text, [number for number, _ in places], nodes)
-    return mapping_of(table, node, options)
+    return mapping_of(table_of(text, [number for number, _ in places], node=nodes), options)
 
 
 def write_vcoord(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the coordinates of each rank."""
     torus = target.torus
-    if torus.ndim > MOST_VCOORD:
+    if torus.ndim > MAX_VCOORD:
         expected = "a torus of one to three dimensions, as the job asks for it"
         raise InputError(
             "a vcoordfile has the job's own coordinates", found=str(torus), expected=expected
@@ -322,8 +315,7 @@ def read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
             raise text.fault("wrong number of tasks", number, len(tasks), count)
         rows += [(number, whole(text, number, "task", task), node) for task in tasks]
     at, task, node_of = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    table = Table(text, 0, [task], lines=at)
-    return mapping_of(table, node_of, options, task=task, name=name)
+    return mapping_of(table_of(text, at, node=node_of, task=task), options, name)
 
 
 BLUEGENE = Dialect(

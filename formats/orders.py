@@ -25,11 +25,9 @@ from .placements import (
     mapping_of,
     mapping_on_hosts,
     read_ranks,
-    rows_of,
-    write_rows,
 )
 from .source import Source, Text, cells, renamed, whole, write_text
-from .tables import Column, read_table, read_words
+from .tables import Column, read_table, read_words, table_of, write_rows
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # What the writer says of the ranks that a host takes.
@@ -61,17 +59,15 @@ def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
     at, _, ranks = read_ranks(text, ((number, None, line) for number, line in text.lines("#")))
     if not ranks:
         raise text.fault("file without data")
-    table, (rank,) = rows_of(text, at, ranks)
-    share = options.tasks_of_host(rank.size)
+    share = options.tasks_of_host(len(ranks))
     said = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
     if said and options.capacity is None:
         share = max(share, int(said[1]))
-    if rank.size > share * options.n_hosts:
+    if len(ranks) > share * options.n_hosts:
         expected = f"at most {share * options.n_hosts}, {share} on each"
-        raise text.fault("more positions than places", None, rank.size, expected)
-    position = np.arange(rank.size)
-    node, slot = options.on_host(position // share, position % share, share)
-    return mapping_of(table, node, options, slot=slot, task=rank)
+        raise text.fault("more positions than places", None, len(ranks), expected)
+    node, slot = options.on_host(*np.divmod(np.arange(len(ranks)), share), share)
+    return mapping_of(table_of(text, at, node=node, slot=slot, task=ranks), options)
 
 
 def rank_at_position(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
@@ -288,12 +284,12 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         return _of_hosts(text, columns, options)
     wholes = [None if c is None else Column(c, whole=True) for c in kept]
     table = read_table(source.stream, wholes, number)
-    values = dict(zip(filter(None, kept), table.columns, strict=True))
     for axis, size in zip(axes, options.torus.shape, strict=False):
-        check_range(table, values[axis], f"coordinate {axis}", size)
-    places = np.stack([values[axis] for axis in axes], axis=1) if axes else None
-    node = values["node"] if places is None else options.torus.node(places)
-    return mapping_of(table, node, options, slot=values.get("slot"), task=values.get("task"))
+        check_range(table, axis, size)
+    if axes:
+        places = np.stack([table[axis] for axis in axes], axis=1)
+        table = table.assign(node=options.torus.node(places))
+    return mapping_of(table, options)
 
 
 def _renamed(
@@ -323,13 +319,10 @@ def _of_hosts(text: Text, columns: list[str | None], options: MappingOptions) ->
 
 def write(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write task, node and slot, and the host where there is a table of hosts."""
-    rows = np.column_stack([np.arange(mapping.n_tasks), mapping.node, mapping.slot])
-    if target.hosts is None:
-        write_rows(path, "task,node,slot\n", rows, ",")
-        return
-    named = zip(rows.tolist(), target.named.of_tasks(mapping), strict=True)
-    lines = (f"{task},{node},{slot},{host}\n" for (task, node, slot), host in named)
-    write_text(path, "task,node,slot,host\n" + "".join(lines))
+    columns: list[Any] = [np.arange(mapping.n_tasks), mapping.node, mapping.slot]
+    columns += [] if target.hosts is None else [np.array(target.hosts.of_tasks(mapping))]
+    names = ["task", "node", "slot", "host"][: len(columns)]
+    write_rows(path, ",".join(names) + "\n", columns, ",")
 
 
 TABLE = Dialect(

@@ -20,7 +20,7 @@ from toruscast.mapping.comm_graph import CommGraph, sum_edges
 from .dialect import Dialect
 from .graphs import GraphOptions, Stated, both_ways, graph_of, one_way_edge
 from .source import Source, Text, cells, whole, write_text
-from .tables import Table
+from .tables import table_of
 
 # Line, vertex from 0, its neighbours as the file numbers them, and their weights.
 Rows = Iterable[tuple[int, int, list[int], list[int]]]
@@ -62,10 +62,8 @@ def undirected_reader(
         if len(src) != arcs:
             found = f"{len(src)} neighbours"
             raise text.fault("wrong number of edges", None, found, f"{arcs}, two for each edge")
-        columns = [np.array(column, np.int64) for column in (src, dst, nbytes)]
-        table = Table(text, 0, columns, lines[columns[0]])
-        values = dict(zip(("src", "dst", "nbytes"), columns, strict=True))
-        graph = graph_of(table, values, Stated(len(task)), options)
+        table = table_of(text, lines[src], src=src, dst=dst, nbytes=nbytes)
+        graph = graph_of(table, Stated(len(task)), options)
         own = np.flatnonzero(graph.src == graph.dst)
         if own.size:
             vertex = int(graph.src[own[0]])

@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import at_file
 from toruscast.mapping.task_mapping import MAX_SLOTS, Hosts, TaskMapping, cumcount, first_repeat
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 
-from .source import Text, at_file, label, warn_of, whole
-from .tables import Table
+from .source import Text, label, warn_of, whole
+from .tables import Table, Whole, table_of
 
-Whole = NDArray[np.int64]
 MAX_RANKS = 2**20
 
 
@@ -99,14 +97,6 @@ class Target:
         return np.searchsorted(self.host.usable_nodes, nodes)
 
 
-def rows_of(
-    text: Text, at: Sequence[int] | Whole, *columns: Sequence[int] | Whole
-) -> tuple[Table, list[Whole]]:
-    """Return columns that were read line by line, and the table that knows their lines."""
-    arrays = [np.array(column, dtype=np.int64) for column in columns]
-    return Table(text, 0, list(arrays), lines=np.array(at, dtype=np.int64)), arrays
-
-
 def read_ranks(
     text: Text, lists: Iterable[tuple[int, Any, str]]
 ) -> tuple[list[int], list[Any], list[int]]:
@@ -131,8 +121,9 @@ def read_ranks(
     return at, owners, ranks
 
 
-def check_range(table: Table, values: Whole, name: str, size: int) -> None:
-    """Raise, naming the line, unless all values are from 0 to size - 1."""
+def check_range(table: Table, name: str, size: int) -> None:
+    """Raise, naming the line, unless all values of a column are from 0 to size - 1."""
+    values = table[name]
     bad = np.flatnonzero((values < 0) | (values >= size))
     if bad.size:
         row = int(bad[0])
@@ -142,8 +133,9 @@ def check_range(table: Table, values: Whole, name: str, size: int) -> None:
         raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
-def rows_by_task(table: Table, task: Whole) -> Whole:
+def rows_by_task(table: Table) -> Whole:
     """Find the row of each task, where every task from 0 on must stand once."""
+    task = table["task"]
     if repeat := first_repeat(task):
         found = f"task {task[repeat[1]]}, also on line {table.line(repeat[0])}"
         raise table.fault(repeat[1], "task stands twice", found, "each task once")
@@ -157,22 +149,14 @@ def rows_by_task(table: Table, task: Whole) -> Whole:
     return order
 
 
-def mapping_of(
-    table: Table,
-    nodes: NDArray[np.integer],
-    options: MappingOptions,
-    *,
-    slot: Whole | None = None,
-    task: Whole | None = None,
-    name: str | None = None,
-) -> TaskMapping:
-    """Build the mapping of a table's rows, in the order of the tasks if those stand beside."""
+def mapping_of(table: Table, options: MappingOptions, name: str | None = None) -> TaskMapping:
+    """Build the mapping of the columns node and maybe slot, in the order of the column task."""
+    capacity, task = options.capacity, table.columns.get("task")
+    check_range(table, "node", options.torus.n_nodes)
     # Places are numbered below, which needs more than 32 bits.
-    node, slot = nodes.astype(np.int64), None if slot is None else slot.astype(np.int64)
-    check_range(table, node, "node", options.torus.n_nodes)
-    capacity = options.capacity
+    node, slot = table["node"].astype(np.int64), table.columns.get("slot")
     if slot is not None:
-        check_range(table, slot, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
+        check_range(table, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
         if repeat := first_repeat(node * MAX_SLOTS + slot):
             first, second = repeat
             found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
@@ -180,7 +164,7 @@ def mapping_of(
     elif capacity is not None:
         _not_overfull(table, node, capacity)
     if task is not None:
-        order = rows_by_task(table, task)
+        order = rows_by_task(table)
         node, slot = node[order], None if slot is None else slot[order]
     kept = first_tasks(table.text.file, node.size, options)
     node, slot = node[:kept], None if slot is None else slot[:kept]
@@ -229,20 +213,20 @@ def mapping_on_hosts(
 
     ``at`` are the lines. Without slots, or with some below 0, tasks take those of a node by rank.
     """
-    lines = np.array(at, dtype=np.int64)
-    places = [_place_of(text, n, h, options) for n, h in zip(lines.tolist(), hosts, strict=True)]
+    places = [_place_of(text, int(n), h, options) for n, h in zip(at, hosts, strict=True)]
     if not places:
         raise text.fault("file without data")
     place = np.array(places, dtype=np.int64)
-    tasks = None if task is None else np.array(task, dtype=np.int64)
-    given = None if slot is None else np.array(slot, dtype=np.int64)
+    table = table_of(text, at, task=task, slot=slot)
+    given = table.columns.get("slot")
     if given is not None and (given >= 0).all():
         share = max(options.tasks_of_host(0), int(given.max()) + 1)
         node, given = options.on_host(place, given, share)
     else:
-        node, given = options.on_host(place, place, 1)[0], slots_of(place, tasks, options)
-    table = Table(text, 0, [node], lines=lines)
-    return mapping_of(table, node, options, slot=given, task=tasks, name=name)
+        node = options.on_host(place, place, 1)[0]
+        given = slots_of(place, table.columns.get("task"), options)
+    columns = {"node": node, "slot": given, "task": task}
+    return mapping_of(table_of(text, at, **columns), options, name)
 
 
 def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -> int:
@@ -291,10 +275,3 @@ def first_fastest(torus: Torus) -> Whole:
     """Return the node of each number of tools that count the first coordinate fastest."""
     axes = range(torus.ndim - 1, -1, -1)
     return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
-
-
-def write_rows(path: Path, head: str, rows: Whole, separator: str) -> None:
-    """Write a line for each row below ``head``."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(head)
-        np.savetxt(file, rows, fmt="%d", delimiter=separator)

@@ -9,11 +9,12 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.files import at_file
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
 
 from .dialect import Dialect
 from .graphs import GraphOptions, both_ways, has_rank_files, missing_rank, rank_files
-from .source import NUMBER, Source, Text, at_file, read_text, warn_of, whole
+from .source import NUMBER, Source, Text, read_text, warn_of, whole
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
 _KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}

@@ -14,6 +14,7 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.files import (
+    at_file,
     atomic_path,
     check_claim,
     folder_beside,
@@ -21,7 +22,7 @@ from toruscast.files import (
     note_read,
     read_limited,
 )
-from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
+from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, from_scipy
 from toruscast.mapping.machines.machine import SIZE_LETTERS, torus_from_text
 from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
@@ -38,7 +39,7 @@ from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_wa
 from .guess import formats_of, identify
 from .placements import MappingOptions, Target
 from .registry import dialect_of, dialect_to_write
-from .source import Progress, Source, at_file, cells, check_path, label
+from .source import Progress, Source, cells, check_path, label
 from .traces import check_algorithms
 
 SUFFIXES = (
@@ -451,17 +452,8 @@ def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> Comm
     fits = [dialect.name for dialect in formats_of(source, "graph")]
     name = next((name for name in _MATRICES if name in fits), "matrix")
     second = dialect_of(name, "graph").read(source, replace(options, n_tasks=None))
-    if second.n_tasks != graph.n_tasks:
-        found, expected = second.n_tasks, graph.n_tasks
-        raise InputError("matrices differ in size", file=path, found=found, expected=expected)
-    return sum_edges(
-        graph.n_tasks,
-        np.concatenate([graph.src, second.src]),
-        np.concatenate([graph.dst, second.dst]),
-        np.concatenate([graph.nbytes, np.zeros(second.n_edges)]),
-        np.concatenate([np.zeros(graph.n_edges), second.nbytes]),
-        name=options.name,
-    )
+    with at_file(path):
+        return from_scipy(graph.to_scipy(), second.to_scipy(), name=options.name)
 
 
 def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:
@@ -489,9 +481,9 @@ def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> No
         chosen.write(comm, temporary)  # type: ignore[misc]
 
 
-_MOST = 2**20
+_MAX_BYTES = 2**20
 # Bytes of a directed link in a simulation.
-_HELD = 50
+_LINK_BYTES = 50
 
 
 def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
@@ -511,7 +503,7 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     """
     began = time.perf_counter()
     check_path(path)
-    read_limited(path, _MOST)
+    read_limited(path, _MAX_BYTES)
     source = Source(path)
     dialect = identify(source, "torus", format)
     try:
@@ -519,7 +511,7 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     except InputError as error:
         raise error.replace(file=path) from None
     n_links = 2 * torus.ndim * torus.n_nodes
-    check_claim(path, _HELD * n_links, f"{torus.n_nodes} nodes with {n_links} links")
+    check_claim(path, _LINK_BYTES * n_links, f"{torus.n_nodes} nodes with {n_links} links")
     note_read("torus", path, began, nodes=torus.n_nodes)
     return torus
 

@@ -198,7 +198,7 @@ def algorithm_of(family: str, collective: str, n: int, nbytes: float) -> str:
 
 MAX_PERIOD = 4096
 # An iteration is that of the program only if it sends so much of all bytes.
-LEAST_SHARE = 0.25
+MIN_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def _one_iteration(
     number, mark = np.searchsorted(used, number[kept]), mark[kept]
     begin, period, times = _iteration(mark, number, used.size) if fold else (0, used.size, 1)
     sent = np.array([sum(float(each.nbytes.sum()) for each in parts[number]) for number in used])
-    if times == 1 or sent[begin : begin + period * times].sum() < LEAST_SHARE * sent.sum():
+    if times == 1 or sent[begin : begin + period * times].sum() < MIN_SHARE * sent.sum():
         begin, period, times = 0, used.size, 1
     return [
         _mean([each for turn in range(times) for each in parts[used[first + turn * period]]], times)

@@ -403,7 +403,7 @@ before them. It tells no bandwidths. Scotch counts nodes with the first coordina
 
 
 # Of links beside each other in the slowest dimension.
-_MOST_LINKS = 17
+_MAX_LINKS = 17
 _SIZES = re.compile(r"\[?\s*+[0-9]++(?>\s*+[x,]\s*+[0-9]++|\s++[0-9]++)*+\s*+\]?")
 _WORD = re.compile(r"\w+")
 _TORUS = re.compile(r"\b(torus|hdtorus|topoTorus)\b|\btorus[:.]\w", re.I)
@@ -631,7 +631,7 @@ def _are_whole(torus: Torus, parts: int) -> bool:
 
 def write_torus_settings(torus: Torus, path: Path) -> None:
     """Write the lines of a configuration of merlin."""
-    parts = [part for part in range(1, _MOST_LINKS) if _are_whole(torus, part)]
+    parts = [part for part in range(1, _MAX_LINKS) if _are_whole(torus, part)]
     expected = "all dimensions wrap, and bandwidths are whole multiples of one"
     check_supported(torus, "SST", expected, all(torus.wrap) and bool(parts))
     link = min(torus.bandwidth) / parts[0]

@@ -9,7 +9,6 @@ import math
 import os
 import re
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
-from toruscast.errors import InputError, InputWarning, MissingFileError
-from toruscast.files import check_regular, check_text, max_unpacked, parse_json
+from toruscast.errors import InputError, InputWarning
+from toruscast.files import at_file, check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
 # Of the text or archive itself, after decompression; about 80 million edges.
@@ -214,30 +213,6 @@ def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None
 def read_text(path: str | os.PathLike[str]) -> Text:
     """Return a text file, decompressed if it is gzip."""
     return as_text(path, read_bytes(path))
-
-
-@contextmanager
-def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
-    try:
-        if not os.fspath(path):
-            raise FileNotFoundError
-        yield
-    except InputError as error:
-        if error.file is not None:
-            raise
-        raise error.replace(file=path) from None
-    except FileNotFoundError:
-        found = None if os.fspath(path) else "an empty path"
-        raise MissingFileError("no such file or folder", file=path, found=found) from None
-    except EOFError:
-        raise InputError("truncated gzip file", file=path) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError("damaged gzip file", file=path, found=error) from None
-    except OSError as error:
-        raise InputError("cannot be read", file=path, found=error.strerror or error) from None
-    except ValueError as error:
-        raise InputError("bad file name", file=path, found=error) from None
 
 
 def warn_of(file: str | os.PathLike[str], message: str) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._slow import csv as arrow_csv
+from toruscast._slow import pandas as pd
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_text
@@ -22,6 +24,7 @@ from .source import NUMBER, Text, cells, separator_of, whole
 # A name with a blank before a comma, or a number with one in place of its point.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 Rows = list[tuple[int, list[str]]]
+Whole = NDArray[np.int64]
 
 
 def read_words(
@@ -68,20 +71,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of a text file, and where each row stands.
+    """Columns of a text file by name, and where each row stands.
 
     That is ``lines[row]``, or if there are no ``lines``, the row-th line with data after ``skip``.
     """
 
     text: Text
-    skip: int
-    columns: list[NDArray[Any]]
+    columns: dict[str, NDArray[Any]]
+    skip: int = 0
     lines: NDArray[np.int64] | None = None
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.columns[0].size)
+        return next(iter(self.columns.values())).size
+
+    def assign(self, **columns: NDArray[Any]) -> Table:
+        """Return the table with more columns, or others of the same names."""
+        return replace(self, columns=self.columns | columns)
 
     def line(self, row: int) -> int:
         """Return the line that holds a row."""
@@ -92,6 +102,18 @@ class Table:
     def fault(self, row: int, message: str, found: object, expected: object) -> InputError:
         """Return an error at the line of a row."""
         return self.text.fault(message, self.line(row), found, expected)
+
+
+def table_of(
+    text: Text, at: Sequence[int] | Whole, **columns: Sequence[int] | Whole | None
+) -> Table:
+    """Return a table of columns that were read line by line; those that are None are left out."""
+    arrays = {
+        name: np.array(column, dtype=np.int64)
+        for name, column in columns.items()
+        if column is not None
+    }
+    return Table(text, arrays, lines=np.array(at, dtype=np.int64))
 
 
 def read_table(
@@ -113,8 +135,8 @@ def read_table(
         line += data.count(b"\n")
     dtypes = [np.int64 if column.whole else np.float64 for column in kept]
     pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes]]
-    joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
-    return Table(text, skip, joined)
+    joined = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return Table(text, dict(zip((column.name for column in kept), joined, strict=True)), skip)
 
 
 def _parsed(
@@ -202,3 +224,19 @@ def row_of(
             point = ", with a decimal point" if "," in part else ""
             raise text.fault(f"bad {column.name}", number, part, f"a number, 0 or more{point}")
     return values
+
+
+def write_rows(path: Path, head: str, columns: Sequence[NDArray[Any]], separator: str) -> None:
+    """Write a line for each row below ``head``; whole numbers without a point."""
+    table = pd.DataFrame({i: _without_point(column) for i, column in enumerate(columns)})
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(head)
+        table.to_csv(stream, sep=separator, header=False, index=False, lineterminator="\n")
+
+
+def _without_point(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers that are all whole as such, so that they are written without a point."""
+    if values.dtype.kind != "f":
+        return values
+    exact = (values == np.floor(values)) & (values < 2**53)
+    return values.astype(np.int64) if exact.all() else values

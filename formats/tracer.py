@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import at_file
 from toruscast.mapping.comm_graph import Workload
 from toruscast.text import counted, percent
 
@@ -23,7 +24,7 @@ from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_
 from .dialect import Dialect
 from .graphs import GraphOptions
 from .rounds import Events, Rounds, family_of, rounds_of
-from .source import Source, at_file, warn_of
+from .source import Source, warn_of
 
 MAGIC = b"TCTRACE1"
 SETTINGS = "trace.json"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_damaged, check_claim
+from toruscast.files import as_damaged, at_file, check_claim
 from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
@@ -23,15 +23,15 @@ from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
 from .graphs import AnyPath, GraphOptions, topological_order
 from .rounds import COLLECTIVES, Events, rounds_of
-from .source import Source, Text, at_file, warn_of, whole
+from .source import Source, Text, warn_of, whole
 
-# Bytes of an edge of a collective.
-_HELD = 16
+# Memory that an edge of a collective takes.
+_EDGE_BYTES = 16
 # Messages of collectives that are listed round by round.
 _LISTED = 2**20
 # Of more rounds than this, one iteration is read if there are several.
 _LONG = 1000
-# More rounds than this are no schedule that anybody simulates.
+# Longer schedules take too long to simulate.
 _MAX_ROUNDS = 100_000
 # Collectives whose whole buffer is the sum of what the ranks put in.
 _SUMMED = ("allgather", "gather", "scatter")
@@ -49,7 +49,7 @@ def check_algorithms(chosen: Mapping[str, str]) -> None:
 
 
 class RankActions:
-    """What the ranks of a trace did, each in its own order, until it becomes rounds."""
+    """Messages and collectives of the ranks of a trace, each in its own order."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
@@ -62,17 +62,17 @@ class RankActions:
     def send(
         self, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
     ) -> None:
-        """Let a task send."""
+        """Record that a task sends a message."""
         self._rows[task].append((SEND, peer, communicator, tag, nbytes, ""))
 
     def receive(self, task: int, peer: int, communicator: int = 0, tag: int = 0) -> None:
-        """Let a task wait for a message."""
+        """Record that a task waits for a message."""
         self._rows[task].append((RECEIVE, peer, communicator, tag, 0.0, ""))
 
     def collective(
         self, task: int, communicator: int, collective: str, root: int = -1
     ) -> tuple[int, int]:
-        """Let a task take part in a call; return its key in `sizes`. A barrier has no name."""
+        """Record that a task takes part in a call; return its key in `sizes`; "" is a barrier."""
         turn = self._calls[task, communicator]
         self._calls[task, communicator] += 1
         self._rows[task].append((COLLECTIVE, root, communicator, turn, 0.0, collective))
@@ -131,7 +131,7 @@ class RankActions:
         kind, peer, communicator, tag, nbytes, word = row
         if kind != COLLECTIVE:
             return row
-        # One task stands for all where the buffer is the sum of theirs.
+        # Amounts of these collectives are added over the ranks, so that one rank gets the sum.
         if word not in _SUMMED or task == self.members[communicator][0]:
             nbytes = self.sizes.get((communicator, tag), 0.0)
         return kind, peer, communicator, 0, nbytes, word
@@ -159,7 +159,7 @@ class RankActions:
             with at_file(path):
                 check_size(word, group.size)
             claims += edges_of(word, group)
-        check_claim(path, _HELD * claims, counted(claims, "message"))
+        check_claim(path, _EDGE_BYTES * claims, counted(claims, "message"))
 
 
 HEAD = re.compile(r"num_ranks\s+([0-9]+)")

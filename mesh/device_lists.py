@@ -25,9 +25,9 @@ from toruscast.formats.placements import (
     Target,
     mapping_of,
     mapping_on_hosts,
-    rows_of,
 )
 from toruscast.formats.source import Source, Text, write_text
+from toruscast.formats.tables import table_of
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 
@@ -124,9 +124,9 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
         row = rows[int(outside[0])]
         found = ",".join(map(str, row.coords))
         raise text.fault("device outside the torus", row.line, found, f"within {torus}")
-    columns = nodes.tolist(), [row.core for row in rows]
-    table, (node, slot) = rows_of(text, [row.line for row in rows], *columns)
-    return mapping_of(table, node, options, slot=slot)
+    slots = [row.core for row in rows]
+    table = table_of(text, [row.line for row in rows], node=nodes, slot=slots)
+    return mapping_of(table, options)
 
 
 def read_devices(path: str | os.PathLike[str], torus: Torus) -> Devices:
@@ -265,16 +265,16 @@ def _whole_numbers(words: str) -> list[int]:
 def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
     """Build the mapping of device numbers, by the table of hosts where there is one."""
     number, _ = text.first_line()
-    table, (device,) = rows_of(text, [number] * ids.size, ids)
     if options.hosts is not None:
         return mapping_on_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
     nodes, slots = device_nodes(options.torus, cores)
-    if device.size and device.max() >= nodes.size:
+    if ids.size and ids.max() >= nodes.size:
         expected = f"0 to {nodes.size - 1}; --tasks-per-node N for chips of N devices, or --hosts "
         expected += "FILE with the node of each number"
-        raise text.fault("device out of range", number, int(device.max()), expected)
-    return mapping_of(table, nodes[device], options, slot=slots[device])
+        raise text.fault("device out of range", number, int(ids.max()), expected)
+    table = table_of(text, [number] * ids.size, node=nodes[ids], slot=slots[ids])
+    return mapping_of(table, options)
 
 
 def _flat_ids(text: Text, content: Any) -> list[int]:
@@ -349,8 +349,7 @@ def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
         raise text.fault("rank bindings without a rank")
     ranks = [_whole_of(text, n, entry, "rank") for n, entry in zip(at, entries, strict=True)]
     nodes = _bound_nodes(text, at, entries)
-    table, (rank, node) = rows_of(text, at, ranks, nodes)
-    return mapping_of(table, node, options, task=rank)
+    return mapping_of(table_of(text, at, node=nodes, task=ranks), options)
 
 
 def _whole_of(text: Text, line: int, entry: dict[str, str], key: str) -> int:

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import logging
-import math
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ import time
 import tomllib
 import uuid
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"
 # A packed file may hold this many times its own size, or this many bytes if that is more.
 _MAX_RATIO = 100
-_LEAST_LIMIT = 2**25
+_MIN_LIMIT = 2**25
 # What is made of a file may take this many bytes, or this many times its size if that is more.
-_LEAST_CLAIM = 400e6
+_MIN_CLAIM = 400e6
 _MAX_CLAIM = 1000
 _MAX_DOTS = 16
 # Members of an archive of arrays; the directory of a million takes seconds.
@@ -54,16 +54,34 @@ _MARKS = (
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise unless this names a regular file: reading a device or a pipe may never end."""
+@contextmanager
+def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
     try:
-        mode = Path(path).stat().st_mode
+        if not os.fspath(path):
+            raise FileNotFoundError
+        yield
+    except InputError as error:
+        if error.file is not None:
+            raise
+        raise error.replace(file=path) from None
     except FileNotFoundError:
-        raise MissingFileError("no such file or folder", file=path) from None
-    except ValueError as error:
-        raise InputError("bad file name", file=path, found=error) from None
+        found = None if os.fspath(path) else "an empty path"
+        raise MissingFileError("no such file or folder", file=path, found=found) from None
+    except EOFError:
+        raise InputError("truncated gzip file", file=path) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError("damaged gzip file", file=path, found=error) from None
     except OSError as error:
         raise InputError("cannot be read", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        raise InputError("bad file name", file=path, found=error) from None
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Raise unless this names a regular file: reading a device or a pipe may never end."""
+    with at_file(path):
+        mode = Path(path).stat().st_mode
     if stat.S_ISDIR(mode):
         raise InputError("folder in place of a file", file=path)
     if not stat.S_ISREG(mode):
@@ -72,15 +90,13 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a regular file, or of standard input, of at most so many bytes."""
-    if os.fspath(path) != _STDIN:
+    is_stdin = os.fspath(path) == _STDIN
+    if not is_stdin:
         check_regular(path)
-    try:
-        with Path(path).open("rb") as stream:
-            # As many bytes as are asked for are set aside.
-            size = os.fstat(stream.fileno()).st_size
-            content = stream.read(most + 1 if os.fspath(path) == _STDIN else min(most, size) + 1)
-    except OSError as error:
-        raise InputError("cannot be read", file=path, found=error.strerror or error) from None
+    with at_file(path), Path(path).open("rb") as stream:
+        # Python allocates as many bytes as are asked for.
+        size = most if is_stdin else min(most, os.fstat(stream.fileno()).st_size)
+        content = stream.read(size + 1)
     if len(content) > most:
         raise InputError("file too large", file=path, expected=f"at most {most} bytes")
     return content
@@ -110,7 +126,7 @@ def max_unpacked(path: str | os.PathLike[str], most: int, ratio: int = _MAX_RATI
 
     Real files are packed to a tenth, and a small file must not fill the memory.
     """
-    return min(most, max(_LEAST_LIMIT, ratio * Path(path).stat().st_size))
+    return min(most, max(_MIN_LIMIT, ratio * Path(path).stat().st_size))
 
 
 def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None:
@@ -121,7 +137,7 @@ def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None
     """
     place = Path(path)
     size = place.stat().st_size if place.is_file() else 0
-    most = max(_LEAST_CLAIM, _MAX_CLAIM * size)
+    most = max(_MIN_CLAIM, _MAX_CLAIM * size)
     if nbytes > most:
         raise InputError(
             "file claims too much",
@@ -242,18 +258,11 @@ def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 
 def _array(raw: bytes) -> NDArray[Any]:
-    """Return the array of a .npy file whose header promises no more than the file holds."""
+    """Return the array of a .npy file that holds nothing else."""
     stream = io.BytesIO(raw)
-    layout = np.lib.format
-    first = layout.read_magic(stream) == (1, 0)
-    header = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
-    shape, _, dtype = header(stream)
-    if dtype.hasobject:
-        raise ValueError("arrays of objects are not read")
-    if not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():
+    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    if not array.dtype.itemsize or stream.read(1):
         raise ValueError("array and header differ in size")
-    stream.seek(0)
-    array: NDArray[Any] = np.load(stream, allow_pickle=False)
     return array
 
 

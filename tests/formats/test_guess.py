@@ -52,6 +52,10 @@ FILES = [
     ("a", "2\n0\n3\n", "", "nodes sst-macro"),
     ("a", "4 3\n0 0 0\n0 1 0\n1 0 0\n1 1 0\n", "metis", "sst-coordinates"),
     ("a", "0 1\n1 2\n0 2\n", "", "bluegene"),
+    ("a", "2\n1 2 6\n6 5 1\n", "edges metis", ""),
+    ("a", "2\n1 0 6\n0 1 1\n", "edges", ""),
+    ("a", "0 3 1\n1 0 2\n2 1 3\n3 2 0\n", "edges metis", "bluegene"),
+    ("a", "0 3 1\n1 0 1\n2 1 1\n3 2 1\n", "edges", "bluegene"),
     ("a", "hello world\n", "", ""),
     ("a.csv", '["a", 1]\n', "table", "table"),
 ]
