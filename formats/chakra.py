@@ -1,8 +1,8 @@
 """Chakra execution traces: a file for each rank, JSON or length-delimited protobuf.
 
 Patterns were `generator.py`, `text_converter.py` and `pytorch_converter.py` of mlcommons/chakra
-(21585d8, 2026-05-20), and the traces in `examples/` of ASTRA-sim (518bd51, 2026-03-25). Of the wire
-format of protobuf there is what the published schema (et_def.proto) needs.
+(21585d8, 2026-05-20), and the traces in `examples/` of ASTRA-sim (518bd51, 2026-03-25). The
+reader knows as much of protobuf as the published schema (et_def.proto) needs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COLLECTIVES = (
 # comm_size is what each rank puts in. So ASTRA-sim reads it (Workload.cc hands it on, Ring.cc sends
 # messages of all of it in an all-gather, and of an n-th of it in an all-reduce, a reduce-scatter
 # and an all-to-all), and so Chakra's converter writes it (PyTorchNode.comm_size adds up the input
-# tensors). Of these collectives the buffer of all ranks is n times as long.
+# tensors). The whole buffer of these collectives is n times as long.
 _OF_EACH = ("allgather", "gather")
 JSON_START = re.compile(
     rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
@@ -63,25 +63,25 @@ def is_chakra(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of all ranks, collectives sent by a named algorithm."""
     options.only(source.path, "include", "collectives", "gathered")
-    files = _files(source)
-    nodes = {rank: _in_order(file, list(_nodes(file))) for rank, file in files.items()}
+    files = _files_by_rank(source)
+    nodes = {rank: _in_order(file, list(_read_nodes(file))) for rank, file in files.items()}
     seen: Groups = {}
     most = len(files) if len(files) > 1 else 0
     for rank, file in files.items():
         for node in nodes[rank]:
             if node["type"] == SEND:
-                most = max(most, 1 + max(_ends(file, node, rank)))
+                most = max(most, 1 + max(_ends_of(file, node, rank)))
             elif node["type"] == COLLECTIVE:
                 here = seen.setdefault(_group_name(file, node), {}).setdefault(rank, Counter())
-                here[_kind(file, node), _size(file, node)] += 1
+                here[_collective_type(file, node), _size_of(file, node)] += 1
     n_tasks = options.n_tasks or most
     groups = {}
     if options.include != "point_to_point":
-        groups = _members(source, files, seen, n_tasks, options)
-    return _program(files, nodes, groups, options).rounds(source.path, n_tasks, options)
+        groups = _group_members(source, files, seen, n_tasks, options)
+    return _rank_actions(files, nodes, groups, options).rounds(source.path, n_tasks, options)
 
 
-def _program(
+def _rank_actions(
     files: Mapping[int, Source],
     nodes: Mapping[int, Sequence[Node]],
     groups: Mapping[str, Sequence[int]],
@@ -94,15 +94,15 @@ def _program(
     for rank, file in files.items():
         for node in nodes[rank]:
             if node["type"] == SEND:
-                src, dst = _ends(file, node, rank)
-                program.send(src, dst, _size(file, node), tag=_tag(node))
+                src, dst = _ends_of(file, node, rank)
+                program.send(src, dst, _size_of(file, node), tag=_tag_of(node))
             elif node["type"] == RECEIVE and "comm_src" in node:
-                src, dst = _ends(file, {"comm_dst": rank} | node)
-                program.receive(dst, src, tag=_tag(node))
+                src, dst = _ends_of(file, {"comm_dst": rank} | node)
+                program.receive(dst, src, tag=_tag_of(node))
             elif node["type"] == COLLECTIVE and groups:
                 name = _group_name(file, node)
-                collective = collective_named(_kind(file, node)) or ""
-                size = _size(file, node)
+                collective = collective_named(_collective_type(file, node)) or ""
+                size = _size_of(file, node)
                 if collective in _OF_EACH and options.gathered == "each":
                     size *= len(groups[name])
                 for task in [rank] if len(files) > 1 else groups[name]:
@@ -111,31 +111,31 @@ def _program(
     return program
 
 
-def _ends(source: Source, node: Node, rank: int | None = None) -> tuple[int, int]:
-    return _number(source, node, "comm_src", rank), _number(source, node, "comm_dst")
+def _ends_of(source: Source, node: Node, rank: int | None = None) -> tuple[int, int]:
+    return _rank_number(source, node, "comm_src", rank), _rank_number(source, node, "comm_dst")
 
 
-def _as(kind: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
-    """A value as a number of a kind, or otherwise another one."""
+def _converted(kind: Callable[[Any], Any], value: Any, otherwise: Any) -> Any:
+    """Return a value as a number of a kind, or ``otherwise``."""
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
         return otherwise
 
 
-def _tag(node: Node) -> int:
-    tag: int = _as(int, node.get("comm_tag", 0), 0)
+def _tag_of(node: Node) -> int:
+    tag: int = _converted(int, node.get("comm_tag", 0), 0)
     return tag & (2**31 - 1)
 
 
 def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
-    """Return nodes in an order in which each comes behind those that it waits for."""
+    """Return nodes in an order in which each follows those that it waits for."""
     place = {str(node.get("id")): at for at, node in enumerate(nodes)}
     before = [
         {
             place[str(other)]
             for key in DEPENDENCIES.values()
-            for other in _list(node.get(key))
+            for other in _as_list(node.get(key))
             if str(other) in place
         }
         for node in nodes
@@ -143,7 +143,7 @@ def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
     order = topological_order(before)
     if len(order) < len(nodes):
         node = nodes[min({*range(len(nodes))} - {*order})]
-        raise _fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
+        raise _node_fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
     chain = [at for at in order if nodes[at]["type"] == COLLECTIVE]
     for earlier, later in pairwise(chain):
         before[later].add(earlier)
@@ -153,18 +153,18 @@ def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
     return [nodes[at] for at in by_turn]
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _files(source: Source) -> dict[int, Source]:
+def _files_by_rank(source: Source) -> dict[int, Source]:
     if source.is_file:
         match = FILE.fullmatch(Path(source.path).name)
         return {int(match[2]) if match else 0: source}
     return {rank: Source(file) for rank, file in rank_files(source.path, "et|json").items()}
 
 
-def _nodes(source: Source) -> Iterator[Node]:
+def _read_nodes(source: Source) -> Iterator[Node]:
     """Every node with its type as a word and its attributes by name."""
     if is_chakra_start(source.start):
         plain = chakra_nodes(source.path, source.data)
@@ -177,7 +177,9 @@ def _nodes(source: Source) -> Iterator[Node]:
         if word not in TYPES:
             raise InputError("unknown node type", file=source.path, found=word, expected=TYPES[5])
         attributes = {
-            str(a.get("name")): _value(a) for a in node.get("attr") or [] if isinstance(a, dict)
+            str(a.get("name")): _attribute_value(a)
+            for a in node.get("attr") or []
+            if isinstance(a, dict)
         }
         yield {**node, **attributes, "type": word}
 
@@ -200,37 +202,37 @@ def _json_nodes(source: Source) -> Iterator[Node]:
         raise source.text.fault("damaged JSON", line, found_, "a Chakra trace") from None
 
 
-def _value(attribute: Node) -> Any:
-    """The value of an attribute, whatever its type is called."""
+def _attribute_value(attribute: Node) -> Any:
+    """The value of an attribute, under any name of its type."""
     for key, value in attribute.items():
         if key not in ("name", "doc_string", "docString"):
             return value
     return None
 
 
-def _number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:
+def _rank_number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:
     value = node.get(name, otherwise)
-    number: int = _as(int, value, -1)
+    number: int = _converted(int, value, -1)
     if not 0 <= number < MAX_TASKS:
-        raise _fault(source, node, f"bad {name}", value, "a rank")
+        raise _node_fault(source, node, f"bad {name}", value, "a rank")
     return number
 
 
-def _size(source: Source, node: Node) -> float:
-    size: float = _as(float, node.get("comm_size"), -1.0)
+def _size_of(source: Source, node: Node) -> float:
+    size: float = _converted(float, node.get("comm_size"), -1.0)
     if not 0 <= size <= 1e18:
-        raise _fault(source, node, "bad comm_size", node.get("comm_size"), "bytes")
+        raise _node_fault(source, node, "bad comm_size", node.get("comm_size"), "bytes")
     return size
 
 
-def _kind(source: Source, node: Node) -> str:
+def _collective_type(source: Source, node: Node) -> str:
     kind = node.get("comm_type")
     word = str(kind)
     if word.isdigit() and int(word[:4]) < len(COLLECTIVES):
         word = COLLECTIVES[int(word[:4])]
     if word not in COLLECTIVES:
         expected = f"comm_type, one of {', '.join(COLLECTIVES)}"
-        raise _fault(source, node, "Chakra collective of no known type", kind, expected)
+        raise _node_fault(source, node, "Chakra collective of no known type", kind, expected)
     return word
 
 
@@ -241,12 +243,12 @@ def _group_name(source: Source, node: Mapping[str, Any]) -> str:
         dims = dims.get("values")
     if isinstance(dims, list) and not all(dims):
         fault = "Chakra collective along some dimensions only, which ASTRA-sim's network file tells"
-        raise _fault(source, node, fault, f"involved_dim {dims}", "process groups (pg_name)")
+        raise _node_fault(source, node, fault, f"involved_dim {dims}", "process groups (pg_name)")
     name = node.get("pg_name", node.get("comm_group"))
     return "" if name is None or str(name) in EVERYONE else str(name)
 
 
-def _members(
+def _group_members(
     source: Source,
     files: Mapping[int, Source],
     seen: Groups,
@@ -255,12 +257,12 @@ def _members(
 ) -> dict[str, list[int]]:
     """Return the ranks of each group."""
     alone = len(files) < 2
-    lists = _lists(source) if set(seen) - {""} else {}
+    lists = _listed_groups(source) if set(seen) - {""} else {}
     found = {}
     for name, by_rank in seen.items():
         if alone and not name and (n_tasks < 2 or options.n_tasks is None):
             raise InputError(
-                "Chakra trace of one rank: nothing tells how many take part in its collectives",
+                "Chakra trace of one rank: the number of ranks in its collectives is not known",
                 file=source.path,
                 expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
                 "or the number of tasks (n_tasks=, --tasks)",
@@ -268,7 +270,7 @@ def _members(
         ranks = [*range(n_tasks)] if not name else lists.get(name, sorted(by_rank))
         if alone and name and name not in lists:
             raise InputError(
-                "Chakra trace of one rank: nothing tells who is in its process groups",
+                "Chakra trace of one rank: the ranks in its process groups are not known",
                 file=source.path,
                 found=f"pg_name {name}",
                 expected=f"the traces of all ranks, or {LISTS} beside it",
@@ -289,7 +291,7 @@ def _members(
     return found
 
 
-def _lists(source: Source) -> dict[str, list[int]]:
+def _listed_groups(source: Source) -> dict[str, list[int]]:
     """The ranks of groups that a file beside the traces lists."""
     place = Path(source.path)
     file = (place if place.is_dir() else place.parent) / LISTS
@@ -308,7 +310,7 @@ def _lists(source: Source) -> dict[str, list[int]]:
     return good
 
 
-def _fault(
+def _node_fault(
     source: Source, node: Mapping[str, Any], message: str, found: Any, expected: str
 ) -> InputError:
     where = f"node {node.get('id', '?')}: {'none' if found is None else found}"
@@ -327,13 +329,13 @@ or one file, which all of `--tasks` ranks then repeat. Sends go from `comm_src` 
 `comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
 message that its rank had received before it, and a collective begins when its last rank has reached
 it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above
-them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean of all.
+them. Where more than 1,000 rounds repeat, one iteration is read, the mean of all.
 
 A collective is sent by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast,
 reduce), pairwise (all-to-all) or directly (gather, scatter); `--collectives allreduce=rabenseifner`
 names another algorithm. `comm_size` is what each rank puts in, as ASTRA-sim and Chakra's converters
 take it; where it is the whole gathered buffer, as in SimAI, say `--gathered whole`. Collectives of
-a process group (`pg_name`) go among the ranks in whose traces it stands, or those that
+a process group (`pg_name`) go among the ranks whose traces name it, or those that
 `comm_group.json` beside them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may stand in
 `attr` or beside its `type`.
 """,
@@ -365,16 +367,16 @@ def is_chakra_start(data: bytes) -> bool:
     if not _CONTROL.search(data):
         return False
     try:
-        size, at = _varint(data, 0)
+        size, at = _read_varint(data, 0)
         end = at + size
         whole = end <= len(data)
-        fields = list(_fields(data[at:end], cut=not whole))
+        fields = list(_wire_fields(data[at:end], cut=not whole))
         if not all(_is_metadata(*field) for field in fields):
             return False
         if not whole or end == len(data):
             return bool(fields)
-        size, at = _varint(data, end)
-        node = list(_fields(data[at : at + size], cut=at + size > len(data)))
+        size, at = _read_varint(data, end)
+        node = list(_wire_fields(data[at : at + size], cut=at + size > len(data)))
     except (IndexError, ValueError):
         return False
     known = all(_OF_NODE.get(number) == kind or kind == BYTES for number, kind, _ in node)
@@ -388,7 +390,7 @@ def _is_metadata(number: int, kind: int, value: int | bytes) -> bool:
         return False
     if number == 1:
         return value.decode().isprintable()
-    first = next(iter(_fields(value, cut=True)), None)
+    first = next(iter(_wire_fields(value, cut=True)), None)
     return first is not None and first[:2] == (1, BYTES)
 
 
@@ -397,7 +399,7 @@ def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str
     at, number = 0, 0
     try:
         while at < len(data):
-            size, at = _varint(data, at)
+            size, at = _read_varint(data, at)
             if size > len(data) - at:
                 raise ValueError(f"message {number} is cut")
             if number:
@@ -410,7 +412,7 @@ def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str
 
 def _wire_node(data: bytes) -> dict[str, Any]:
     node: dict[str, Any] = {"attr": []}
-    for key, _, value in _fields(data):
+    for key, _, value in _wire_fields(data):
         if key == _ID:
             node["id"] = value
         elif key == _NAME and isinstance(value, bytes):
@@ -420,11 +422,11 @@ def _wire_node(data: bytes) -> dict[str, Any]:
         elif key in DEPENDENCIES:
             node.setdefault(DEPENDENCIES[key], []).extend(_wire_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):
-            node["attr"].append(_attribute(value))
+            node["attr"].append(_wire_attribute(value))
     return node
 
 
-def _unpacked(form: str, data: bytes) -> Any:
+def _unpack_value(form: str, data: bytes) -> Any:
     return struct.unpack(form, data)[0]
 
 
@@ -434,14 +436,14 @@ def _wire_numbers(value: int | bytes) -> list[int]:
         return [value]
     found, at = [], 0
     while at < len(value):
-        number, at = _varint(value, at)
+        number, at = _read_varint(value, at)
         found.append(number)
     return found
 
 
-def _attribute(data: bytes) -> dict[str, Any]:
+def _wire_attribute(data: bytes) -> dict[str, Any]:
     attribute: dict[str, Any] = {}
-    for key, _, value in _fields(data):
+    for key, _, value in _wire_fields(data):
         if isinstance(value, int) and key in _OF_VARINT:
             attribute["value"] = _OF_VARINT[key](value)
         elif isinstance(value, bytes) and key in _OF_BYTES:
@@ -449,20 +451,20 @@ def _attribute(data: bytes) -> dict[str, Any]:
     return attribute
 
 
-def _fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
-    """Number, wire type and value of each field of a message; of a cut one those that are whole."""
+def _wire_fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
+    """Number, wire type and value of each field of a message; of a cut message, the whole ones."""
     at = 0
     while at < len(data):
         try:
-            tag, at = _varint(data, at)
+            tag, at = _read_varint(data, at)
             kind = tag & 7
             if kind == VARINT:
-                value, at = _varint(data, at)
+                value, at = _read_varint(data, at)
                 yield tag >> 3, kind, value
                 continue
             length = {FIXED64: 8, FIXED32: 4}.get(kind)
             if kind == BYTES:
-                length, at = _varint(data, at)
+                length, at = _read_varint(data, at)
         except IndexError:
             if cut:
                 return
@@ -473,7 +475,7 @@ def _fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int |
         at += length
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         byte = data[at]
@@ -492,7 +494,7 @@ _OF_VARINT: dict[int, Callable[[int], Any]] = {
 _FIXED = (3, 5, 19, 21, 23, 25)
 _OF_BYTES: dict[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
-    **{key: partial(_unpacked, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
-    28: lambda data: [bool(n) for _, _, value in _fields(data) for n in _wire_numbers(value)],
+    **{key: partial(_unpack_value, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
+    28: lambda data: [bool(n) for _, _, value in _wire_fields(data) for n in _wire_numbers(value)],
 }
 DIALECTS = (DIALECT,)

@@ -30,7 +30,7 @@ OPTIONS: dict[Holds, str] = {
 class Dialect:
     """One format of files."""
 
-    # What --format and --out-format call it, among those that hold the same.
+    # Its name for --format and --out-format, unique among dialects that hold the same.
     name: str
     holds: Holds
     title: str
@@ -41,7 +41,7 @@ class Dialect:
     recognise: Callable[[Source], bool] = lambda _: False
     # Takes the file to write last; None where the dialect is only read.
     write: Callable[..., None] | None = None
-    # Of files that are of this dialect, or whole names without a dot.
+    # Suffixes of its files, or whole names without a dot.
     suffixes: tuple[str, ...] = ()
     # Markdown for the page of formats, and a small file, empty where the writer makes it.
     documentation: str = ""
@@ -52,7 +52,7 @@ class Dialect:
     on_hosts: bool = False
     # A package that reading it needs and that is not always installed.
     needs: str = ""
-    # Whether a graph of it sums a whole run, whoever waited for whom.
+    # Whether its graphs sum a whole run, so that the order of messages is lost.
     summed: bool = False
     # Lines about the file besides its graph, for `toruscast doctor`.
     describe: Callable[[Source], list[str]] = lambda _: []

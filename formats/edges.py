@@ -28,7 +28,7 @@ COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
 # No torus has a longer route: a fourth column with larger values does not hold hops.
 MAX_HOPS = 64
-# A comment that says what the fourth column holds.
+# A comment that names the columns.
 COUNTS = "# src dst nbytes n_messages"
 
 
@@ -45,7 +45,7 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         told, skip = Stated(count, told.grid, told.counts), number
         _, line = next(text.lines(skip=skip), (0, ""))
         separator, parts = cells(line)
-    order = _chosen(text, number, parts, options)
+    order = _column_names(text, number, parts, options)
     table = _read_columns(text, order, skip, separator)
     if "n_messages" in table.columns and not (told.counts or options.columns):
         _check_counts(table)
@@ -58,8 +58,10 @@ def _read_columns(text: Text, order: list[str | None], skip: int, separator: str
     return read_table(text, columns, skip, separator)
 
 
-def _chosen(text: Text, number: int, parts: list[str], options: GraphOptions) -> list[str | None]:
-    """Name of each column; by its position from 1 where the caller says so."""
+def _column_names(
+    text: Text, number: int, parts: list[str], options: GraphOptions
+) -> list[str | None]:
+    """Name of each column; by its position from 1 where the caller gives positions."""
     if not options.columns:
         return list(COLUMNS[: max(3, len(parts))])
     places = [str(place) for place in range(1, len(parts) + 1)]
@@ -173,7 +175,7 @@ def is_table(source: Source) -> bool:
     if not source.lines:
         return False
     names = cells(source.lines[0][1])[1]
-    ends = {"src", "dst"} <= set(_names(names))
+    ends = {"src", "dst"} <= set(_known_names(names))
     return not any(NUMBER.fullmatch(name) for name in names) and ends
 
 
@@ -194,15 +196,15 @@ def write_table(comm: CommGraph, path: Path) -> None:
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
 
 
-def _names(parts: list[str]) -> list[str]:
-    """Our names of the columns; those that are not known as they stand."""
+def _known_names(parts: list[str]) -> list[str]:
+    """Our names of the columns; unknown ones stay as they are."""
     known = {alias: column for column, aliases in ALIASES.items() for alias in aliases}
     return [known.get(part.lower().replace(" ", "_"), part) for part in parts]
 
 
 def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
     """Return a table's names of src, dst, nbytes and, where it is there, n_messages."""
-    theirs = dict(chosen) or dict(zip(_names(list(names)), names, strict=True))
+    theirs = dict(chosen) or dict(zip(_known_names(list(names)), names, strict=True))
     if missing := [name for name in COLUMNS[:3] if theirs.get(name) not in names]:
         found = ", ".join(names)
         raise InputError("missing columns", file=path, found=found, expected=missing[0])
@@ -214,10 +216,10 @@ def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> 
 def _chosen_names(
     text: Text, number: int, names: list[str], options: GraphOptions
 ) -> list[str | None]:
-    """Our name of each column, None for those that are left out."""
+    """Our name of each column; None where it is not read."""
     if options.columns:
         return renamed(text, number, names, options.columns, COLUMNS[:3])
-    order = _names(names)
+    order = _known_names(names)
     rest = {name for name in order if name.lower() not in BESIDE}
     if len(set(order)) != len(order) or not {*COLUMNS[:3]} <= rest <= ALIASES.keys():
         expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
@@ -283,11 +285,13 @@ def _parquet_columns(
     check_claim(source.path, n_rows * _BYTES_AN_EDGE, counted(n_rows, "row"))
     wanted = names_of(schema.names, options.columns, source.path)
     table = file.read(columns=list(wanted.values()))
-    values = {name: _numbers(table.column(theirs), theirs) for name, theirs in wanted.items()}
+    values = {
+        name: _column_numbers(table.column(theirs), theirs) for name, theirs in wanted.items()
+    }
     return values, dict(schema.metadata or {})
 
 
-def _numbers(column: Any, name: str) -> NDArray[Any]:
+def _column_numbers(column: Any, name: str) -> NDArray[Any]:
     if column.null_count:
         raise InputError("empty cell", found=name, expected="numbers")
     return np.asarray(column)

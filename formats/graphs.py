@@ -28,7 +28,7 @@ Duplicates = Literal["refuse", "sum"]
 Gathered = Literal["each", "whole"]
 AnyPath = str | os.PathLike[str]
 Array = NDArray[Any]
-# What is said of an option that a format does not use.
+# Messages for options that a format does not use.
 _UNUSED = {
     "include": "no monitoring output, so there is nothing to select",
     "columns": "no table with named columns",
@@ -36,7 +36,7 @@ _UNUSED = {
     "gathered": "no trace whose gathers have two readings",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# So many tasks are believed only of as many edges, or where they are stated.
+# Files with more tasks need as many edges, or have to state their number.
 _MANY = 2**20
 _FEW_TASKS_AN_EDGE = 16
 
@@ -86,7 +86,7 @@ class GraphOptions:
         return count if self.n_tasks is None else self.n_tasks
 
     def at_least(self, size: int, path: AnyPath) -> int:
-        """Return the number of tasks: what the caller gives, of which the file has ``size``."""
+        """Return the caller's number of tasks, at least ``size``; if not given, ``size``."""
         if self.n_tasks is not None and self.n_tasks < size:
             expected = f"at most {self.n_tasks}"
             raise InputError("wrong number of tasks", file=path, found=size, expected=expected)
@@ -95,12 +95,12 @@ class GraphOptions:
 
 @dataclass(frozen=True)
 class Stated:
-    """What the file tells besides its edges."""
+    """What a file states besides its edges."""
 
     n_tasks: int | None = None
     grid: tuple[int, ...] | None = None
     counts: bool = False
-    """Whether it says that the fourth column holds message counts."""
+    """Whether it states that the fourth column holds message counts."""
 
 
 def graph_of(table: Table, told: Stated, options: GraphOptions) -> CommGraph:

@@ -39,9 +39,9 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
         return fits[0]
     # Raises the error of a file that cannot be read, or is no text.
     number, found = source.text.first_line()
-    known = {_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    known = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
     names = [dialect.name for dialect in fits]
-    names = names or [known[shape] for shape in get_close_matches(_shape(found), known, 2, 0)]
+    names = names or [known[shape] for shape in get_close_matches(_line_shape(found), known, 2, 0)]
     close = " or ".join(f"--format {name}" for name in names)
     if not fits and (others := formats_of(source)):
         close += f"; {OPTIONS[others[0].holds]} takes a {NOUNS[others[0].holds]} ({others[0].name})"
@@ -98,7 +98,7 @@ def _by_numbers(source: Source) -> set[str]:
 
 
 def _is_stated(source: Source) -> bool:
-    """Whether a comment tells the number of tasks or what the columns hold, as above edges."""
+    """Whether a comment states the number of tasks or names the columns, as above edges."""
     lines = [line.strip() for line in source.raw_lines]
     return COUNTS in lines or any(map(COMMENT.fullmatch, lines))
 
@@ -122,7 +122,7 @@ def _may_be_vertices(source: Source, rows: list[list[str]], counts: bool) -> boo
     return is_list and sum(1 for _ in islice(source.stream.lines(), top)) == top
 
 
-def _shape(text: str) -> str:
+def _line_shape(text: str) -> str:
     """Return the first line that is no comment, each word and each number as one letter."""
     line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
     return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

@@ -24,7 +24,7 @@ from .tables import read_words
 
 # A name, or the pieces of one between ranges in brackets.
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
-# What stands between commas, those in brackets left alone.
+# Parts between commas outside of brackets.
 _PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
 RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
 HOST_LINE = re.compile(
@@ -32,6 +32,7 @@ HOST_LINE = re.compile(
 )
 SLOTS = re.compile(r"(?:slots|cpu)\s*=\s*(\d+)")
 RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)
+RANK_START = re.compile(r"rank\s+\d+\s*=", re.I)
 RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
 TASKS_LINE = re.compile(
     r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
@@ -59,14 +60,14 @@ def expand(word: str) -> list[str]:
         raise InputError("bad name of a host", found=word, expected=expected)
     names = [""]
     for piece in re.split(r"(\[[^\]]*\])", word):
-        ends = _range(piece[1:-1]) if piece.startswith("[") else [piece]
+        ends = _expand_range(piece[1:-1]) if piece.startswith("[") else [piece]
         if len(names) * len(ends) > MAX_RANKS:
             raise InputError("too many hosts", found=word, expected=f"at most {MAX_RANKS}")
         names = [name + end for name in names for end in ends]
     return names
 
 
-def _range(text: str) -> list[str]:
+def _expand_range(text: str) -> list[str]:
     found = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
@@ -85,7 +86,7 @@ def _range(text: str) -> list[str]:
 def compress(names: Sequence[str]) -> str:
     """Return hosts as a list in which neighbours that count upwards become a range."""
     parts: list[str] = []
-    for _, several in groupby(enumerate(names), lambda item: _series(*item)):
+    for _, several in groupby(enumerate(names), lambda item: _series_key(*item)):
         run = [name for _, name in several]
         stem, digits = _split_number(run[0])
         last = _split_number(run[-1])[1]
@@ -99,7 +100,7 @@ def _split_number(name: str) -> tuple[str, str]:
     return stem, name[len(stem) :]
 
 
-def _series(place: int, name: str) -> tuple[str, int, int | str]:
+def _series_key(place: int, name: str) -> tuple[str, int, int | str]:
     """Equal for neighbours in a list that count upwards."""
     stem, digits = _split_number(name)
     return stem, len(digits), int(digits) - place if digits else place
@@ -114,16 +115,12 @@ def is_hostfile(source: Source) -> bool:
 
 def is_slurm(source: Source) -> bool:
     """Whether hosts stand with commas between, or ranges in brackets."""
-    words = _hosts_in(source)
+    words = [word for _, line in source.lines[:8] for word in split_list(line)]
+    if not words or not all(map(RANGED.fullmatch, words)):
+        return False
     several = any(len(split_list(line)) > 1 for _, line in source.lines[:8])
     named = all(re.search(r"\d", word) for word in words)
-    return bool(words) and (any("[" in word for word in words) or (several and named))
-
-
-def _hosts_in(source: Source) -> list[str]:
-    """The hosts of the first lines; none if there is anything else."""
-    words = [word for _, line in source.lines[:8] for word in split_list(line)]
-    return words if all(map(RANGED.fullmatch, words)) else []
+    return any("[" in word for word in words) or (several and named)
 
 
 def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
@@ -141,12 +138,7 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_on_hosts(text, options, at, names)
 
 
-def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of a list of hosts with ranges: a host for each task."""
-    return mapping_on_hosts(source.text, options, *_listed(source.text))
-
-
-def _listed(text: Text) -> tuple[list[int], list[str]]:
+def _listed_hosts(text: Text) -> tuple[list[int], list[str]]:
     """Line and name of each host of lists with ranges."""
     at: list[int] = []
     names: list[str] = []
@@ -177,11 +169,6 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_on_hosts(text, options, at, names, task=tasks)
 
 
-def write_hostfile(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write the host of each task, a line each."""
-    write_text(path, "".join(f"{name}\n" for name in target.named.of_tasks(mapping)))
-
-
 def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the host of each task on one line, with ranges."""
     names = target.named.of_tasks(mapping)
@@ -189,11 +176,6 @@ def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
         if not NAME.fullmatch(name):
             raise InputError("name of a host that Slurm does not take", found=name)
     write_text(path, compress(names) + "\n")
-
-
-def is_rankfile(source: Source) -> bool:
-    """Whether the first line with data says which host a rank goes to."""
-    return bool(re.match(r"rank\s+\d+\s*=", source.first_line()[1], re.I))
 
 
 def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
@@ -208,7 +190,7 @@ def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     ]
     plain = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
     slots = [int(match[0]) if match else -1 for match in plain]
-    # Slots of cores, and those that several ranks share, tell no place.
+    # Slots of cores, and slots that several ranks share, are not places.
     once = len(set(zip(hosts, slots, strict=True))) == len(slots)
     share = max(options.tasks_of_host(0), max(slots, default=0) + 1)
     hosts_of_node = 1 if options.hosts is None else options.hosts.most
@@ -230,11 +212,6 @@ def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
     write_text(path, "".join(lines))
 
 
-def is_labelled(source: Source) -> bool:
-    """Whether the first lines are a rank, a colon and one word."""
-    return source.all_match(LABEL_LINE)
-
-
 def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``3: node017``, in any order."""
     rows = list(source.text.matches(LABEL_LINE, "line of ranks", "RANK: HOST"))
@@ -251,7 +228,7 @@ _LISTS = (
         name="rankfile",
         holds="mapping",
         title="rankfile of Open MPI and PRRTE",
-        recognise=is_rankfile,
+        recognise=lambda source: bool(RANK_START.match(source.first_line()[1])),
         read=read_rankfile,
         write=write_rankfile,
         on_hosts=True,
@@ -270,7 +247,9 @@ share, are not kept: tasks of a node then take its slots in their order.
         title="the host of each task, a line each (Open MPI seq, MPICH, SLURM_HOSTFILE)",
         recognise=is_hostfile,
         read=read_hostfile,
-        write=write_hostfile,
+        write=lambda mapping, path, target: write_text(
+            path, "\n".join([*target.named.of_tasks(mapping), ""])
+        ),
         on_hosts=True,
         suffixes=(".hosts", ".hostfile"),
         documentation="""
@@ -286,7 +265,9 @@ tasks. `--hosts FILE` gives the node of each host.
         holds="mapping",
         title="the host of each task as a Slurm list with ranges",
         recognise=is_slurm,
-        read=read_slurm,
+        read=lambda source, options: mapping_on_hosts(
+            source.text, options, *_listed_hosts(source.text)
+        ),
         write=write_slurm,
         on_hosts=True,
         suffixes=(".nodelist",),
@@ -313,7 +294,7 @@ A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the
         name="labelled",
         holds="mapping",
         title="what launchers print of each rank: 3: host (srun -l hostname, flux job taskmap)",
-        recognise=is_labelled,
+        recognise=lambda source: source.all_match(LABEL_LINE),
         read=read_labelled,
         documentation="""
 A rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname` print them,
@@ -355,7 +336,7 @@ def read_table(source: Source, torus: Torus) -> Hosts:
     """Return the hosts of a table."""
     text = source.text
     if PAIRS.fullmatch(source.first_line()[1]):
-        rows = [(n, _pairs(text, n, line)) for n, line in text.lines("#")]
+        rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
     else:
         rows = _named_rows(text)
     names: list[str] = []
@@ -363,7 +344,7 @@ def read_table(source: Source, torus: Torus) -> Hosts:
     aliases: dict[str, str] = {}
     lines: dict[str, int] = {}
     for number, row in rows:
-        name, other = _names(text, number, row)
+        name, other = _host_names(text, number, row)
         if name in lines:
             found = f"{name}, also on line {lines[name]}"
             raise text.fault("host stands twice", number, found, "each host once")
@@ -371,7 +352,7 @@ def read_table(source: Source, torus: Torus) -> Hosts:
         names.append(name)
         if other:
             aliases[other] = name
-        nodes.append(_node(text, number, row, torus))
+        nodes.append(_node_of(text, number, row, torus))
     if not names:
         raise text.fault("table without a host")
     return Hosts(names, nodes, torus, aliases)
@@ -379,11 +360,11 @@ def read_table(source: Source, torus: Torus) -> Hosts:
 
 def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
     names, rows = read_words(text, text.lines("#"), lambda _: True)
-    keys = _keys([name.lower() for name in names])
+    keys = _column_keys([name.lower() for name in names])
     return [(number, dict(zip(keys, row, strict=True))) for number, row in rows]
 
 
-def _keys(names: list[str]) -> list[str]:
+def _column_keys(names: list[str]) -> list[str]:
     """What each column is called here: host, node, nid, a letter, or its own name."""
     keys = [column or name for column, name in zip(known_columns(names), names, strict=True)]
     if "nid" in names and any(column and len(column) == 1 for column in keys):
@@ -392,16 +373,16 @@ def _keys(names: list[str]) -> list[str]:
     return keys
 
 
-def _pairs(text: Text, number: int, line: str) -> dict[str, str]:
+def _read_pairs(text: Text, number: int, line: str) -> dict[str, str]:
     if not PAIRS.fullmatch(line):
         raise text.fault("bad line of a table of hosts", number, line, "name=value,name=value,...")
     pairs = [part.partition("=") for part in line.split(",") if part.strip()]
     names = [name.strip().lower() for name, _, _ in pairs]
     values = [value.strip().strip("'\"") for _, _, value in pairs]
-    return dict(zip(_keys(names), values, strict=True))
+    return dict(zip(_column_keys(names), values, strict=True))
 
 
-def _names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str | None]:
+def _host_names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str | None]:
     """The name of a row's host as launchers have it, and another one."""
     nid = row.get("nid") or row.get("processor_id")
     if nid is not None:
@@ -412,7 +393,7 @@ def _names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str | Non
     return row["host"], None
 
 
-def _node(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
+def _node_of(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
     columns: list[Any] = list(row)
     axes = axes_in(columns, torus)
     if axes:
@@ -431,7 +412,7 @@ def _node(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
 def read_names(source: Source, torus: Torus) -> Hosts:
     """Return the hosts of bare names, one for each node in C order."""
     text = source.text
-    _, names = _listed(text)
+    _, names = _listed_hosts(text)
     if len(names) != torus.n_nodes:
         expected = f"{torus.n_nodes}, one for each node of {torus}, or columns host,x,y,z"
         raise text.fault("names of hosts without places", None, len(names), expected)

@@ -1,4 +1,4 @@
-"""The job that the environment describes, and the words by which its launcher takes a mapping.
+"""The batch job of the environment, and the options by which launchers take a mapping.
 
 Variables are those of Slurm 23 (sbatch), Fujitsu's PJM (Fugaku) and Flux.
 """
@@ -21,7 +21,7 @@ from .hosts import expand, split_list
 from .placements import first_fastest
 
 _REPEATED = re.compile(r"(\d{1,6})(?:\(x(\d{1,7})\))?")
-# How launchers are told how many tasks there are.
+# Options with the number of tasks.
 _COUNTS = ("-n", "-np", "--np", "--ntasks")
 # Options that place ranks themselves.
 _PLACING = (
@@ -49,23 +49,23 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob |
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(name for word in split_list(nodes) for name in expand(word))
         name = "SLURM_NTASKS_PER_NODE" if get("SLURM_NTASKS_PER_NODE") else "SLURM_TASKS_PER_NODE"
-        return BatchJob("Slurm", hosts, "", len(hosts), _most(name, get(name, "")))
+        return BatchJob("Slurm", hosts, "", len(hosts), _max_tasks(name, get(name, "")))
     if "PJM_JOBID" in environment:
         shape = get("PJM_NODE", "")
         if not re.fullmatch(r"(\d{1,7}(x\d{1,7}){0,2})?", shape):
             raise InputError("bad PJM_NODE", found=shape, expected="a number of nodes, or 4x6x8")
         sizes = [int(size) for size in re.findall(r"\d+", shape)]
-        per_node = _most("PJM_PROC_BY_NODE", get("PJM_PROC_BY_NODE", ""))
+        per_node = _max_tasks("PJM_PROC_BY_NODE", get("PJM_PROC_BY_NODE", ""))
         count = int(np.prod(sizes)) if sizes else None
         return BatchJob("PJM", (), shape if "x" in shape else "", count, per_node)
     if "FLUX_JOB_ID" in environment or "FLUX_URI" in environment:
         hosts = tuple(name for word in split_list(flux_hosts.strip()) for name in expand(word))
-        n_nodes = len(hosts) or _most("FLUX_JOB_NNODES", get("FLUX_JOB_NNODES", ""))
+        n_nodes = len(hosts) or _max_tasks("FLUX_JOB_NNODES", get("FLUX_JOB_NNODES", ""))
         return BatchJob("Flux", hosts, "", n_nodes)
     return None
 
 
-def _most(name: str, text: str) -> int | None:
+def _max_tasks(name: str, text: str) -> int | None:
     """Tasks of the fullest node, of a list such as ``16(x3),8``."""
     if not text:
         return None
@@ -94,7 +94,7 @@ def hosts_of(job: BatchJob | None, table: Hosts) -> Hosts:
 
 
 def in_order(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> TaskMapping:
-    """Return the mapping of a launcher that is told nothing: it fills host after host.
+    """Return a launcher's default mapping, which fills host after host.
 
     Without hosts the nodes are those of PJM's jobs, the first coordinate fastest.
     """
@@ -113,16 +113,16 @@ def in_order(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> Tas
 
 
 def check_tasks(words: Sequence[str], n_tasks: int) -> None:
-    """Raise `InputError` if a launcher is told another number of tasks, or where they go.
+    """Raise `InputError` if options give another number of tasks, or place them.
 
-    What stands behind the program is the program's own.
+    Words behind the program are its own arguments.
     """
     for place, word in enumerate(words[1:], 1):
         # The short option may hold its value: -n64.
         joined = re.fullmatch(r"(-n)([0-9]{1,9})", word)
         option, equals, value = (joined[1], "=", joined[2]) if joined else word.partition("=")
         if option in _PLACING:
-            expected = "a launcher that is not told where ranks go"
+            expected = "no options that place ranks"
             raise InputError("ranks are placed already", found=word, expected=expected)
         if option in _COUNTS:
             count = value if equals else "".join(words[place + 1 : place + 2])
@@ -174,8 +174,8 @@ def launcher_option(
 ) -> LauncherOption:
     """Return how the launcher of a command takes a mapping.
 
-    ``version`` is what it says of itself: the names of Open MPI's launchers and of Hydra, that of
-    MPICH, are the same.
+    ``version`` is its own version text, because Open MPI's launchers and MPICH's (Hydra) have the
+    same names.
 
     Examples
     --------

@@ -38,20 +38,10 @@ def is_toml(source: Source) -> bool:
     return any(SIGN.match(line) for line in source.raw_lines) and not _is_program(source)
 
 
-def is_json(source: Source) -> bool:
-    """Whether an object has a shape or a machine."""
-    return bool(OBJECT.match(source.start[:4096]))
-
-
 def _is_program(source: Source) -> bool:
-    """Whether a line opens a brace, includes a file or calls a function, as none of TOML does."""
+    """Whether a line opens a brace, includes a file or calls a function, unlike TOML."""
     sign = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
     return any(sign.match(line) for line in source.raw_lines)
-
-
-def read_toml(source: Source) -> Torus:
-    """Return the torus of a TOML file."""
-    return torus_of(parse_toml(source.data, source.path), label(source.path))
 
 
 def read_json(source: Source) -> Torus:
@@ -66,33 +56,33 @@ def read_json(source: Source) -> Torus:
 def torus_of(content: dict[str, Any], name: str) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
-    The keys are those of the files of the machines that come along, as of `read_machine`.
-    ``machine`` names one of these, from which what the file does not tell is taken; ``twisted`` is
-    a twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
-    ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
+    The keys are those of `read_machine`. ``machine`` names a shipped machine, whose values hold
+    where the file has none; ``twisted`` is a twist without its rows. A table ``holes`` has the
+    ``nodes`` of others, missing ``links`` and ``slow`` ones as pairs of link and bytes per second;
+    a link is a number or a label.
     """
     try:
-        return _torus(dict(content), name)
+        return _build_torus(dict(content), name)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("bad torus", found=error) from None
 
 
-def _torus(content: dict[str, Any], name: str) -> Torus:
+def _build_torus(content: dict[str, Any], name: str) -> Torus:
     holes = take_table(content, "holes")
     check_keys(holes, _OF_HOLES, "key of [holes]")
     machine, twisted = content.pop("machine", None), content.pop("twisted", None)
     if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
         raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
-    torus = read_machine(content, name)() if machine is None else _changed(machine, content)
+    torus = read_machine(content, name)() if machine is None else _changed_machine(machine, content)
     if twisted is not None:
         torus = replace(torus, twist=named_twist(torus.shape) if twisted else ())
     return _with_holes(torus, **holes)
 
 
-def _changed(machine: str, content: dict[str, Any]) -> Torus:
-    """A machine that is known, with some of its numbers changed."""
+def _changed_machine(machine: str, content: dict[str, Any]) -> Torus:
+    """A shipped machine with some of its numbers changed."""
     if "shape" in content:
         expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
         raise InputError("both a machine and a shape", found=machine, expected=expected)
@@ -108,13 +98,13 @@ def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) 
     if len(pairs) < len(slow):
         expected = "pairs of link and bytes per second"
         raise InputError("bad slow links", found=slow, expected=expected)
-    speeds = {_link(torus, link): bandwidth for link, bandwidth in pairs}
+    speeds = {_link_number(torus, link): bandwidth for link, bandwidth in pairs}
     if nodes or links:
-        torus = torus.without(nodes=nodes, links=[_link(torus, link) for link in links])
+        torus = torus.without(nodes=nodes, links=[_link_number(torus, link) for link in links])
     return torus.with_links(speeds) if speeds else torus
 
 
-def _link(torus: Torus, link: object) -> int:
+def _link_number(torus: Torus, link: object) -> int:
     return torus.read_link(link if isinstance(link, str) else str(link))
 
 
@@ -125,7 +115,7 @@ def content_of(torus: Torus) -> dict[str, Any]:
     for field in fields(Torus):
         value = getattr(torus, field.name)
         if field.name not in ("shape", "network", "holes") and value != getattr(plain, field.name):
-            content[field.name] = _listed(value)
+            content[field.name] = _as_lists(value)
     if torus.name == "":
         # Without it a file names its torus.
         content["name"] = ""
@@ -135,27 +125,31 @@ def content_of(torus: Torus) -> dict[str, Any]:
         if getattr(torus.network, field.name) != getattr(plain.network, field.name)
     }
     content |= {"network": changed} if changed else {}
-    holes = {name: _listed(getattr(torus.holes, name)) for name in ("nodes", "links", "slow")}
+    holes = {name: _as_lists(getattr(torus.holes, name)) for name in ("nodes", "links", "slow")}
     kept = {name: value for name, value in holes.items() if value}
     return content | ({"holes": kept} if kept else {})
 
 
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+def _as_lists(value: Any) -> Any:
+    return [_as_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 def write_toml(torus: Torus, path: Path) -> None:
-    """Write all that is known of a torus as TOML."""
+    """Write all fields of a torus as TOML."""
     content = content_of(torus)
     tables = {name: content.pop(name) for name in ("network", "holes") if name in content}
-    lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
+    lines = [f"{key} = {_toml_value(value)}" for key, value in content.items()]
     for name, table in tables.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+        lines += [
+            "",
+            f"[{name}]",
+            *(f"{key} = {_toml_value(value)}" for key, value in table.items()),
+        ]
     write_text(path, "\n".join(lines) + "\n")
 
 
 def write_json(torus: Torus, path: Path) -> None:
-    """Write all that is known of a torus as JSON."""
+    """Write all fields of a torus as JSON."""
     content = content_of(torus)
     for key, value in content.get("network", {}).items():
         if value == math.inf:
@@ -163,11 +157,11 @@ def write_json(torus: Torus, path: Path) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def _toml(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     if not isinstance(value, str):
         return repr(value)
     # Texts of TOML and JSON have the same escapes, but TOML has no pairs of surrogates, so that
@@ -181,13 +175,13 @@ DIALECTS = (
         holds="torus",
         title="machine file: the parameters of a torus and its network in TOML",
         recognise=is_toml,
-        read=read_toml,
+        read=lambda source: torus_of(parse_toml(source.data, source.path), label(source.path)),
         write=write_toml,
         suffixes=(".toml",),
         documentation="""
 The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `order`, `tie`, `twist`,
 `axes`, a value or one for each dimension) and, in a table `[network]`, those of `Network`.
-`machine = "tpu_v4:4x4x8"` in place of `shape` takes what the file does not tell from a machine;
+`machine = "tpu_v4:4x4x8"` in place of `shape` takes all other values from a machine;
 `twisted = true` is a twist without its rows. A table `[holes]` has the `nodes` of others, missing
 `links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a label such
 as `"(0,2,1) +Z"`.
@@ -203,7 +197,7 @@ hop_latency = 2e-7
         name="machine-json",
         holds="torus",
         title="machine file in JSON",
-        recognise=is_json,
+        recognise=lambda source: bool(OBJECT.match(source.start[:4096])),
         read=read_json,
         write=write_json,
         suffixes=(".json",),

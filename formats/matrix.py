@@ -30,7 +30,7 @@ from .tables import Column, read_table, row_of, write_rows
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
-# Of a matrix that is written.
+# Tasks of a matrix that is written.
 MAX_WRITTEN = 2**13
 # Size of a matrix, and its entries: source, destination, value.
 Entries = tuple[int, tuple[Array, Array, Array]]
@@ -57,10 +57,10 @@ def entries_of(dense: NDArray[np.float64]) -> Entries:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a dense matrix."""
     options.only(source.path)
-    return graph_of_matrix(source, _dense(source.text), options)
+    return graph_of_matrix(source, _read_dense(source.text), options)
 
 
-def _dense(text: Text) -> Entries:
+def _read_dense(text: Text) -> Entries:
     """Size and positive entries of a dense matrix of numbers."""
     number, line = text.first_line()
     width = len(cells(line)[1])
@@ -88,7 +88,7 @@ def is_labelled(source: Source) -> bool:
     rows = [cells(line)[1] for _, line in source.lines]
     if len(rows) < 2:
         return False
-    labels = _labels(rows[0], len(rows[1]))
+    labels = _column_labels(rows[0], len(rows[1]))
     before = [row[0] for row in rows[1:]]
     return (
         labels is not None
@@ -103,7 +103,7 @@ def is_labelled(source: Source) -> bool:
     )
 
 
-def _labels(head: list[str], width: int) -> list[str] | None:
+def _column_labels(head: list[str], width: int) -> list[str] | None:
     """Labels of the columns; the cell above the labels of the rows may be missing."""
     if width < 2 or not width - 1 <= len(head) <= width:
         return None
@@ -120,7 +120,7 @@ def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     if first is None:
         raise text.fault("matrix without rows", number, line)
     separator, parts = cells(first[1])
-    labels = _labels(cells(line)[1], len(parts)) or []
+    labels = _column_labels(cells(line)[1], len(parts)) or []
     width = len(labels)
     _check_width(text, number, width)
     task = _tasks_of(text, number, labels)
@@ -161,12 +161,14 @@ def read_npy(source: Source, options: GraphOptions) -> CommGraph:
             options.only(source.path)
             return graph_of_matrix(source, entries_of(numbers_of(array)), options)
         options.only(source.path, "columns")
-        values = _named({name: array[name] for name in array.dtype.names}, options, source)
+        values = _named_arrays({name: array[name] for name in array.dtype.names}, options, source)
         return graph_of_columns(source, values, Stated(), options)
 
 
-def _named(arrays: dict[str, Array], options: GraphOptions, source: Source) -> dict[str, Array]:
-    """Arrays by our names, as of the columns of a table."""
+def _named_arrays(
+    arrays: dict[str, Array], options: GraphOptions, source: Source
+) -> dict[str, Array]:
+    """Arrays by our names, which are those of the columns of a table."""
     theirs = names_of(list(arrays), options.columns, source.path)
     return {name: arrays[their] for name, their in theirs.items()}
 
@@ -204,10 +206,10 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
     arrays = arrays_of_npz(source.data, source.path, most)
     with at_file(source.path):
         if options.columns:
-            values = _named(arrays, options, source)
+            values = _named_arrays(arrays, options, source)
             return graph_of_columns(source, values, Stated(), options)
         if {"format", "shape", "data"} <= arrays.keys():
-            return graph_of_matrix(source, _sparse(source), options)
+            return graph_of_matrix(source, _read_sparse(source), options)
         if not arrays.keys() >= _OURS:
             raise InputError(
                 "unknown arrays",
@@ -234,7 +236,7 @@ def write_npz(comm: CommGraph, path: Path) -> None:
         )
 
 
-def _sparse(source: Source) -> Entries:
+def _read_sparse(source: Source) -> Entries:
     """Size and entries of SciPy's coo, csr or csc."""
     with as_damaged(source.path, ".npz file"):
         matrix: Any = sparse.load_npz(io.BytesIO(source.data))
@@ -265,7 +267,7 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     if kind not in [["coordinate", f, s] for f in _FIELDS for s in _SYMMETRIES]:
         expected = "coordinate real|integer general|symmetric"
         if kind[1] == "pattern":
-            expected += "; a pattern says who talks to whom, not how many bytes"
+            expected += "; a pattern has no amounts of bytes"
         raise text.fault("Matrix Market kind not supported", 1, " ".join(kind), expected)
     number, line = text.first_line()
     if rows != width:

@@ -61,7 +61,7 @@ def are_named_lines(source: Source) -> bool:
     """Whether the lines hold a name and nodes."""
     # A name may hold a percent sign, which starts a comment elsewhere.
     lines = (line.partition("#")[0].strip() for line in source.raw_lines)
-    name, *parts = _named(next(filter(None, lines), ""))
+    name, *parts = _split_names(next(filter(None, lines), ""))
     return bool(parts) and all(map(WHOLE.fullmatch, parts)) and _is_name(name)
 
 
@@ -71,7 +71,7 @@ def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
     n_tasks = None
     seen: dict[str, int] = {}
     for number, line in text.lines("#"):
-        name, *parts = _named(line)
+        name, *parts = _split_names(line)
         if name in seen:
             raise text.fault(
                 "name of a mapping stands twice", number, f"{name}, also line {seen[name]}"
@@ -89,7 +89,7 @@ def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
         raise text.fault("file without data")
 
 
-def _named(line: str) -> list[str]:
+def _split_names(line: str) -> list[str]:
     return [part.strip() for part in line.split("," if "," in line else ";")]
 
 
@@ -99,11 +99,6 @@ def _is_name(word: str) -> bool:
     is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
     is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
     return not (is_number or is_label or "\t" in word or RANGE.fullmatch(word))
-
-
-def write_nodes(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write the node of each task."""
-    write_rows(path, "", [mapping.node], " ")
 
 
 def read_counted(source: Source, names: Sequence[str], what: str) -> Table:
@@ -135,11 +130,6 @@ def write_numbered(mapping: TaskMapping, path: Path, target: Target, names: Sequ
     write_rows(path, f"{number.size}\n", columns, "\t")
 
 
-def is_treematch(source: Source) -> bool:
-    """Whether a label and a colon stand before numbers with commas between."""
-    return len(source.lines) == 1 and bool(_LABELLED.fullmatch(source.lines[0][1]))
-
-
 def read_treematch(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of a line ``TreeMatch: core of task 0, core of task 1, ...``."""
     text = source.text
@@ -159,7 +149,7 @@ NODES = Dialect(
     holds="mapping",
     title="the node of each task (partition of METIS or KaHIP)",
     read=read_nodes,
-    write=write_nodes,
+    write=lambda mapping, path, _: write_rows(path, "", [mapping.node], " "),
     suffixes=(".map",),
     documentation="""
 One number on each line, or all on one line. Nodes are numbered in C order. A single line of D or
@@ -182,7 +172,7 @@ TREEMATCH = Dialect(
     name="treematch",
     holds="mapping",
     title="TreeMatch's line: label: place, place, ...",
-    recognise=is_treematch,
+    recognise=lambda source: len(source.lines) == 1 and source.all_match(_LABELLED),
     read=read_treematch,
     documentation="""
 What TreeMatch prints: a label and the place of each task. Places are cores, `--tasks-per-node` of
@@ -195,6 +185,7 @@ them to a node; without it each is a node.
 # Names above a map of a line of nodes, whose coordinate and slot may be task and node.
 ONE_DIMENSION = ["node", "slot"]
 _VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
+_VCOORD_START = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*){0,2}\)")
 # A job's shape has up to three dimensions.
 MAX_VCOORD = 3
 # MapLib's names of columns; JSON and XML may have such names too.
@@ -253,11 +244,6 @@ def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> 
     return bool(every and second.max() < options.torus.n_nodes)
 
 
-def write_bluegene(mapping: TaskMapping, path: Path, target: Target) -> None:
-    """Write coordinates and slot of each task."""
-    write_text(path, bluegene_text(mapping, target.torus))
-
-
 def bluegene_text(mapping: TaskMapping, torus: Torus) -> str:
     """Return lines of coordinates and slot, one for each task."""
     head = [" ".join(ONE_DIMENSION)] if torus.ndim == 1 else []
@@ -265,13 +251,8 @@ def bluegene_text(mapping: TaskMapping, torus: Torus) -> str:
     return "\n".join([*head, *(" ".join(map(str, row)) for row in rows), ""])
 
 
-def is_vcoord(source: Source) -> bool:
-    """Whether the first line holds coordinates in brackets."""
-    return bool(re.match(r"\(\s*\d+\s*(,\s*\d+\s*){0,2}\)", source.first_line()[1]))
-
-
 def read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of lines ``(x,y,z)``, of which one for each rank."""
+    """Return the mapping of lines ``(x,y,z)``, one for each rank."""
     text = source.text
     places = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
     nodes = [place_of(text, n, re.split(r"\s*,\s*", match[1]), options) for n, match in places]
@@ -288,11 +269,6 @@ def write_vcoord(mapping: TaskMapping, path: Path, target: Target) -> None:
         )
     places = torus.coords[mapping.node].tolist()
     write_text(path, "".join(f"({','.join(map(str, place))})\n" for place in places))
-
-
-def is_maplib(source: Source) -> bool:
-    """Whether one of the first two lines names MapLib's columns."""
-    return any(NAMES.match(line) for _, line in source.lines[:2])
 
 
 def read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
@@ -324,11 +300,11 @@ BLUEGENE = Dialect(
     title="coordinates and slot of each task (map file of Blue Gene/Q, /P and /L)",
     read=read_bluegene,
     suffixes=(".map", ".txt"),
-    write=write_bluegene,
+    write=lambda mapping, path, target: write_text(path, bluegene_text(mapping, target.torus)),
     documentation="""
 On a torus of D dimensions D + 1 numbers for each task, in the order of the tasks: coordinates and
 slot; or D numbers, the coordinates alone. A map of a whole partition may be longer than the job:
-its tasks take the first lines, and toruscast says so. Two or three columns that may be task, node
+its tasks take the first lines, and a warning says so. Two or three columns that may be task, node
 and slot are refused without names above them (`task,node`, `node,slot`).
 """,
     example="0 0 0 0 0 0\n0 0 0 0 1 0\n0 0 0 1 0 0\n0 0 0 1 1 0\n",
@@ -342,14 +318,14 @@ VCOORD = Dialect(
     name="vcoord",
     holds="mapping",
     title="vcoordfile of Fujitsu's mpiexec (Fugaku): (x,y,z) of each rank",
-    recognise=is_vcoord,
+    recognise=lambda source: bool(_VCOORD_START.match(source.first_line()[1])),
     read=read_vcoord,
     write=write_vcoord,
     suffixes=(".vcoord",),
     documentation="""
 On each line the coordinates of a rank in the job's own shape, in brackets; what stands behind them
 (`core=2`) is not used. Ranks of a node take its slots in their order. A file with more lines than
-the job has ranks is read up to its last rank, and toruscast says so.
+the job has ranks is read up to its last rank, and a warning says so.
 """,
     example="(1,1)\n(0,1)\n(0,0)\n(1,0)\n",
     advice="mpiexec --vcoordfile {file}",
@@ -358,7 +334,7 @@ MAPLIB = Dialect(
     name="maplib",
     holds="mapping",
     title="MapLib's lines of coordinates, a count, tasks",
-    recognise=is_maplib,
+    recognise=lambda source: any(NAMES.match(line) for _, line in source.lines[:2]),
     read=read_maplib,
     documentation="""
 A title, a line of names that ends in `process_ids`, then on each line D coordinates, the number of
@@ -421,7 +397,7 @@ Scotch's tori (`torusXD`) count the first coordinate fastest; toruscast converts
 when reading. For pairs in C order give the columns names, `task,node`.
 """,
     example="4\n0 3\n1 1\n2 0\n3 2\n",
-    advice="gmtst GRAPH TARGET {file} (Scotch tells what it makes of the mapping)",
+    advice="gmtst GRAPH TARGET {file} (Scotch's own statistics of the mapping)",
 )
 DIALECTS = (
     *(BLUEGENE, SST_COORDINATES, VCOORD, MAPLIB, NODES),

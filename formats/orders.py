@@ -30,7 +30,7 @@ from .source import Source, Text, cells, renamed, whole, write_text
 from .tables import Column, read_table, read_words, table_of, write_rows
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
-# What the writer says of the ranks that a host takes.
+# The writer's comment with the ranks of a host.
 SHARE = re.compile(r"#.*\b([0-9]{1,6}) ranks a node")
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
 A_LINE = 16
@@ -42,13 +42,13 @@ def is_rank_order(source: Source) -> bool:
     Lines that follow each other end in commas: ranges on lines of their own may be those of nodes.
     """
     lines = [line for _, line in source.lines]
-    if not lines or not all(map(_items, lines)):
+    if not lines or not all(map(_rank_items, lines)):
         return False
     ranged = "-" in "".join(lines) and all(line.endswith(",") for line in lines[:-1])
     return ranged or any(SIGN.match(line) for line in source.raw_lines)
 
 
-def _items(line: str) -> list[str] | None:
+def _rank_items(line: str) -> list[str] | None:
     items = [item.strip() for item in line.strip().rstrip(",").split(",")]
     return items if all(ITEM.fullmatch(item) for item in items) else None
 
@@ -60,9 +60,9 @@ def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
     if not ranks:
         raise text.fault("file without data")
     share = options.tasks_of_host(len(ranks))
-    said = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
-    if said and options.capacity is None:
-        share = max(share, int(said[1]))
+    stated = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
+    if stated and options.capacity is None:
+        share = max(share, int(stated[1]))
     if len(ranks) > share * options.n_hosts:
         expected = f"at most {share * options.n_hosts}, {share} on each"
         raise text.fault("more positions than places", None, len(ranks), expected)
@@ -272,7 +272,9 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     _, names = cells(line.lower())
-    columns = _renamed(text, number, names, options) if options.columns else known_columns(names)
+    columns = (
+        _chosen_columns(text, number, names, options) if options.columns else known_columns(names)
+    )
     axes = axes_in(columns, options.torus)
     # A column of node numbers beside coordinates may be the machine's own.
     wanted = {*axes} or ({"node"} if "node" in columns else {"host"})
@@ -292,7 +294,7 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_of(table, options)
 
 
-def _renamed(
+def _chosen_columns(
     text: Text, number: int, names: list[str], options: MappingOptions
 ) -> list[str | None]:
     """What each column means by the names that the caller gives; the others are left out."""
@@ -336,8 +338,8 @@ TABLE = Dialect(
     documentation="""
 Columns with names, in any order: `task` (or `rank`), its place, and maybe `slot`. The place is
 the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), or `node` (its number in C order), or
-`host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed: without
-them nothing tells tasks from nodes. `--mapping-columns task=proc,node=where` says which columns a
+`host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed to
+tell tasks from nodes. `--mapping-columns task=proc,node=where` says which columns a
 table with other names means. Coordinates without a column `task` are those of the tasks in order.
 """,
     example="task,node\n0,1\n1,0\n2,3\n3,2\n",

@@ -1,7 +1,7 @@
 """Graphs whose edges have no direction, as METIS, KaHIP and Scotch take them.
 
-The manual of METIS 5.1 (section 4.1) says what a file means, and Scotch's graph_io.c (graphLoad,
-graphLoad2): with labels both the vertices and the ends of edges are labels.
+Sources: the manual of METIS 5.1 (section 4.1) and Scotch's graph_io.c (graphLoad, graphLoad2): with
+labels both the vertices and the ends of edges are labels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SCOTCH_FLAGS = re.compile(r"[01]{1,3}")
 def undirected_reader(
     content_of: Callable[[Text], Content],
 ) -> Callable[[Source, GraphOptions], CommGraph]:
-    """Return the reader of a file that tells its vertices and arcs above a line for each vertex."""
+    """Return the reader of a file with a head and a line for each vertex."""
 
     def read(source: Source, options: GraphOptions) -> CommGraph:
         """Return the graph: each edge goes both ways, with its weight as bytes."""
@@ -84,10 +84,10 @@ def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     """Return the number of arcs, and neighbour and weight of each arc of a task.
 
     Edges go both ways alike. Messages of a task to itself and message counts are left out; a
-    warning says what is lost.
+    warning lists what is lost.
     """
     graph = comm.without_self_messages()
-    # Of a pair, each direction has the sum of both halves.
+    # Each direction of a pair gets the sum of both halves.
     mean = sum_edges(comm.n_tasks, *both_ways(graph.src, graph.dst, graph.nbytes / 2))
     if (most := mean.nbytes.max(initial=0)) >= 2**53:
         raise InputError("bytes too large for a whole weight", found=most, expected="2**53")
@@ -106,11 +106,11 @@ def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     return len(arcs), [arcs[begin:end] for begin, end in pairwise(mean.first.tolist())]
 
 
-def _metis(text: Text) -> Content:
+def _metis_content(text: Text) -> Content:
     numbered = enumerate(text.raw_lines(), start=1)
-    said = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
+    uncommented = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
     # A blank line is a vertex without neighbours, but none stands before the header.
-    rows = list(dropwhile(lambda row: not row[1].strip(), said))
+    rows = list(dropwhile(lambda row: not row[1].strip(), uncommented))
     if not rows:
         raise text.fault("file without data")
     number, line = rows[0]
@@ -155,7 +155,7 @@ METIS = Dialect(
     name="metis",
     holds="graph",
     title="graph of METIS and KaHIP",
-    read=undirected_reader(_metis),
+    read=undirected_reader(_metis_content),
     write=write_metis,
     suffixes=(".graph",),
     documentation="""
@@ -180,7 +180,7 @@ def is_scotch(source: Source) -> bool:
     )
 
 
-def _scotch(text: Text) -> Content:
+def _scotch_content(text: Text) -> Content:
     rows = [(n, line.split()) for n, line in enumerate(text.raw_lines(), start=1) if line.strip()]
     if len(rows) < 3 or [len(words) for _, words in rows[:3]] != [1, 2, 2]:
         raise text.fault("bad head of a Scotch graph", 1, None, "version, sizes, base and flags")
@@ -243,7 +243,7 @@ SCOTCH = Dialect(
     holds="graph",
     title="graph of Scotch",
     recognise=is_scotch,
-    read=undirected_reader(_scotch),
+    read=undirected_reader(_scotch_content),
     write=write_scotch,
     suffixes=(".grf",),
     documentation="""

@@ -62,7 +62,7 @@ class Target:
     host: Torus | None = None
     hosts: Hosts | None = None
     shape: tuple[int, ...] | None = None
-    """Of the task grid, where a format nests its list so."""
+    """Sizes of the task grid, for formats that nest their list by it."""
 
     @property
     def torus(self) -> Torus:
@@ -87,7 +87,7 @@ class Target:
     def positions(self, mapping: TaskMapping) -> Whole:
         """Return the position of each task's host in the allocation.
 
-        Without a table of hosts it is that of its node among those that are ours.
+        Without a table of hosts, nodes that are ours are the hosts.
         """
         if self.hosts is not None:
             return self.hosts.places(mapping)
@@ -161,8 +161,11 @@ def mapping_of(table: Table, options: MappingOptions, name: str | None = None) -
             first, second = repeat
             found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
             raise table.fault(second, "place taken", found, "each place once")
-    elif capacity is not None:
-        _not_overfull(table, node, capacity)
+    elif capacity is not None and (late := np.flatnonzero(cumcount(node) >= capacity)).size:
+        row = int(late[0])
+        found = f"task number {capacity + 1} on node {node[row]}"
+        expected = f"at most {counted(capacity, 'task')} a node"
+        raise table.fault(row, "node overfull", found, expected)
     if task is not None:
         order = rows_by_task(table)
         node, slot = node[order], None if slot is None else slot[order]
@@ -180,8 +183,7 @@ def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
         return n_places
     warn_of(
         file,
-        f"{counted(n_places, 'place')}, of which the {counted(wanted, 'task')} of the job "
-        "take the first",
+        f"{counted(n_places, 'place')}; the {counted(wanted, 'task')} of the job take the first",
     )
     return wanted
 
@@ -248,15 +250,6 @@ def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -
         known = ", ".join(options.hosts.names[:3])
         raise text.fault("host that is not in the table of hosts", line, host, f"{known}, ...")
     return found
-
-
-def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
-    late = np.flatnonzero(cumcount(node) >= capacity)
-    if late.size:
-        row = int(late[0])
-        found = f"task number {capacity + 1} on node {node[row]}"
-        expected = f"at most {counted(capacity, 'task')} a node"
-        raise table.fault(row, "node overfull", found, expected)
 
 
 def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole | None:

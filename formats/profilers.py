@@ -177,7 +177,7 @@ def booked_at_root(comm: CommGraph) -> NDArray[np.float64]:
     n = comm.n_tasks
     booked = np.zeros((2, comm.n_edges))
     inner = (comm.src != 0) & (comm.dst != 0) & (comm.nbytes > 0)
-    # Where everybody talks to everybody, nothing tells them apart.
+    # In all-to-all traffic they cannot be told apart.
     if n < 4 or inner.sum() >= (n - 1) * (n - 2):
         return booked
     amounts = np.stack([comm.nbytes, comm.n_messages])
@@ -298,7 +298,7 @@ GRAPH_STATS = Dialect(
     read=read_graph_stats,
     documentation="""
 What scripts make of mpiP reports: a line for each pair of tasks with the bytes of both directions
-together. Half of them go each way, in one message: nothing tells how many there were.
+together. Half of them go each way, in one message, because their number is not recorded.
 """,
     example="--------------- Graph Information----------------\n0 , 1 = 8192.0\n1 , 2 = 64.0\n",
 )
@@ -318,10 +318,10 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     text = source.text
     rows: list[tuple[int, int, int, int]] = []
     size, left_out = 0, 0.0
-    for task in _root(text).iter("task"):
+    for task in _xml_root(text).iter("task"):
         rank = _whole_of(text, task, "mpi_rank")
-        said = task.get("mpi_size", "").strip()
-        size = max(size, rank + 1, int(said) if _WHOLE.fullmatch(said) else 0)
+        stated = task.get("mpi_size", "").strip()
+        size = max(size, rank + 1, int(stated) if _WHOLE.fullmatch(stated) else 0)
         for entry in task.iter("hent"):
             call = entry.get("call", "")
             if SENDS.fullmatch(call):
@@ -345,7 +345,7 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
         return sum_edges(n_tasks, src, dst, nbytes_, counts, name=options.name)
 
 
-def _root(text: Text) -> ElementTree.Element:
+def _xml_root(text: Text) -> ElementTree.Element:
     if b"<!DOCTYPE" in text.data or b"<!ENTITY" in text.data:
         raise text.fault("XML with entities", None, "<!DOCTYPE or <!ENTITY", "a log of IPM")
     try:

@@ -104,7 +104,7 @@ def read_mapping(
     format : str
         The format's name, for a file that fits several.
     columns : mapping of str to str, optional
-        Of tables: the file's names of task, node, slot, host or the torus's axes.
+        For tables: the file's names of task, node, slot, host or the torus's axes.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def read_mapping(
     """
     began = time.perf_counter()
     options = mapping_options(torus, tasks_per_node, n_tasks, hosts, columns)
-    mappings = list(_read(path, options, format))
+    mappings = list(_read_file(path, options, format))
     if len(mappings) > 1:
         raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
     note_read("mapping", path, began, tasks=mappings[0].n_tasks)
@@ -152,21 +152,25 @@ def read_mappings(
 def each_mapping(
     path: AnyPath, options: MappingOptions, format: str = "auto"
 ) -> Iterator[TaskMapping]:
-    """Give the mappings of `read_mappings`, each read when it is asked for."""
+    """Yield the mappings of `read_mappings`, each read when it is needed."""
     files = mapping_files(path)
     began, n = time.perf_counter(), 0
-    found = _read(path, options, format) if files is None else _each(files, options, format)
+    found = (
+        _read_file(path, options, format) if files is None else _each_file(files, options, format)
+    )
     for mapping in found:
         n += 1
         yield mapping
     note_read("mappings", path, began, mappings=n, tasks=mapping.n_tasks)
 
 
-def _each(files: Sequence[Path], options: MappingOptions, format: str) -> Iterator[TaskMapping]:
+def _each_file(
+    files: Sequence[Path], options: MappingOptions, format: str
+) -> Iterator[TaskMapping]:
     seen: dict[str, Path] = {}
     n_tasks = None
     for file in files:
-        several = list(_read(file, options, format))
+        several = list(_read_file(file, options, format))
         if len(several) > 1:
             raise InputError("several mappings in a file of a folder", file=file)
         mapping = several[0]
@@ -214,10 +218,10 @@ def mapping_options(
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     named = dict(columns or {})
-    return MappingOptions(torus, tasks_per_node, n_tasks, _hosts(hosts, torus), named)
+    return MappingOptions(torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), named)
 
 
-def _hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
+def _as_hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
     if hosts is None or isinstance(hosts, Hosts):
         return hosts
     if torus is None:
@@ -225,7 +229,7 @@ def _hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
     return read_hosts(hosts, torus)
 
 
-def _read(path: AnyPath, options: MappingOptions, name: str) -> Iterator[TaskMapping]:
+def _read_file(path: AnyPath, options: MappingOptions, name: str) -> Iterator[TaskMapping]:
     source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
     if options.columns and name not in ("auto", "table"):
         found = ", ".join(options.columns.values())
@@ -283,12 +287,12 @@ def write_mapping(
     if host is not None:
         mapping.check(mapping.n_tasks, host)
     sizes = None if shape is None else whole_sizes(shape, "shape of the mesh")
-    target = Target(host, _hosts(hosts, host), sizes)
+    target = Target(host, _as_hosts(hosts, host), sizes)
     with atomic_path(path) as temporary:
         chosen.write(mapping, temporary, target)  # type: ignore[misc]
     advice = chosen.how_to_use(os.fspath(path), host.name if host is not None else "")
     if chosen.name == "device-ids" and mapping.tasks_per_node > 1:
-        # The numbers alone do not tell how many devices a chip has.
+        # The file does not hold the number of devices of a chip.
         advice += f"; toruscast reads it with --tasks-per-node {mapping.tasks_per_node}"
     return advice
 
@@ -364,7 +368,7 @@ def read_workload(
     gathered: Gathered = "each",
     progress: Progress | None = None,
 ) -> Workload:
-    r"""Read traffic whose phases a file may tell apart, such as a GOAL schedule; else one phase.
+    r"""Read traffic: the phases of a file that has some, such as a GOAL schedule, or one phase.
 
     ``docs/reference/formats.md`` explains what is read. Any file may be gzip.
 
@@ -373,8 +377,8 @@ def read_workload(
     path : path-like
         File, folder or prefix.
     include : {"all", "point_to_point", "collective"}
-        Of monitoring output and traces: what the application sent itself, what collective
-        operations sent for it, or all.
+        In monitoring output and traces: the application's own messages, those of its collective
+        operations, or all.
     n_tasks : int, optional
         Number of tasks; if not given, the file's own count, or the largest task plus one.
     messages : path-like, optional
@@ -384,14 +388,14 @@ def read_workload(
     name : str, optional
         Name of the graph; that of the file without its suffix if not given.
     columns : mapping of str to str, optional
-        Of tables: the file's names of src, dst, nbytes and n_messages; of lists of edges without
-        names, their positions from "1"; of .npz archives the names of arrays.
+        For tables: the file's names of src, dst, nbytes and n_messages; for lists of edges without
+        names, their positions from "1"; for .npz archives the names of arrays.
     duplicates : {"refuse", "sum"}
-        Whether pairs that stand on several lines are added up, as in a trace of messages.
+        Whether pairs on several lines are added up, as in a trace of messages.
     collectives : mapping of str to str, optional
-        Of traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
+        For traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
     gathered : {"each", "whole"}
-        Of Chakra traces: whether the size of a gather or all-gather is what each rank puts in, or
+        For Chakra traces: whether the size of a gather or all-gather is what each rank puts in, or
         the whole gathered buffer.
     progress : callable, optional
         Called with the bytes of a long text that were read, and all of them.
@@ -425,7 +429,7 @@ def read_workload(
         gathered,
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)
-    dialect = identify(source, "graph", _form(source, format, options.columns))
+    dialect = identify(source, "graph", _format_name(source, format, options.columns))
     workload = as_workload(dialect.read(source, options))
     if messages is not None:
         counted = dialect.name == "npz" and b"n_messages.npy" in source.data
@@ -439,11 +443,11 @@ def read_workload(
     return workload
 
 
-def _form(source: Source, form: str, columns: Mapping[str, str]) -> str:
+def _format_name(source: Source, form: str, columns: Mapping[str, str]) -> str:
     """The format's name: a table where the caller gives the names above it."""
     names = {*columns.values()} - {str(place) for place in range(10)}
-    told = form == "auto" and bool(names)
-    return "table" if told and names <= {*cells(source.first_line()[1])[1]} else form
+    is_open = form == "auto" and bool(names)
+    return "table" if is_open and names <= {*cells(source.first_line()[1])[1]} else form
 
 
 def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
@@ -546,7 +550,7 @@ def write_torus(torus: Torus, path: AnyPath, dialect: str | None = None) -> str:
     return chosen.how_to_use(os.fspath(path))
 
 
-# So many isolated tasks are named.
+# Isolated tasks that are listed.
 NAMED = 8
 
 

@@ -9,19 +9,19 @@ A dialect is added in two steps:
 Another package adds one by an entry point of the group ``toruscast.formats`` that names its record.
 
 The readers, ``toruscast formats``, ``toruscast doctor`` and the page of formats find it there.
-`guess` says which dialect a file has where the caller does not name it.
+`guess` finds the dialect of a file where the caller does not name it.
 """
 
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 
 from toruscast import plugins
 from toruscast.errors import InputError
 from toruscast.files import PROMISED
+from toruscast.text import closest
 
 from .dialect import NOUNS, Dialect, Holds
 
@@ -47,7 +47,7 @@ _MODULES = (
 
 
 def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
-    """Return all dialects, or those that hold one kind of thing."""
+    """Return all dialects, or those that hold one kind of data."""
     every: tuple[Dialect, ...] = (*_built_in(), *_of_plugins())
     return tuple(dialect for dialect in every if holds in (None, dialect.holds))
 
@@ -67,15 +67,14 @@ def dialect_of(name: object, holds: Holds) -> Dialect:
     known = {dialect.name: dialect for dialect in dialects(holds)}
     if isinstance(name, str) and name in known:
         return known[name]
-    close = get_close_matches(str(name), known, n=1)
-    expected = f"{close[0] if close else ', '.join(known)} (toruscast formats lists all)"
+    expected = f"{closest(str(name), known, ', '.join(known))} (toruscast formats lists all)"
     raise InputError(f"unknown format of a {NOUNS[holds]}", found=name, expected=expected)
 
 
 def dialect_to_write(
     holds: Holds, path: str | os.PathLike[str], name: str | None = None
 ) -> Dialect:
-    """Return the dialect that a name says, or else the suffix of a file, which is written."""
+    """Return the dialect with a name, or else the one that a written file's suffix means."""
     written = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
         dialect = dialect_of(name, holds)

@@ -147,7 +147,7 @@ Rules = list[tuple[float, list[tuple[float, str]]]]
 
 
 @lru_cache
-def _rules(family: str) -> dict[str, tuple[bool, Rules]]:
+def _library_rules(family: str) -> dict[str, tuple[bool, Rules]]:
     """By collective: whether bytes are those of a block; rows of ranks, of bytes and algorithm."""
     text = _OPEN_MPI if family == "Open MPI" else _MPICH
     found: dict[str, tuple[bool, Rules]] = {}
@@ -178,7 +178,7 @@ def algorithm_of(family: str, collective: str, n: int, nbytes: float) -> str:
     """Return the algorithm of a collective; of two that follow each other, with + between."""
     if not family:
         return f"{collective}/{_OTHERS[collective]}"
-    of_block, rows = _rules(family)[collective]
+    of_block, rows = _library_rules(family)[collective]
     size = nbytes / n if of_block else nbytes
     entries = next(each for below, each in rows if n < below)
     name = next(name for below, name in entries if size < below)
@@ -239,7 +239,7 @@ class Events:
 class Rounds:
     """Messages by round, and how well the events fit each other."""
 
-    # Of the iteration that repeats, if one was asked for and found.
+    # Rounds of the iteration that repeats, if ``fold`` found one.
     workload: Workload
     # Of the whole trace.
     n_rounds: int
@@ -273,7 +273,7 @@ def rounds_of(
     calls, missing = _match_collectives(events, partner)
     unmatched += missing
     family = family_of(library)
-    named = [_algorithm(events, call, algorithms or {}, family) for call in calls]
+    named = [_algorithm_of(events, call, algorithms or {}, family) for call in calls]
     n_messages = sum(
         _n_messages(name, each.ranks.size, each.nbytes)
         for each in named
@@ -281,7 +281,7 @@ def rounds_of(
         for name in each.name.split("+")
     )
     at_once = most is not None and n_messages > most
-    plans = [_plan(events, *each, at_once) for each in zip(calls, named, strict=True)]
+    plans = [_plan_rounds(events, *each, at_once) for each in zip(calls, named, strict=True)]
     sizes = np.array([len(call) for call in calls], np.int64)
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     task = events.task
@@ -305,7 +305,7 @@ def rounds_of(
         if part.size:
             graph = sum_edges(events.n_tasks, task[part], events.peer[part], events.nbytes[part])
             parts[int(rounds[part[0]])].append(graph)
-    # What tells rounds apart: who sends to whom, and the step of which collective it is.
+    # Marks that tell rounds apart: sender and receiver, or the step of a collective.
     marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
     for call, plan in zip(calls, plans, strict=True):
         begins = int(rounds[call[0]])
@@ -337,12 +337,14 @@ def _one_iteration(
     number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
     kept = np.isin(number, used)
     number, mark = np.searchsorted(used, number[kept]), mark[kept]
-    begin, period, times = _iteration(mark, number, used.size) if fold else (0, used.size, 1)
+    begin, period, times = _find_iteration(mark, number, used.size) if fold else (0, used.size, 1)
     sent = np.array([sum(float(each.nbytes.sum()) for each in parts[number]) for number in used])
     if times == 1 or sent[begin : begin + period * times].sum() < MIN_SHARE * sent.sum():
         begin, period, times = 0, used.size, 1
     return [
-        _mean([each for turn in range(times) for each in parts[used[first + turn * period]]], times)
+        _mean_graph(
+            [each for turn in range(times) for each in parts[used[first + turn * period]]], times
+        )
         for first in range(begin, begin + period)
     ], times
 
@@ -390,7 +392,7 @@ def _match_collectives(
     return calls, missing
 
 
-class _Named(NamedTuple):
+class _CallPlan(NamedTuple):
     """The algorithm of a collective call, "" where nothing is sent; its ranks, the root first."""
 
     name: str
@@ -398,27 +400,29 @@ class _Named(NamedTuple):
     nbytes: float
 
 
-def _algorithm(
+def _algorithm_of(
     events: Events, call: NDArray[np.int64], chosen: Mapping[str, str], family: str
-) -> _Named:
+) -> _CallPlan:
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
     if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
-        return _Named("", ranks, 0.0)
+        return _CallPlan("", ranks, 0.0)
     amount = float(events.nbytes[call].max())
     if collective in ("allgather", "gather", "scatter"):
         amount = float(events.nbytes[call].sum())
     if not amount:
-        return _Named("", ranks, 0.0)
+        return _CallPlan("", ranks, 0.0)
     root = int(events.peer[call].max())
     if root >= 0:
         ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
     if collective in chosen:
-        return _Named(f"{collective}/{chosen[collective]}", ranks, amount)
-    return _Named(algorithm_of(family, collective, ranks.size, amount), ranks, amount)
+        return _CallPlan(f"{collective}/{chosen[collective]}", ranks, amount)
+    return _CallPlan(algorithm_of(family, collective, ranks.size, amount), ranks, amount)
 
 
-def _plan(events: Events, call: NDArray[np.int64], named: _Named, at_once: bool) -> list[CommGraph]:
+def _plan_rounds(
+    events: Events, call: NDArray[np.int64], named: _CallPlan, at_once: bool
+) -> list[CommGraph]:
     """Messages of each round of a collective call, between tasks of the program."""
     n_tasks, ranks = events.n_tasks, named.ranks
     if int(call[0]) in events.blocks:
@@ -431,7 +435,9 @@ def _plan(events: Events, call: NDArray[np.int64], named: _Named, at_once: bool)
     if not named.name:
         return []
     members = tuple(ranks.tolist())
-    parts = [_steps(n, members, named.nbytes, n_tasks, at_once) for n in named.name.split("+")]
+    parts = [
+        _algorithm_steps(n, members, named.nbytes, n_tasks, at_once) for n in named.name.split("+")
+    ]
     return [graph for part in parts for graph in part]
 
 
@@ -444,7 +450,7 @@ def _n_messages(name: str, n: int, nbytes: float) -> int:
 
 
 @lru_cache(maxsize=64)
-def _steps(
+def _algorithm_steps(
     name: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
 ) -> tuple[CommGraph, ...]:
     tasks = np.array(ranks, np.int64)
@@ -459,7 +465,7 @@ def _steps(
     return tuple(found)
 
 
-def _mean(graphs: Sequence[CommGraph], times: int) -> CommGraph:
+def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
     """The sum of graphs, a share of it for each of so many times."""
     if len(graphs) == 1:
         return graphs[0]
@@ -472,7 +478,7 @@ def _mean(graphs: Sequence[CommGraph], times: int) -> CommGraph:
     return CommGraph(whole.n_tasks, whole.src, whole.dst, *amounts)
 
 
-def _iteration(
+def _find_iteration(
     mark: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
 ) -> tuple[int, int, int]:
     """First round, length and count of the rounds that repeat most; counts below 2 mean none."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from toruscast.errors import InputError
 from toruscast.mapping.torus import TieRule, Torus
 from toruscast.validation import read_bandwidth, read_seconds, read_sizes
@@ -34,11 +36,6 @@ _CODES_WHOLE = ("n_dims", "repetitions", "modelnet_torus")
 _BOOKSIM = re.compile(r"\s*+([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
 _SCOTCH_LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)
 _BOOKSIM_KEYS = {"topology", "k", "n", "routing_function", "num_vcs", "traffic", "injection_rate"}
-
-
-def is_platform(source: Source) -> bool:
-    """Whether XML is a platform, of which a cluster may be a torus."""
-    return bool(_TORUS_CLUSTER.search(source.start) or _PLATFORM.search(source.start))
 
 
 def read_simgrid(source: Source) -> Torus:
@@ -129,7 +126,7 @@ def read_astra(source: Source) -> Torus:
         raise text.fault("dimensions differ", size_line, found, "one of each for each dimension")
     numbers = whole_words(text, size_line, "npus_count", sizes)
     for kind, size in zip(kinds, numbers, strict=True):
-        # Two chips have one link, whatever it is called.
+        # Two chips have one link in any topology.
         if kind.lower() not in _ASTRA_SHAPES and size not in (1, 2):
             raise text.fault("no torus", line, kind, "Ring (or Line) in every dimension")
     speeds = _astra_numbers(text, lists, "bandwidth", len(sizes))
@@ -137,8 +134,7 @@ def read_astra(source: Source) -> Torus:
     if len({*latencies}) > 1:
         warn_of(
             text.file,
-            "dimensions differ in their latency, of which a torus has one: "
-            f"{max(latencies):g} ns, the longest, is taken",
+            f"dimensions differ in their latency: {max(latencies):g} ns, the longest, is taken",
         )
     return torus_at(
         source,
@@ -198,11 +194,6 @@ def write_astra(torus: Torus, path: Path) -> None:
     write_text(path, "\n".join(lines) + "\n")
 
 
-def is_codes(source: Source) -> bool:
-    """Whether a configuration of CODES has the network of a torus."""
-    return bool(_CODES.search(source.start)) and b"PARAMS" in source.start
-
-
 def read_codes(source: Source) -> Torus:
     """Return the torus of the parameters; it must have a place for each of the network's nodes."""
     text = source.text
@@ -228,7 +219,7 @@ def read_codes(source: Source) -> Torus:
     }
     if values.get("n_dims", len(sizes)) != len(sizes):
         raise text.fault("dimensions differ", found["n_dims"][0], values["n_dims"], len(sizes))
-    # Bytes a nanosecond, of which it takes 2 where none are given.
+    # Bytes a nanosecond; CODES has 2 by default.
     at, speeds = found.get("link_bandwidth", (None, ["2.0"]))
     if not NUMBER.fullmatch(speeds[0]) or len(speeds[0]) > 40:
         raise text.fault("bad link_bandwidth", at, speeds[0], "GB/s such as 5.0")
@@ -268,11 +259,6 @@ def read_booksim(source: Source) -> Torus:
     # Its tie rule is for rings; a mesh has none.
     tie: TieRule = "booksim" if kind == "torus" else "source_parity"
     return torus_at(source, number, [k] * n, wrap=kind == "torus", tie=tie)
-
-
-def is_scotch(source: Source) -> bool:
-    """Whether the first line is that of a torus or mesh of Scotch."""
-    return bool(_SCOTCH_LINE.fullmatch(source.first_line()[1]))
 
 
 def read_scotch(source: Source) -> Torus:
@@ -315,7 +301,9 @@ _NETWORKS = (
         name="simgrid",
         holds="torus",
         title="platform of SimGrid with a cluster of topology TORUS",
-        recognise=is_platform,
+        recognise=lambda source: bool(
+            _TORUS_CLUSTER.search(source.start) or _PLATFORM.search(source.start)
+        ),
         read=read_simgrid,
         write=write_simgrid,
         suffixes=(".xml",),
@@ -341,9 +329,8 @@ hosts with the first coordinate fastest.
         suffixes=(".yml", ".yaml"),
         documentation="""
 For each dimension `topology` (`Ring`, or `Line` for a mesh; a `Switch` or `FullyConnected` of more
-than two is no torus), `npus_count`, `bandwidth` (GB/s of 2^30 bytes) and `latency` (nanoseconds, of
-which a torus has one: the longest is taken). ASTRA-sim counts chips with the first dimension
-fastest.
+than two is no torus), `npus_count`, `bandwidth` (GB/s of 2^30 bytes) and `latency` (nanoseconds;
+the longest is taken for all). ASTRA-sim counts chips with the first dimension fastest.
 """,
         example="""topology: [ Ring, Ring ]
 npus_count: [ 4, 8 ]
@@ -355,7 +342,7 @@ latency: [ 500.0, 500.0 ]  # ns
         name="codes",
         holds="torus",
         title="configuration of CODES with modelnet_torus",
-        recognise=is_codes,
+        recognise=lambda source: bool(_CODES.search(source.start)) and b"PARAMS" in source.start,
         read=read_codes,
         documentation="""
 `dim_length` are the sizes, `link_bandwidth` the GB/s of a link; `repetitions` times
@@ -387,13 +374,13 @@ first dimension fastest.
         name="scotch-target",
         holds="torus",
         title="target architecture of Scotch: torus3D, torusXD, mesh2D, ...",
-        recognise=is_scotch,
+        recognise=lambda source: bool(_SCOTCH_LINE.fullmatch(source.first_line()[1])),
         read=read_scotch,
         write=write_scotch,
         suffixes=(".tgt",),
         documentation="""
 One line: `torus2D`, `torus3D` or `mesh3D` and the sizes, or `torusXD` with the number of dimensions
-before them. It tells no bandwidths. Scotch counts nodes with the first coordinate fastest, which
+before them. It has no bandwidths. Scotch counts nodes with the first coordinate fastest, which
 `scotch-map` turns.
 """,
         example="torusXD 3 4 4 8\n",
@@ -402,7 +389,7 @@ before them. It tells no bandwidths. Scotch counts nodes with the first coordina
 )
 
 
-# Of links beside each other in the slowest dimension.
+# Parallel links in the slowest dimension.
 _MAX_LINKS = 17
 _SIZES = re.compile(r"\[?\s*+[0-9]++(?>\s*+[x,]\s*+[0-9]++|\s++[0-9]++)*+\s*+\]?")
 _WORD = re.compile(r"\w+")
@@ -443,34 +430,25 @@ class SstSetting(NamedTuple):
 
 def is_settings(source: Source) -> bool:
     """Whether settings of SST have the shape or geometry of a torus."""
-    lines = _start(source)
-    if not _names_topology(lines):
+    words = source.start.decode("utf-8", "replace")
+    if not (_TORUS.search(words) or _MESH.search(words)):
         return False
-    settings = _settings(enumerate(lines, start=1))
+    settings = _read_settings(enumerate(words.splitlines(), start=1))
     return any(_SIZES.fullmatch(value) for _, _, value in _of_topology(settings, _SIZE_KEYS))
 
 
-def _start(source: Source) -> list[str]:
-    return source.start.decode("utf-8", "replace").splitlines()
-
-
-def _names_topology(lines: list[str]) -> bool:
-    words = "\n".join(lines)
-    return bool(_TORUS.search(words) or _MESH.search(words))
-
-
-def _settings(lines: Iterable[tuple[int, str]]) -> list[SstSetting]:
+def _read_settings(lines: Iterable[tuple[int, str]]) -> list[SstSetting]:
     """Settings of an ini file or of assignments and dictionaries of Python, with their sections."""
     found: list[SstSetting] = []
     sections: list[list[str]] = []
-    for number, piece, mark in _pieces(lines):
+    for number, piece, mark in _cut_lines(lines):
         if mark == "{":
-            sections.append(_words(piece.rstrip(" =:")))
+            sections.append(_key_words(piece.rstrip(" =:")))
             continue
         match = _SETTING.fullmatch(piece)
         if match and match[1].strip():
             inside = [word for section in sections for word in section]
-            path = tuple(inside + _words(match[1]))
+            path = tuple(inside + _key_words(match[1]))
             value = match[2].strip().strip("\"'").strip()
             if path:
                 found.append(SstSetting(number, path, value))
@@ -480,7 +458,7 @@ def _settings(lines: Iterable[tuple[int, str]]) -> list[SstSetting]:
     return [s._replace(value=variables.get(s.value.lower(), s.value)) for s in found]
 
 
-def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
+def _cut_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     """Lines cut at braces, and at commas and semicolons between settings; what ends each piece."""
     for number, line in lines:
         piece, quote, depth = "", "", 0
@@ -495,7 +473,7 @@ def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
                 depth += 1
             elif letter in "])":
                 depth -= 1
-            elif letter in "{};" or (letter == "," and depth <= 0 and _ends(line, at)):
+            elif letter in "{};" or (letter == "," and depth <= 0 and _ends_entry(line, at)):
                 yield number, piece.strip(), letter
                 piece, depth = "", 0
                 continue
@@ -503,13 +481,13 @@ def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
         yield number, piece.strip(), ""
 
 
-def _ends(line: str, comma: int) -> bool:
+def _ends_entry(line: str, comma: int) -> bool:
     """Whether a comma ends an entry of a dictionary; within a value, numbers follow it."""
     rest = line[comma + 1 :].lstrip()
     return not rest or rest[0] in "\"'}#"
 
 
-def _words(key: str) -> list[str]:
+def _key_words(key: str) -> list[str]:
     """The words of a key, in lower case; `topology_geometry` of older versions is two."""
     words = [word.lower() for word in _WORD.findall(key)]
     parts = ((old.groups() if (old := _OLD.fullmatch(word)) else (word,)) for word in words)
@@ -525,16 +503,16 @@ def read_torus_settings(source: Source) -> Torus:
     """Return the torus of the settings; links beside each other are one, so much faster."""
     text = source.text
     raw = list(text.raw_lines())
-    settings = _settings(enumerate(raw, start=1))
+    settings = _read_settings(enumerate(raw, start=1))
     words = "\n".join(line.partition("#")[0] for line in raw)
     included = re.search(r"^\s*include\s+(\S+)", words, re.M)
-    size = _one(text, _of_topology(settings, _SIZE_KEYS), "sizes")
+    size = _only_value(text, _of_topology(settings, _SIZE_KEYS), "sizes")
     if size is None:
         found = f"include {included[1]}, which is not read" if included else None
         raise text.fault("no shape", None, found, 'shape = "4x4x8" or geometry = [4,4,8]')
-    sizes = _sizes(text, size)
-    width = _one(text, _of_topology(settings, _WIDTH_KEYS), "widths")
-    widths = (1,) * len(sizes) if width is None else _sizes(text, width)
+    sizes = _read_shape(text, size)
+    width = _only_value(text, _of_topology(settings, _WIDTH_KEYS), "widths")
+    widths = (1,) * len(sizes) if width is None else _read_shape(text, width)
     if len(widths) != len(sizes) or 0 in widths:
         line, value = (size.line, "none") if width is None else (width.line, width.value)
         raise text.fault("bad width", line, value, "one a dimension")
@@ -563,23 +541,23 @@ def read_torus_settings(source: Source) -> Torus:
     )
 
 
-def _one(text: Text, settings: list[SstSetting], what: str) -> SstSetting | None:
+def _only_value(text: Text, settings: list[SstSetting], what: str) -> SstSetting | None:
     """The only value of settings that a file may repeat."""
     for setting in settings[1:]:
-        if _numbers(setting) != _numbers(settings[0]):
+        if _value_numbers(setting) != _value_numbers(settings[0]):
             found = f"{setting.value}, on line {settings[0].line} {settings[0].value}"
             expected = "one value; else give the sizes as the torus, such as 4x4x8"
             raise text.fault(f"two {what}", setting.line, found, expected)
     return settings[0] if settings else None
 
 
-def _numbers(setting: SstSetting) -> list[str] | str:
+def _value_numbers(setting: SstSetting) -> list[str] | str:
     """The sizes of a value, however they are joined; another value as it stands."""
     value = setting.value
     return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
 
 
-def _sizes(text: Text, setting: SstSetting) -> tuple[int, ...]:
+def _read_shape(text: Text, setting: SstSetting) -> tuple[int, ...]:
     sizes = None
     if _SIZES.fullmatch(setting.value):
         sizes = read_sizes(re.sub(r"\s*[x ,]\s*", "x", setting.value.strip("[] ")))
@@ -617,24 +595,21 @@ def _of_links(
     read: Callable[[str], float],
 ) -> float | None:
     for rule in rules:
-        setting = _one(text, [s for s in settings if rule(s)], "values for the links")
+        setting = _only_value(text, [s for s in settings if rule(s)], "values for the links")
         if setting is not None:
             return with_unit(text, setting.line, setting.key, setting.value, read)
     return None
 
 
-def _are_whole(torus: Torus, parts: int) -> bool:
-    """Whether every bandwidth is a whole number of links, the least of them so many."""
-    links = [speed / min(torus.bandwidth) * parts for speed in torus.bandwidth]
-    return all(abs(number - round(number)) < 1e-9 * number for number in links)
-
-
 def write_torus_settings(torus: Torus, path: Path) -> None:
     """Write the lines of a configuration of merlin."""
-    parts = [part for part in range(1, _MAX_LINKS) if _are_whole(torus, part)]
+    # Every bandwidth is a whole number of links, the smallest so many.
+    ratios = np.array(torus.bandwidth) / min(torus.bandwidth)
+    counts = np.outer(np.arange(1, _MAX_LINKS), ratios)
+    parts = 1 + np.flatnonzero((abs(counts - counts.round()) < 1e-9 * counts).all(axis=1))
     expected = "all dimensions wrap, and bandwidths are whole multiples of one"
-    check_supported(torus, "SST", expected, all(torus.wrap) and bool(parts))
-    link = min(torus.bandwidth) / parts[0]
+    check_supported(torus, "SST", expected, all(torus.wrap) and parts.size > 0)
+    link = min(torus.bandwidth) / int(parts[0])
     widths = [str(round(speed / link)) for speed in torus.bandwidth]
     write_text(
         path,

@@ -21,7 +21,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.files import at_file, check_regular, check_text, max_unpacked, parse_json
 from toruscast.mapping.torus import Torus
 
-# Of the text or archive itself, after decompression; about 80 million edges.
+# Bytes of a text or archive after decompression; about 80 million edges.
 MAX_BYTES = 2**31
 CHUNK = 2**24
 # Enough to recognise any dialect by.
@@ -32,10 +32,10 @@ DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 # Possessive, for words of very many digits.
 NUMBER = re.compile(r"[+-]?([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?")
 Progress = Callable[[int, int], object]
-"""Called with the bytes that were looked at, and all of them."""
+"""Called with the number of bytes read so far, and of all."""
 # Bytes of lines that are read together.
 _PIECE = 2**23
-# Of one line.
+# Bytes of a line.
 MAX_LINE = 2**24
 _SUFFIXES = (
     *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
@@ -84,7 +84,7 @@ class Text:
         line, size, rest, first = 0, 0, b"", True
         with self._stream() as (stream, most, longest):
             while (chunk := stream.read(START if first else _PIECE)) or rest:
-                # Whoever asks for the first lines alone does not wait for more than the start.
+                # Readers of the first lines do not wait for more than the start.
                 size += len(chunk)
                 if self.progress is not None:
                     self.progress(*self._place(stream))
@@ -112,7 +112,7 @@ class Text:
 
     @contextmanager
     def at(self, line: int | None) -> Iterator[None]:
-        """Tell errors which line of this file they speak of."""
+        """Add this file and a line to errors."""
         try:
             yield
         except InputError as error:
@@ -216,7 +216,7 @@ def read_text(path: str | os.PathLike[str]) -> Text:
 
 
 def warn_of(file: str | os.PathLike[str], message: str) -> None:
-    """Warn of what is in a file, at the place from which the caller was called."""
+    """Warn about the content of a file, at the line that called the caller."""
     warnings.warn(f"{os.fspath(file)}: {message}", InputWarning, stacklevel=3)
 
 
@@ -271,7 +271,7 @@ def separator_of(line: str) -> str | None:
 def renamed(
     text: Text, line: int, names: Sequence[str], chosen: Mapping[str, str], needed: Sequence[str]
 ) -> list[str | None]:
-    """Return our name of each column, by the caller's choice; None for those that it leaves out."""
+    """Return our name of each column by the caller's choice; None for columns not in it."""
     wanted = list(chosen.values())
     missing = [name for name in wanted if names.count(name) != 1 or wanted.count(name) != 1]
     if missing or not {*needed} <= {*chosen}:
@@ -342,17 +342,17 @@ class Source:
 
     @lazy
     def lines(self) -> list[tuple[int, str]]:
-        """Number and content of the first lines with data; none of what is no text."""
+        """Number and content of the first lines with data; empty where the file is no text."""
         return list(islice(self._first.lines(), LINES))
 
     @lazy
     def raw_lines(self) -> list[str]:
-        """The first lines as they stand, comments too; none of what is no text."""
+        """The first lines unchanged, with comments; empty where the file is no text."""
         return [line.rstrip() for line in islice(self._first.raw_lines(), LINES)]
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the first line with data is numbers, of which one may be at fault."""
+        """Whether the first line with data is numbers; one of them may be mistyped."""
         first = cells(self.first_line()[1])[1]
         are_numbers = [bool(NUMBER.fullmatch(part)) for part in first]
         return any(are_numbers[:1]) and are_numbers.count(False) < 2
@@ -368,7 +368,7 @@ class Source:
 
     @lazy
     def _first(self) -> Text:
-        """The start without a line that is cut in its middle; nothing of what is no text."""
+        """The start without a line that is cut in its middle; empty where the file is no text."""
         start = self.start
         if len(start) == START:
             cut = max(start.rfind(b"\n"), start.rfind(b"\r"))

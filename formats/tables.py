@@ -107,7 +107,7 @@ class Table:
 def table_of(
     text: Text, at: Sequence[int] | Whole, **columns: Sequence[int] | Whole | None
 ) -> Table:
-    """Return a table of columns that were read line by line; those that are None are left out."""
+    """Return a table of columns that were read line by line; None columns are left out."""
     arrays = {
         name: np.array(column, dtype=np.int64)
         for name, column in columns.items()
@@ -119,7 +119,7 @@ def table_of(
 def read_table(
     text: Text, columns: Sequence[Column | None], skip: int = 0, separator: str | None = ""
 ) -> Table:
-    """Return all lines after the first ``skip`` as columns; those that are None are left out.
+    """Return all lines after the first ``skip`` as columns; None columns are not read.
 
     An empty ``separator`` is that of the first line, None is blanks.
     Every line must hold one number for each column: whole, or finite, and not negative.
@@ -130,8 +130,10 @@ def read_table(
     pieces: list[list[NDArray[Any]]] = []
     line = skip
     for data in text.pieces(skip):
-        parsed = _parsed(data, columns, separator)
-        pieces.append(_by_line(text, data, line, columns, separator) if parsed is None else parsed)
+        parsed = _parse_piece(data, columns, separator)
+        pieces.append(
+            _parse_lines(text, data, line, columns, separator) if parsed is None else parsed
+        )
         line += data.count(b"\n")
     dtypes = [np.int64 if column.whole else np.float64 for column in kept]
     pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes]]
@@ -139,7 +141,7 @@ def read_table(
     return Table(text, dict(zip((column.name for column in kept), joined, strict=True)), skip)
 
 
-def _parsed(
+def _parse_piece(
     data: bytes, columns: Sequence[Column | None], separator: str | None
 ) -> list[NDArray[Any]] | None:
     """Columns of a piece of whole lines; None if one of them is not easy."""
@@ -180,7 +182,7 @@ def _parsed(
     return arrays
 
 
-def _by_line(
+def _parse_lines(
     text: Text, data: bytes, before: int, columns: Sequence[Column | None], separator: str | None
 ) -> list[NDArray[Any]]:
     """Columns of a piece, read line by line; the first bad line is an `InputError`."""

@@ -76,7 +76,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     for number, parts in rows:
         # A mapping may have run less often than another.
         filled = [at for at in units if parts[at]] or list(units)
-        times = (_seconds(text, number, parts[at], units[at]) for at in filled)
+        times = (_read_time(text, number, parts[at], units[at]) for at in filled)
         runs += [Run(parts[place], seconds, number) for seconds in times]
     note_read("times", path, began, runs=len(runs))
     return runs
@@ -113,7 +113,7 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
         return None
     found = {place: _TIME.fullmatch(name) for place, name in enumerate(header)}
     times = {place: match for place, match in found.items() if match is not None}
-    # A column "rep" or "run" without a number tells which run it was.
+    # A column "rep" or "run" without a number counts the runs.
     times = {place: match for place, match in times.items() if not _NUMBERED.match(match[0])}
     if not times:
         return None
@@ -124,7 +124,7 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
     return header.index(MAPPING), units
 
 
-def _seconds(text: Text, number: int, value: str, unit: float) -> float:
+def _read_time(text: Text, number: int, value: str, unit: float) -> float:
     """Return a cell of line ``number`` in seconds; ``unit`` is that of the column."""
     seconds = float(value) * unit if NUMBER.fullmatch(value) else math.nan
     if not 0 < seconds < math.inf:
@@ -175,7 +175,7 @@ def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> N
         raise InputError("packed file, to which no line can be added", file=path)
     lines = _lines_of(path)
     for mapping in mappings:
-        _row(path, lines, mapping, 1.0)
+        _run_line(path, lines, mapping, 1.0)
 
 
 def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> None:
@@ -195,7 +195,7 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
     """
     check_appendable(path, ())
     lines = _lines_of(path)
-    row = ("" if lines else ",".join(_HEADER) + "\n") + _row(path, lines, mapping, seconds)
+    row = ("" if lines else ",".join(_HEADER) + "\n") + _run_line(path, lines, mapping, seconds)
     target = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         size = os.fstat(target).st_size
@@ -220,14 +220,14 @@ def _data_lines(text: Text) -> Iterator[tuple[int, str]]:
 
 
 def _lines_of(path: str | os.PathLike[str]) -> list[str]:
-    """The same of a file, which may be missing or empty."""
+    """Lines with data of a file, which may be missing or empty."""
     with suppress(MissingFileError):
         if not Path(path).is_file() or Path(path).stat().st_size:
             return [line for _, line in _data_lines(read_text(path))]
     return []
 
 
-def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: float) -> str:
+def _run_line(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: float) -> str:
     """The line of a run, in the columns that the first line names."""
     mark, header = cells(lines[0] if lines else ",".join(_HEADER))
     place, times = columns_of_times(header) or _PLAIN

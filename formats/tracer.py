@@ -54,7 +54,7 @@ MAX_RANKS = 2**20
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of a traced run, and what its files say besides."""
+    """The events of a traced run, and other contents of its files."""
 
     events: Events
     # The MPI library, as it names itself.
@@ -83,17 +83,17 @@ def is_trace(folder: Path) -> bool:
 
 
 def read_trace(folder: Path, region: object = "all") -> Trace:
-    """Return the events of a traced run, in a region as of `region_of`."""
+    """Return the events of a traced run in a region (see `region_of`)."""
     head, _ = _rank_file(folder, 0)
     size = int(head["size"])
     if not 1 <= size <= MAX_RANKS:
         raise InputError("damaged trace", file=folder / "rank-0.trace", found=f"{size} ranks")
-    ranks = [_rank(folder, rank, size) for rank in range(size)]
-    members, numbers = _communicators([rank.communicators for rank in ranks])
+    ranks = [_read_rank(folder, rank, size) for rank in range(size)]
+    members, numbers = _join_communicators([rank.communicators for rank in ranks])
     parts: list[NDArray[np.void]] = []
     first, blocks = [0], {}
     for rank, number in zip(ranks, numbers, strict=True):
-        chosen = np.flatnonzero(_chosen(rank.records, region))
+        chosen = np.flatnonzero(_in_region(rank.records, region))
         local = rank.records[chosen]
         own = np.append(number, -1)[local["communicator"]]
         # The two groups of an intercommunicator name its other side: its messages match without it.
@@ -130,7 +130,7 @@ def read_trace(folder: Path, region: object = "all") -> Trace:
 
 
 def _settings_of(folder: Path) -> dict[str, object]:
-    """Return what ``toruscast trace`` was told of the region; empty where it was told nothing."""
+    """Return the settings of ``toruscast trace``; empty if there are none."""
     try:
         read = json.loads((folder / SETTINGS).read_text())
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def _settings_of(folder: Path) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class _Rank:
+class _RankTrace:
     records: NDArray[np.void]
     places: NDArray[np.int64]
     communicators: list[tuple[int, tuple[int, ...], bool]]
@@ -167,7 +167,7 @@ def _rank_file(folder: Path, rank: int) -> tuple[np.void, NDArray[np.void]]:
     return head, body[: body.size // RECORD.itemsize * RECORD.itemsize].view(RECORD)
 
 
-def _rank(folder: Path, rank: int, size: int) -> _Rank:
+def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     head, records = _rank_file(folder, rank)
     path = folder / f"rank-{rank}.trace"
     if int(head["rank"]) != rank or int(head["size"]) != size:
@@ -208,13 +208,13 @@ def _rank(folder: Path, rank: int, size: int) -> _Rank:
     last = float(timed[-1]) if timed.size else 0.0
     kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
     places = np.flatnonzero(kept)
-    return _Rank(
+    return _RankTrace(
         records[places], places, communicators, blocks, left_out, in_mpi, last, bool(ends.size)
     )
 
 
-def _chosen(records: NDArray[np.void], region: object) -> NDArray[np.bool_]:
-    """Whether each record is a message or collective of the region that was asked for."""
+def _in_region(records: NDArray[np.void], region: object) -> NDArray[np.bool_]:
+    """Whether each record is a message or collective in the region."""
     chosen = records["kind"] != MARK
     if between := region_of(region):
         seconds = records["nanoseconds"] / 1e9
@@ -226,7 +226,7 @@ def _chosen(records: NDArray[np.void], region: object) -> NDArray[np.bool_]:
     return np.asarray(chosen)
 
 
-def _communicators(
+def _join_communicators(
     of_ranks: list[list[tuple[int, tuple[int, ...], bool]]],
 ) -> tuple[dict[int, tuple[int, ...]], list[NDArray[np.int64]]]:
     """Members of each communicator, and its number by the number that each rank gave it."""
@@ -257,7 +257,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
     options.only(source.path, "collectives")
     trace, rounds = rounds_of_folder(Path(source.path), options)
     options.agree(trace.events.n_tasks, source.path)
-    for fault in _faults(trace, rounds):
+    for fault in _trace_faults(trace, rounds):
         warn_of(source.path, fault)
     return rounds.workload
 
@@ -292,12 +292,12 @@ def region_of(region: object) -> tuple[float, float] | None:
 
 
 def described(folder: Path) -> list[str]:
-    """Return what a trace holds, in lines for people."""
+    """Return a description of a trace in lines."""
     trace, rounds = rounds_of_folder(folder, GraphOptions())
     found = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
     if rounds.iterations > 1:
         found += (
-            f", of which {len(rounds.workload)} repeat {rounds.iterations} times: "
+            f"; {len(rounds.workload)} of them repeat {rounds.iterations} times: "
             "one iteration is read, the mean of all"
         )
     lines = [f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}; {found}"]
@@ -308,10 +308,10 @@ def described(folder: Path) -> list[str]:
         taken = ", ".join(f"{name} ({count})" for name, count in calls)
         rules = "the library's own rules" if family_of(trace.library) else "general rules"
         lines.append(f"collectives, by {rules}: {taken}")
-    return lines + _faults(trace, rounds)
+    return lines + _trace_faults(trace, rounds)
 
 
-def _faults(trace: Trace, rounds: Rounds) -> list[str]:
+def _trace_faults(trace: Trace, rounds: Rounds) -> list[str]:
     faults = []
     if trace.killed:
         faults.append(f"{counted(trace.killed, 'rank')} did not end: the last messages may be lost")

@@ -29,7 +29,7 @@ from .source import Source, Text, warn_of, whole
 _EDGE_BYTES = 16
 # Messages of collectives that are listed round by round.
 _LISTED = 2**20
-# Of more rounds than this, one iteration is read if there are several.
+# From traces with more rounds, one iteration is read if they repeat.
 _LONG = 1000
 # Longer schedules take too long to simulate.
 _MAX_ROUNDS = 100_000
@@ -57,7 +57,7 @@ class RankActions:
         self.members: dict[int, tuple[int, ...]] = {}
         """Tasks of each communicator."""
         self.sizes: dict[tuple[int, int], float] = {}
-        """Whole buffer of each call of a communicator, as of `schedule`."""
+        """Bytes of the whole buffer (see `schedule`) of each call of a communicator."""
 
     def send(
         self, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
@@ -195,9 +195,9 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     """Return a workload: messages whose chains of dependencies are equally long share a round."""
     options.only(source.path)
     text = source.text
-    n, tasks = _tasks(text)
+    n, tasks = _goal_tasks(text)
     options.agree(n, source.path)
-    _match(text, tasks)
+    _match_receives(text, tasks)
     _set_rounds(text, tasks)
     sends = [(t.rank, t.peer, t.size, t.round) for t in tasks if t.kind == "send"]
     if not sends:
@@ -214,7 +214,7 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     return Workload(phases, name=options.name, dependent=True)
 
 
-def _tasks(text: Text) -> tuple[int, list[_Task]]:
+def _goal_tasks(text: Text) -> tuple[int, list[_Task]]:
     """The number of ranks, and all operations."""
     n, rank = 0, -1
     tasks: list[_Task] = []
@@ -260,7 +260,7 @@ def _tasks(text: Text) -> tuple[int, list[_Task]]:
     return n, tasks
 
 
-def _match(text: Text, tasks: list[_Task]) -> None:
+def _match_receives(text: Text, tasks: list[_Task]) -> None:
     """Let each receive wait for its send, in the order of the file."""
     sent: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
     for i, task in enumerate(tasks):
@@ -335,10 +335,10 @@ def is_otf2(source: Source) -> bool:
     """Whether this is the anchor file of a trace, or a folder with one."""
     if source.is_file:
         return source.start.startswith(MAGIC)
-    return _anchor(source) is not None
+    return _anchor_file(source) is not None
 
 
-def _anchor(source: Source) -> Path | None:
+def _anchor_file(source: Source) -> Path | None:
     if source.is_file:
         return Path(source.path)
     try:
@@ -357,16 +357,19 @@ def read_otf2(source: Source, options: GraphOptions) -> Workload:
         raise InputError(
             "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
         ) from None
-    with as_damaged(source.path, "OTF2 trace"), otf2.reader.open(str(_anchor(source))) as trace:
-        n_tasks, program = _events(trace, options)
+    with (
+        as_damaged(source.path, "OTF2 trace"),
+        otf2.reader.open(str(_anchor_file(source))) as trace,
+    ):
+        n_tasks, program = _otf2_actions(trace, options)
     return program.rounds(source.path, options.n_tasks or n_tasks, options)
 
 
-def _events(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
+def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
     """Number of ranks, and what they did."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
-        kinds = (_word(group.group_type), _word(group.paradigm))
+        kinds = (_constant_name(group.group_type), _constant_name(group.paradigm))
         if kinds == ("COMM_LOCATIONS", "MPI"):
             rank_of = {location: rank for rank, location in enumerate(group.members)}
     if not rank_of:
@@ -392,7 +395,7 @@ def _events(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
         elif kind in RECEIVES:
             program.receive(task, ranks[event.sender], number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
-            collective = _collective(event)
+            collective = _collective_name(event)
             root = ranks[event.root] if collective in ROOTED else -1
             key = program.collective(task, number, collective, root)
             _, sent, received = amounts.get(key, ("", 0, 0))
@@ -405,9 +408,9 @@ def _events(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
     return len(rank_of), program
 
 
-def _collective(event: Any) -> str:
-    """Our name of a collective; none of a barrier, and of calls that make communicators."""
-    word = _word(event.collective_op)
+def _collective_name(event: Any) -> str:
+    """Our name of a collective; "" for barriers and calls that make communicators."""
+    word = _constant_name(event.collective_op)
     if word in SILENT:
         return ""
     collective = collective_named(word)
@@ -441,7 +444,7 @@ def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> floa
     return size / n_ranks if collective == "allreduce" else size
 
 
-def _word(constant: Any) -> str:
+def _constant_name(constant: Any) -> str:
     """Name of one of the package's constants, which are no enumeration of Python."""
     return str(constant).rpartition(".")[2]
 

@@ -18,7 +18,14 @@ from toruscast._slow import sparse
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.notebook import html_card
 from toruscast.text import counted, nbytes, shown_name
-from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
+from toruscast.validation import (
+    as_array,
+    check_below,
+    real_number,
+    whole_array,
+    whole_number,
+    whole_sizes,
+)
 
 from .task_mapping import TaskMapping
 
@@ -79,11 +86,11 @@ class CommGraph(PickledByFields):
         name: str = "",
     ) -> None:
         n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-        ends = [_ends(src, "src", n_tasks), _ends(dst, "dst", n_tasks)]
-        amounts = [_amounts(nbytes, "nbytes")]
+        ends = [_checked_ends(src, "src", n_tasks), _checked_ends(dst, "dst", n_tasks)]
+        amounts = [_checked_amounts(nbytes, "nbytes")]
         n_edges = ends[0].size
         amounts.append(
-            np.ones(n_edges) if n_messages is None else _amounts(n_messages, "n_messages")
+            np.ones(n_edges) if n_messages is None else _checked_amounts(n_messages, "n_messages")
         )
         if not all(array.size == n_edges for array in ends + amounts):
             raise InputError(
@@ -226,8 +233,8 @@ def sum_edges(
     CommGraph(2 tasks, 1 edge, 30 bytes, 2 messages)
     """
     n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _amounts(nbytes, "nbytes")
-    m = np.ones(s.size) if n_messages is None else _amounts(n_messages, "n_messages")
+    s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _checked_amounts(nbytes, "nbytes")
+    m = np.ones(s.size) if n_messages is None else _checked_amounts(n_messages, "n_messages")
     same_size = s.size == d.size == b.size == m.size
     if not same_size or ((s < 0) | (s >= n_tasks) | (d < 0) | (d >= n_tasks)).any():
         # The constructor words the fault.
@@ -237,14 +244,14 @@ def sum_edges(
         n_tasks,
         key // n_tasks,
         key % n_tasks,
-        _added(group, b, key.size),
-        _added(group, m, key.size),
+        _sum_groups(group, b, key.size),
+        _sum_groups(group, m, key.size),
         grid=grid,
         name=name,
     )
 
 
-def _added(
+def _sum_groups(
     group: NDArray[np.intp], amounts: NDArray[np.float64], n_groups: int
 ) -> NDArray[np.float64]:
     """Return the sum of each group, whatever the order of its amounts."""
@@ -254,17 +261,13 @@ def _added(
     return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)
 
 
-def _ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
+def _checked_ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
     """Tasks at one end of the edges; half the memory of longer numbers while edges are sorted."""
     # What nobody can write to may be shared.
     shared = isinstance(values, np.ndarray) and values.dtype == np.int32 and values.ndim == 1
     shared = shared and not values.flags.writeable  # type: ignore[union-attr]
     array: NDArray[Any] = np.asarray(values) if shared else whole_array(values, name)
-    if array.size and not (array.min() >= 0 and array.max() < n_tasks):
-        bad = np.flatnonzero((array < 0) | (array >= n_tasks))
-        found = array[bad[0]]
-        expected = f"0 to {n_tasks - 1}"
-        raise InputError(f"{name} of edge {bad[0]} out of range", found=found, expected=expected)
+    check_below(array, f"{name} of edge", n_tasks)
     return array if shared else array.astype(np.int32)
 
 
@@ -275,7 +278,7 @@ def _are_sorted(src: NDArray[np.int32], dst: NDArray[np.int32]) -> bool:
     return bool(onward.all())
 
 
-def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _checked_amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Bytes or message counts: finite and not negative."""
     array = as_array(values, name, "one number per edge")
     if array.size == 0:
@@ -344,14 +347,14 @@ def from_scipy(
     >>> from_scipy(coo_array(([5.0], ([0], [1])), shape=(2, 2)))
     CommGraph(2 tasks, 1 edge, 5 bytes, 1 message)
     """
-    first = _coo(nbytes)
+    first = _as_coo(nbytes)
     if first.ndim != 2 or first.shape[0] != first.shape[1]:
         raise InputError("matrix is not square", found=first.shape)
     first.sum_duplicates()
     n_tasks = first.shape[0]
     if n_messages is None:
         return CommGraph(n_tasks, first.row, first.col, first.data, **options)
-    second = _coo(n_messages)
+    second = _as_coo(n_messages)
     if second.shape != first.shape:
         raise InputError("matrices differ in shape", found=second.shape, expected=first.shape)
     none = np.zeros
@@ -365,7 +368,7 @@ def from_scipy(
     )
 
 
-def _coo(matrix: Any) -> Any:
+def _as_coo(matrix: Any) -> Any:
     array = sparse.coo_array(matrix)
     if array.dtype.kind not in "iufb":
         raise InputError("bad matrix", found=array.dtype, expected="numbers")

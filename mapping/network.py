@@ -201,7 +201,7 @@ FLEXIBLE, OTHER, LINE = range(3)
 
 def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]:
     """Return the order in which a block corrects its dimensions: those with long ways first."""
-    length, mesh = _lengths(shape, wrap), _meshes(shape, wrap)
+    length, mesh = _way_lengths(shape, wrap), _open_dimensions(shape, wrap)
     order = list(range(5))
     # Which of equal dimensions comes first is settled by how the firmware sorts: by exchanges, and
     # it asks for a mesh at the place, not of the dimension that stands there by then. Routes that
@@ -218,7 +218,7 @@ def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
     """Return the zones of flexible ways, of others, and of lines, which have none."""
-    length = _lengths(shape, wrap)
+    length = _way_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
     by_length = tuple(tuple(alike) for _, alike in groupby(longest_first, lambda d: length[d]))
     one_by_one = tuple((d,) for d in order)
@@ -226,7 +226,7 @@ def zone_sets(
     first = tuple(sorted({order[0], 4}))
     with_e = (first, *((d,) for d in order[1:] if d != 4))
     zones = {0: by_length, 2: one_by_one, 3: with_e}
-    _, (flexible, other) = _defaults(shape)
+    _, (flexible, other) = _zone_defaults(shape)
     return zones[flexible], zones[other], ()
 
 
@@ -247,23 +247,23 @@ def zone_numbers(
         differ += gap > 0
         if d < 4:
             flexibility += np.minimum(gap, size - gap) / max(size // 2, 1)
-    (low, high), _ = _defaults(shape)
+    (low, high), _ = _zone_defaults(shape)
     number = np.where((low < flexibility) & (flexibility < high), FLEXIBLE, OTHER)
     return np.where(differ > 1, number, LINE).astype(np.int8)
 
 
-def _defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
+def _zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
     """Range of flexible ways, and the zones of these and of the others."""
     nodes = int(np.prod(shape))
     return [(limits, zones) for least, limits, zones in _DEFAULTS if nodes >= least][-1]
 
 
-def _meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
+def _open_dimensions(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
     """Dimensions that are no rings: two nodes along A to D are half a midplane."""
     return [not w or (k == 2 and d < 4) for d, (k, w) in enumerate(zip(shape, wrap, strict=True))]
 
 
-def _lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
+def _way_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
     """Nodes along each dimension, half as many on rings."""
-    mesh = _meshes(shape, wrap)
+    mesh = _open_dimensions(shape, wrap)
     return [k if m else k // 2 for k, m in zip(shape, mesh, strict=True)]

@@ -47,7 +47,7 @@ def halo_2d(
     CommGraph(halo-3x3: 9 tasks, 24 edges, 2400 bytes, 24 messages)
     """
     sizes = _task_grid(grid, 2)
-    return _halo(sizes, _faces(2), [nbytes] * 4, periodic, n_messages)
+    return _halo_graph(sizes, _face_offsets(2), [nbytes] * 4, periodic, n_messages)
 
 
 def halo_3d(
@@ -66,9 +66,9 @@ def halo_3d(
     True
     """
     sizes = _task_grid(grid, 3)
-    offsets = _faces(3) + list(itertools.product((-1, 1), repeat=3))
+    offsets = _face_offsets(3) + list(itertools.product((-1, 1), repeat=3))
     corner = nbytes if corner_nbytes is None else corner_nbytes
-    return _halo(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
+    return _halo_graph(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
 
 
 def ring(
@@ -83,7 +83,9 @@ def ring(
     """
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     offsets = [(-1,), (1,)] if both_ways else [(1,)]
-    return _halo((size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}")
+    return _halo_graph(
+        (size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}"
+    )
 
 
 def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
@@ -115,7 +117,9 @@ def sub_all_to_all(
     if size % members:
         raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks")
     grid = (size // members, members)
-    return _all_to_all_along(grid, 1, nbytes, n_messages, name=f"sub-all-to-all-{_sizes(grid)}")
+    return _all_to_all_along(
+        grid, 1, nbytes, n_messages, name=f"sub-all-to-all-{_sizes_text(grid)}"
+    )
 
 
 def pairwise_exchange(
@@ -132,10 +136,10 @@ def pairwise_exchange(
     >>> [phase.dst.tolist() for phase in rounds], rounds.dependent
     ([[1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]], True)
     """
-    grid = _groups(n_tasks, group)
+    grid = _group_grid(n_tasks, group)
     base, own = np.divmod(np.arange(math.prod(grid)), grid[1])
     partners = (base * grid[1] + (own + r) % grid[1] for r in range(1, grid[1]))
-    return _rounds("pairwise-exchange", grid, partners, nbytes, n_messages)
+    return _exchange_rounds("pairwise-exchange", grid, partners, nbytes, n_messages)
 
 
 def xor_exchange(
@@ -150,14 +154,14 @@ def xor_exchange(
     >>> [phase.dst.tolist() for phase in xor_exchange(4, 100)]
     [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
     """
-    grid = _groups(n_tasks, group)
+    grid = _group_grid(n_tasks, group)
     if grid[1] & (grid[1] - 1):
         raise InputError("bad group", found=grid[1], expected="a power of two")
     partners = (np.arange(math.prod(grid)) ^ r for r in range(1, grid[1]))
-    return _rounds("xor-exchange", grid, partners, nbytes, n_messages)
+    return _exchange_rounds("xor-exchange", grid, partners, nbytes, n_messages)
 
 
-def _groups(n_tasks: int, group: int | None) -> tuple[int, int]:
+def _group_grid(n_tasks: int, group: int | None) -> tuple[int, int]:
     """Return the groups and the tasks of each."""
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     members = size if group is None else whole_number(group, "group", 1, MAX_TASKS)
@@ -168,7 +172,7 @@ def _groups(n_tasks: int, group: int | None) -> tuple[int, int]:
     return size // members, members
 
 
-def _rounds(
+def _exchange_rounds(
     kind: str,
     grid: tuple[int, int],
     partners: Iterable[NDArray[np.int64]],
@@ -179,10 +183,10 @@ def _rounds(
     n_tasks = math.prod(grid)
     src = np.arange(n_tasks)
     phases = [
-        _edges(n_tasks, src, dst, nbytes, n_messages, grid, f"round-{r}")
+        _equal_edges(n_tasks, src, dst, nbytes, n_messages, grid, f"round-{r}")
         for r, dst in enumerate(partners, start=1)
     ]
-    return Workload(phases, name=f"{kind}-{_sizes(grid)}", dependent=True)
+    return Workload(phases, name=f"{kind}-{_sizes_text(grid)}", dependent=True)
 
 
 def pf3d(
@@ -210,10 +214,12 @@ def pf3d(
     phases = [
         _all_to_all_along(sizes, 0, fft_nbytes, n_messages, name="fft-x"),
         _all_to_all_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
-        _halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
-        _halo(sizes, _faces(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"),
+        _halo_graph(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
+        _halo_graph(
+            sizes, _face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
+        ),
     ]
-    return Workload(phases, name=f"pf3d-{_sizes(sizes)}")
+    return Workload(phases, name=f"pf3d-{_sizes_text(sizes)}")
 
 
 def random_pairs(
@@ -241,7 +247,7 @@ def random_pairs(
     src = np.arange(size)[:, None]
     chosen += chosen >= src
     chosen.sort(axis=1)
-    return _edges(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
+    return _equal_edges(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
 
 
 PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -266,7 +272,7 @@ def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
     return Workload(made.phases, name or made.name)
 
 
-def _halo(
+def _halo_graph(
     grid: tuple[int, ...],
     offsets: Sequence[tuple[int, ...]],
     nbytes: Sequence[float],
@@ -294,7 +300,7 @@ def _halo(
     ends = np.broadcast_to(src[:, None], dst.shape)[keep]
     build = sum_edges if periodic and min(grid) <= 2 else CommGraph
     messages = np.full(ends.size, n_messages, dtype=np.float64)
-    name = name or f"halo-{_sizes(grid)}"
+    name = name or f"halo-{_sizes_text(grid)}"
     return build(n_tasks, ends, dst[keep], amounts, messages, grid=grid, name=name)
 
 
@@ -308,10 +314,10 @@ def _all_to_all_along(
     own = src // stride % size
     other = np.arange(size - 1)[None, :]
     other = other + (other >= own)
-    return _edges(n_tasks, src, src + (other - own) * stride, nbytes, n_messages, grid, name)
+    return _equal_edges(n_tasks, src, src + (other - own) * stride, nbytes, n_messages, grid, name)
 
 
-def _edges(
+def _equal_edges(
     n_tasks: int,
     src: NDArray[Any],
     dst: NDArray[Any],
@@ -326,7 +332,7 @@ def _edges(
     return CommGraph(n_tasks, sources, dst.ravel(), *values, grid=grid, name=name)
 
 
-def _faces(ndim: int) -> list[tuple[int, ...]]:
+def _face_offsets(ndim: int) -> list[tuple[int, ...]]:
     """Return the offsets of the neighbours across the faces of a cell."""
     unit = np.eye(ndim, dtype=int)
     return [tuple(int(k) for k in row) for row in np.concatenate([-unit, unit])]
@@ -342,6 +348,6 @@ def _task_grid(grid: Sequence[int], ndim: int) -> tuple[int, ...]:
     return sizes
 
 
-def _sizes(grid: Sequence[int]) -> str:
+def _sizes_text(grid: Sequence[int]) -> str:
     """Return "4x4" for (4, 4)."""
     return "x".join(map(str, grid))

@@ -12,7 +12,7 @@ from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
 from toruscast.text import counted, shown_name
-from toruscast.validation import repeated, whole_array, whole_number
+from toruscast.validation import check_below, repeated, whole_array, whole_number
 
 from .torus import MAX_NODES, Torus
 
@@ -77,11 +77,7 @@ class TaskMapping(PickledByFields):
         nodes = whole_array(node, "node")
         if nodes.size == 0:
             raise InputError("mapping without a task")
-        bad = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
-        if bad.size:
-            found = nodes[bad[0]]
-            expected = f"0 to {n_nodes - 1}"
-            raise InputError(f"node of task {bad[0]} out of range", found=found, expected=expected)
+        check_below(nodes, "node of task", n_nodes)
         occupancy = np.bincount(nodes, minlength=n_nodes)
         fullest = int(occupancy.argmax())
         capacity = int(occupancy[fullest]) if tasks_per_node is None else tasks_per_node
@@ -95,13 +91,7 @@ class TaskMapping(PickledByFields):
             slots = whole_array(slot, "slot")
             if slots.size != nodes.size:
                 raise InputError("slots missing", found=slots.size, expected=nodes.size)
-            highest = MAX_SLOTS - 1 if tasks_per_node is None else tasks_per_node - 1
-            bad = np.flatnonzero((slots < 0) | (slots > highest))
-            if bad.size:
-                expected = f"0 to {highest}"
-                raise InputError(
-                    f"slot of task {bad[0]} out of range", found=slots[bad[0]], expected=expected
-                )
+            check_below(slots, "slot of task", tasks_per_node or MAX_SLOTS)
             capacity = max(capacity, int(slots.max()) + 1)
             if repeat := first_repeat(nodes * np.int64(capacity) + slots):
                 a, b = repeat
@@ -350,7 +340,7 @@ class Hosts:
         vars(self).update(names=tuple(names), node=nodes, torus=torus, aliases=known)
 
     @lazy
-    def _places(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, int]:
         """Position of each name; names cut at their first dot too, where that is clear."""
         places = {name: i for i, name in enumerate(self.names)}
         known = dict(places)
@@ -363,8 +353,8 @@ class Hosts:
 
     def place(self, name: str) -> int | None:
         """Return the position of a host in the allocation; None if it is not one of them."""
-        found = self._places.get(name)
-        return self._places.get(name.partition(".")[0]) if found is None else found
+        found = self._positions.get(name)
+        return self._positions.get(name.partition(".")[0]) if found is None else found
 
     @lazy
     def index(self) -> NDArray[np.int64]:

@@ -181,7 +181,8 @@ class Torus(PickledByFields):
             raise InputError("bad torus shape", found=shape, expected=expected)
         ndim = len(shape)
         rings = wraps(self.wrap, ndim)
-        if not isinstance(self.name, str) or not _is_text(self.name):
+        # Half a surrogate pair is no character, and no file can hold it.
+        if not isinstance(self.name, str) or re.search("[\ud800-\udfff]", self.name):
             raise InputError("bad name", found=repr(self.name), expected="a text")
         one_of(self.tie, "tie rule", get_args(TieRule))
         if not isinstance(self.network, Network):
@@ -189,11 +190,11 @@ class Torus(PickledByFields):
         for name, value in (
             ("shape", shape),
             ("wrap", rings),
-            ("bandwidth", _bandwidths(self.bandwidth, ndim)),
+            ("bandwidth", _checked_bandwidths(self.bandwidth, ndim)),
             ("order", _routing_order(self.order, ndim)),
-            ("zones", _zones(self.zones, ndim)),
+            ("zones", _checked_zones(self.zones, ndim)),
             ("twist", twisted.checked_twist(self.twist, shape, rings)),
-            ("axes", _axes(self.axes, ndim)),
+            ("axes", _axis_letters(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
         if self.twist and (self.tie not in _TWISTED_TIES or isinstance(self.zones, str)):
@@ -222,7 +223,7 @@ class Torus(PickledByFields):
     def coords(self) -> NDArray[np.int32]:
         """Coordinates of every node, shape ``(n_nodes, ndim)``."""
         grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
-        return _frozen(np.ascontiguousarray(grid.T))
+        return _read_only(np.ascontiguousarray(grid.T))
 
     @property
     def node_strides(self) -> NDArray[np.int64]:
@@ -248,12 +249,12 @@ class Torus(PickledByFields):
                     ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
                 table[:, 2 * d + s] = ends.ravel()
         table.ravel()[list(self.holes.links)] = -1
-        return _frozen(table)
+        return _read_only(table)
 
     @lazy
     def link_exists(self) -> NDArray[np.bool_]:
         """Whether each directed link exists, shape ``(n_links,)``."""
-        return _frozen((self.neighbors >= 0).ravel())
+        return _read_only((self.neighbors >= 0).ravel())
 
     @property
     def n_existing_links(self) -> int:
@@ -276,13 +277,13 @@ class Torus(PickledByFields):
         speed = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
         for link, bandwidth in self.holes.slow:
             speed[link] = bandwidth
-        return _frozen(speed)
+        return _read_only(speed)
 
     @lazy
     def usable_nodes(self) -> NDArray[np.int64]:
         """Nodes that take tasks of ours, in order."""
         others = np.array(self.holes.nodes, dtype=np.int64)
-        return _frozen(np.setdiff1d(np.arange(self.n_nodes), others))
+        return _read_only(np.setdiff1d(np.arange(self.n_nodes), others))
 
     @property
     def ties_are_open(self) -> bool:
@@ -305,7 +306,7 @@ class Torus(PickledByFields):
     @lazy
     def has_zones(self) -> NDArray[np.bool_]:
         """Whether each of `zone_sets` leaves a choice, shape ``(sets,)``."""
-        return _frozen(np.array([len(zones) > 0 for zones in self.zone_sets]))
+        return _read_only(np.array([len(zones) > 0 for zones in self.zone_sets]))
 
     def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
         """Return which of `zone_sets` messages between nodes have, ``(n,) (n,) -> (n,)``."""
@@ -326,7 +327,7 @@ class Torus(PickledByFields):
     @lazy
     def ring_places(self) -> NDArray[np.int32]:
         """Place of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
-        return _frozen(twisted.ring_places(self.neighbors)) if self.twist else self.coords
+        return _read_only(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
     @property
     def diameter(self) -> int:
@@ -406,7 +407,7 @@ class Torus(PickledByFields):
         if self.twist:
             first, hops = self.minimal_hops
             length = np.abs(hops[first[:-1]]).sum(axis=1, dtype=np.int32)
-            return np.asarray(length[self._difference(a, b)], dtype=np.int32)
+            return np.asarray(length[self._node_apart(a, b)], dtype=np.int32)
         hops = np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.int32)
         for along, size, wraps in zip(self.coords.T, self.shape, self.wrap, strict=True):
             gap = np.abs(along[a] - along[b])
@@ -425,13 +426,13 @@ class Torus(PickledByFields):
         array([[-1,  0,  1]], dtype=int32)
         """
         minimal = self.minimal_hops
-        between = self._difference(src, dst)
+        between = self._node_apart(src, dst)
         first = minimal.first[between]
         several = minimal.first[between + 1] - first
         turn = self.coords[src].sum(axis=1) if self.tie != "plus" else 0
         return np.asarray(minimal.hops[first + turn % several], dtype=np.int32)
 
-    def _difference(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
+    def _node_apart(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
         """The node of a twisted torus that lies from node 0 as each dst does from its src."""
         apart = self.coords[dst].astype(np.int64) - self.coords[src]
         return twisted.node_at(self.shape, self.twist, apart)
@@ -466,7 +467,7 @@ class Torus(PickledByFields):
         """
         old = self.holes
         gone = np.unique(self.check_nodes(nodes)).tolist()
-        lost = {self._existing(link) for link in np.atleast_1d(np.asarray(links)).tolist()}
+        lost = {self._existing_link(link) for link in np.atleast_1d(np.asarray(links)).tolist()}
         every = tuple(sorted({*old.nodes, *gone}))
         if len(every) == self.n_nodes:
             found = f"{len(every)} nodes of others"
@@ -478,7 +479,7 @@ class Torus(PickledByFields):
         """Return the same torus with links of other bandwidths, bytes per second by link number."""
         slow = dict(self.holes.slow)
         for link, bandwidth in bandwidths.items():
-            number = self._existing(link)
+            number = self._existing_link(link)
             most = self.bandwidth[number % (2 * self.ndim) // 2]
             real_number(bandwidth, f"bandwidth of link {number}", 1, np.inf)
             if bandwidth > most:
@@ -491,7 +492,7 @@ class Torus(PickledByFields):
         holes = replace(self.holes, slow=tuple(sorted(slow.items())))
         return replace(self, holes=holes)
 
-    def _existing(self, link: object) -> int:
+    def _existing_link(self, link: object) -> int:
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)
         d, minus = divmod(port, 2)
@@ -538,11 +539,6 @@ class Torus(PickledByFields):
         return f"Torus({shown_name(self)}: {sizes})"
 
 
-def _is_text(name: str) -> bool:
-    """Whether a file can hold it: half a surrogate pair is no character."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
 def wraps(value: object, ndim: int) -> tuple[bool, ...]:
     """Whether each dimension closes to a ring."""
     values = _per_dimension(value, ndim, "wrap")
@@ -553,7 +549,7 @@ def wraps(value: object, ndim: int) -> tuple[bool, ...]:
     return tuple(map(bool, values))
 
 
-def _bandwidths(value: object, ndim: int) -> tuple[float, ...]:
+def _checked_bandwidths(value: object, ndim: int) -> tuple[float, ...]:
     """Bytes per second of a link in each dimension."""
     what = "bandwidth in bytes per second"
     values = _per_dimension(value, ndim, "bandwidth")
@@ -572,7 +568,7 @@ def _routing_order(value: object, ndim: int) -> tuple[int, ...]:
     return order
 
 
-def _zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
+def _checked_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
     """Groups of dimensions that hold each dimension once, or the name of a rule that has some."""
     expected = f"groups that hold each dimension 0 to {ndim - 1} once"
     expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: of five dimensions)"
@@ -590,7 +586,7 @@ def _zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
     return groups
 
 
-def _axes(value: object, ndim: int) -> str:
+def _axis_letters(value: object, ndim: int) -> str:
     """A letter for each dimension."""
     given = "" if value is None else value
     if not isinstance(given, str) or not re.fullmatch("[A-SU-Za-z]*", given):
@@ -615,7 +611,7 @@ def _per_dimension(value: object, ndim: int, name: str) -> tuple[object, ...]:
     return values
 
 
-def _frozen(array: A) -> A:
+def _read_only(array: A) -> A:
     """Return an array that can no longer be written to."""
     array.setflags(write=False)
     return array

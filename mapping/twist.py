@@ -82,7 +82,7 @@ def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> 
     if not twisted.any():
         return ()
     twist = tuple(tuple(row) for row in moves.tolist())
-    routes = math.prod(2 * reach + 1 for reach in _reach(shape, twist))
+    routes = math.prod(2 * reach + 1 for reach in _max_hops(shape, twist))
     if routes > MAX_ROUTES:
         expected = f"at most {MAX_ROUTES} routes to look at for the shortest"
         raise InputError("twisted torus too large", found=routes, expected=expected)
@@ -132,7 +132,7 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-def _reach(shape: Sequence[int], twist: Twist) -> list[int]:
+def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
     """The most hops of a minimal route along each dimension."""
     # Half a ring leads to any node of it, and half of every size to any node at all.
     enough = sum(size // 2 for size in shape) + len(shape)
@@ -141,7 +141,7 @@ def _reach(shape: Sequence[int], twist: Twist) -> list[int]:
 
 def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
     """Return the minimal routes between any two nodes of a twisted torus."""
-    reach = _reach(shape, twist)
+    reach = _max_hops(shape, twist)
     box = np.indices([2 * r + 1 for r in reach], dtype=np.int32).reshape(len(shape), -1).T
     hops = np.array(reach, dtype=np.int32) - box
     length = np.abs(hops).sum(axis=1)

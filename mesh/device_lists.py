@@ -221,11 +221,6 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     return _mapping_of_ids(text, ids, options)
 
 
-def is_sharding(source: Source) -> bool:
-    """Whether it is a sharding of HLO or a mesh of Shardy."""
-    return bool(SHARDED.match(source.start[:4096]))
-
-
 def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of a sharding's devices: the i-th task runs on the i-th of them."""
     text = source.text
@@ -441,7 +436,7 @@ host).
         name="sharding",
         holds="mapping",
         title="devices of a sharding of XLA (GSPMD) or a mesh of Shardy",
-        recognise=is_sharding,
+        recognise=lambda source: bool(SHARDED.match(source.start[:4096])),
         read=read_sharding,
         documentation="""
 `devices=[4,2]0,4,1,5,2,6,3,7` or the short form `{devices=[4,2]<=[2,4]T(1,0)}`, also of a mesh of

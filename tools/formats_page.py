@@ -10,7 +10,7 @@ HEAD = """# Files that toruscast reads and writes
 <!-- Made from the registry of formats: make pages -->
 
 This page describes each format. `--format NAME` (`format=` in Python) says which format a file has.
-Without it, the first rule that speaks for a format decides:
+Without it, the first rule that matches a format decides:
 
 1. The file's own name, where a launcher fixes it: `MPICH_RANK_ORDER`.
 2. A signature at the start, or a header with the names of columns.
@@ -22,9 +22,11 @@ Without it, the first rule that speaks for a format decides:
    coordinates. A first number that counts the rows below it may be the head of a file of METIS,
    Scotch or SST-macro.
 
-Where no rule speaks, or a rule speaks for two formats, the message shows the first line and the two
-formats that are nearest. `toruscast formats` lists the formats, and `toruscast formats NAME` shows
-an example of one. `toruscast doctor FILE` calls the reader of a file and reports what it says.
+Where no rule matches, or a rule matches two formats, the message shows the first line and the two
+formats that are nearest. So it does for edges whose numbers may all be vertices: the corners of a
+mesh of METIS below their count, or vertices and their neighbours as NetworkX writes them.
+`toruscast formats` lists the formats, and `toruscast formats NAME` shows an example of one.
+`toruscast doctor FILE` calls the reader of a file and reports what it says.
 
 Any file may be gzip. In text, `#` starts a comment unless the format knows none. Tasks and nodes
 are numbered from 0 unless the format counts otherwise.

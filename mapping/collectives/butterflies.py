@@ -68,12 +68,12 @@ def butterfly_partners(
     coords = np.indices(sizes).reshape(len(sizes), -1)
     mirrored = is_mirrored(port, len(sizes))
     rows = []
-    for dim, step in _steps(sizes, port):
+    for dim, step in _dimension_steps(sizes, port):
         along = coords[dim]
         if family == "binary":
             away = (along ^ (1 << step)) - along
         else:
-            away = np.where(along % 2 == 0, 1, -1) * _bine_distance(step)
+            away = np.where(along % 2 == 0, 1, -1) * ((1 - (-2) ** (step + 1)) // 3)
         moved = list(coords)
         moved[dim] = (along + (-away if mirrored else away)) % sizes[dim]
         rows.append(np.ravel_multi_index(moved, sizes))
@@ -93,16 +93,12 @@ def powers_of_two(shape: Sequence[int]) -> tuple[int, ...]:
     return sizes
 
 
-def _steps(sizes: tuple[int, ...], port: int) -> list[tuple[int, int]]:
+def _dimension_steps(sizes: tuple[int, ...], port: int) -> list[tuple[int, int]]:
     """Dimension and step within it: the first step of each dimension, the second of each, ..."""
     ndim = len(sizes)
     turn = [(port + i) % ndim for i in range(ndim)]
     most = max(size.bit_length() for size in sizes)
     return [(d, step) for step in range(most) for d in turn if step < sizes[d].bit_length() - 1]
-
-
-def _bine_distance(step: int) -> int:
-    return int((1 - (-2) ** (step + 1)) // 3)
 
 
 Ranks = NDArray[np.int64]
@@ -178,11 +174,11 @@ def _unfold(
     return tuple(folding.lane(lane, first, last) for lane in inner)
 
 
-def _tables(shape: Sequence[int], family: Family, ports: int) -> list[NDArray[np.int64]]:
+def _partner_tables(shape: Sequence[int], family: Family, ports: int) -> list[NDArray[np.int64]]:
     return [butterfly_partners(shape, family=family, port=port) for port in range(ports)]
 
 
-def _swap(
+def _swap_round(
     partner: NDArray[np.int64],
     nbytes: float | NDArray[np.float64],
     *,
@@ -204,21 +200,21 @@ def _allgather(
     lanes = []
     block = call.nbytes / call.n_tasks / call.ports
     folding = fold(call.shape)
-    for partners in _tables(folding.sizes, family, call.ports):
+    for partners in _partner_tables(folding.sizes, family, call.ports):
         held = folding.weight
         lane = []
         for row in partners[::-1] if far_first else partners:
-            lane.append(_swap(row, block * held, pieces=float(held.max()) if by_block else 1))
+            lane.append(_swap_round(row, block * held, pieces=float(held.max()) if by_block else 1))
             held = held + held[row]
         if sorted_first:
-            place = _place(partners)
+            place = _tree_places(partners)
             moved = np.flatnonzero(place != np.arange(place.size))
             lane.insert(0, Round(place[moved], moved, block * folding.weight[moved]))
         lanes.append(folding.lane(tuple(lane), *folding.hand_blocks(block)))
     return tuple(lanes)
 
 
-def _place(partners: NDArray[np.int64]) -> NDArray[np.int64]:
+def _tree_places(partners: NDArray[np.int64]) -> NDArray[np.int64]:
     """Position of each task when the tree of task 0, near partners first, is walked in depth."""
     place = np.zeros(partners.shape[1], dtype=np.int64)
     held = np.zeros(1, dtype=np.int64)
@@ -238,8 +234,8 @@ def _reduce_scatter(family: Family, call: Call) -> Lanes:
 def _allreduce(family: Family, call: Call) -> Lanes:
     """Allreduce by doubling: partners swap and add the whole vector in each step."""
     folding, share = fold(call.shape), call.nbytes / call.ports
-    tables = _tables(folding.sizes, family, call.ports)
-    inner = tuple(tuple(_swap(row, share, reduces=True) for row in table) for table in tables)
+    tables = _partner_tables(folding.sizes, family, call.ports)
+    inner = tuple(tuple(_swap_round(row, share, reduces=True) for row in table) for table in tables)
     return _unfold(folding, inner, call.nbytes, before=True, after=True)
 
 
@@ -247,8 +243,10 @@ def _halving(family: Family, call: Call, sizes: Sequence[int]) -> Lanes:
     """Reduce-scatter by halving on powers of two."""
     share = call.nbytes / call.ports
     return tuple(
-        tuple(_swap(row, share / 2**step, reduces=True) for step, row in enumerate(partners, 1))
-        for partners in _tables(sizes, family, call.ports)
+        tuple(
+            _swap_round(row, share / 2**step, reduces=True) for step, row in enumerate(partners, 1)
+        )
+        for partners in _partner_tables(sizes, family, call.ports)
     )
 
 
@@ -263,16 +261,18 @@ def _rabenseifner(family: Family, call: Call) -> Lanes:
 def _alltoall(family: Family, call: Call) -> Lanes:
     """All-to-all in log2(n) steps: each forwards half of the blocks that a task holds."""
     partners = butterfly_partners(call.shape, family=family)
-    return (tuple(_swap(row, call.nbytes / 2) for row in partners),)
+    return (tuple(_swap_round(row, call.nbytes / 2) for row in partners),)
 
 
 Edges = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
-def _trees(shape: Sequence[int], family: Family, ports: int, *, far_first: bool) -> list[Edges]:
+def _tree_edges(
+    shape: Sequence[int], family: Family, ports: int, *, far_first: bool
+) -> list[Edges]:
     """Edges of each step of the tree of task 0, for each port."""
     trees = []
-    for partners in _tables(shape, family, ports):
+    for partners in _partner_tables(shape, family, ports):
         held = np.zeros(1, dtype=np.int64)
         tree = []
         for row in partners[::-1] if far_first else partners:
@@ -288,7 +288,7 @@ def _broadcast(family: Family, call: Call) -> Lanes:
     pieces = max(1.0, float(np.ceil(share / call.segment))) if call.segment else 1.0
     inner = tuple(
         tuple(Round(src, dst, share, pieces=pieces) for src, dst in tree)
-        for tree in _trees(folding.sizes, family, call.ports, far_first=True)
+        for tree in _tree_edges(folding.sizes, family, call.ports, far_first=True)
     )
     return _unfold(folding, inner, call.nbytes, after=True)
 
@@ -299,7 +299,7 @@ def _scatter(family: Family, call: Call, *, far_first: bool = True) -> Lanes:
     block = call.nbytes / call.ports / math.prod(call.shape)
     out = tuple(step.reversed() for step in reversed(folding.hand_blocks(block)[0]))
     lanes = []
-    for tree in _trees(folding.sizes, family, call.ports, far_first=far_first):
+    for tree in _tree_edges(folding.sizes, family, call.ports, far_first=far_first):
         below = folding.weight.copy()
         lane: Lane = ()
         for src, dst in reversed(tree):
@@ -309,23 +309,17 @@ def _scatter(family: Family, call: Call, *, far_first: bool = True) -> Lanes:
     return tuple(lanes)
 
 
-def _broadcast_in_two(family: Family, call: Call) -> Lanes:
-    """Broadcast as a scatter and an allgather."""
+def _in_two(family: Family, call: Call, *, reduces: bool = False) -> Lanes:
+    """Broadcast as a scatter and an allgather, or reduce as a reduce-scatter and a gather."""
     folding = fold(call.shape)
     down = _scatter(family, call._replace(shape=folding.sizes), far_first=False)
-    inner = followed(down, backwards(_halving(family, call, folding.sizes)))
-    return _unfold(folding, inner, call.nbytes, after=True)
+    halves = _halving(family, call, folding.sizes)
+    first, second = (halves, down) if reduces else (down, halves)
+    inner = followed(first, backwards(second))
+    return _unfold(folding, inner, call.nbytes, before=reduces, after=not reduces)
 
 
-def _reduce_in_two(family: Family, call: Call) -> Lanes:
-    """Reduce as a reduce-scatter and a gather."""
-    folding = fold(call.shape)
-    down = _scatter(family, call._replace(shape=folding.sizes), far_first=False)
-    inner = followed(_halving(family, call, folding.sizes), backwards(down))
-    return _unfold(folding, inner, call.nbytes, before=True)
-
-
-def _register(label: str, family: Family) -> None:
+def _register_family(label: str, family: Family) -> None:
     """Register the algorithms of a family along the dimensions of a torus."""
     algorithms: dict[str, Callable[..., Lanes]] = {
         f"allgather/{label}": _allgather,
@@ -341,8 +335,8 @@ def _register(label: str, family: Family) -> None:
         # A gather that starts with the near partners is a scatter backwards that ends with them.
         f"gather/{label}": lambda f, call: backwards(_scatter(f, call, far_first=False)),
         f"gather/{label}_near": lambda f, call: backwards(_scatter(f, call)),
-        f"bcast/{label}_scatter_allgather": _broadcast_in_two,
-        f"reduce/{label}_reduce_scatter_gather": _reduce_in_two,
+        f"bcast/{label}_scatter_allgather": _in_two,
+        f"reduce/{label}_reduce_scatter_gather": partial(_in_two, reduces=True),
     }
     for name, lanes in algorithms.items():
         register(name, partial(lanes, family), ports=True)
@@ -353,8 +347,8 @@ def _on_ranks(name: str, lanes: Callable[..., Lanes]) -> None:
     register(name, lambda call: lanes("binary", call._replace(shape=(call.n_tasks,))))
 
 
-_register("bine", "bine")
-_register("torus_binary", "binary")
+_register_family("bine", "bine")
+_register_family("torus_binary", "binary")
 _on_ranks("allgather/recursive_doubling", partial(_allgather, far_first=False))
 _on_ranks("allreduce/recursive_doubling", _allreduce)
 _on_ranks("allreduce/rabenseifner", _rabenseifner)

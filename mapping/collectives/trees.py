@@ -110,7 +110,7 @@ def depths(parent: Parents) -> NDArray[np.int64]:
     return depth
 
 
-def _down(parent: Parents, nbytes: float, segment: float = 0.0) -> Lane:
+def _pass_down(parent: Parents, nbytes: float, segment: float = 0.0) -> Lane:
     """Broadcast in segments of at most ``segment`` bytes, 0 for one, to all children at once."""
     depth = depths(parent)
     longest = int(depth.max())
@@ -131,19 +131,19 @@ def _down(parent: Parents, nbytes: float, segment: float = 0.0) -> Lane:
 
 
 def _broadcast(parents: Callable[[int], Parents], call: Call) -> Lanes:
-    return (_down(parents(call.n_tasks), call.nbytes),)
+    return (_pass_down(parents(call.n_tasks), call.nbytes),)
 
 
 def _reduce(parents: Callable[[int], Parents], call: Call) -> Lanes:
     """A task sends to its parent when all its children have sent."""
-    lane = _down(parents(call.n_tasks), call.nbytes, call.segment)
+    lane = _pass_down(parents(call.n_tasks), call.nbytes, call.segment)
     return backwards((lane,), reduces=True)
 
 
 def _split_binary(call: Call) -> Lanes:
     """Broadcast of one half of the data in each half of a binary tree, then swaps of the halves."""
     parent = binary(call.n_tasks)
-    down = _down(parent, call.nbytes / 2)
+    down = _pass_down(parent, call.nbytes / 2)
     top = np.arange(call.n_tasks)
     while (parent[top] > 0).any():
         top = np.where(parent[top] > 0, parent[top], top)
@@ -175,19 +175,21 @@ def _binomial_scatter(call: Call) -> Lanes:
     return (tuple(lane),)
 
 
-def _pipelined(call: Call) -> Lanes:
+def _pipelined_trees(call: Call) -> Lanes:
     """Broadcast through trees that share no link, a port each."""
     # A side of one task has no links, and no tree of its own.
     sizes, trees = tuple(size for size in call.shape if size > 1) or (1,), call.ports
     if not 1 <= trees <= 2 * len(sizes):
         raise InputError("bad number of trees", found=trees, expected=f"1 to {2 * len(sizes)}")
     share = call.nbytes / trees
-    return tuple(_down(dimension_chains(sizes, port), share, call.segment) for port in range(trees))
+    return tuple(
+        _pass_down(dimension_chains(sizes, port), share, call.segment) for port in range(trees)
+    )
 
 
 def _pipelined_reduce(call: Call) -> Lanes:
     """The broadcast backwards, each task adding what its children send."""
-    return backwards(_pipelined(call), reduces=True)
+    return backwards(_pipelined_trees(call), reduces=True)
 
 
 _SHAPES: dict[str, Callable[[int], Parents]] = {
@@ -210,16 +212,16 @@ register("scatter/linear", _linear_scatter)
 register("gather/linear", lambda call: backwards(_linear_scatter(call)))
 register("scatter/binomial", _binomial_scatter)
 register("gather/binomial", lambda call: backwards(_binomial_scatter(call)))
-register("bcast/pipelined_trees", _pipelined, ports=True)
+register("bcast/pipelined_trees", _pipelined_trees, ports=True)
 register("reduce/pipelined_trees", _pipelined_reduce, ports=True)
 register(
     "allreduce/pipelined_trees",
-    lambda call: followed(_pipelined_reduce(call), _pipelined(call)),
+    lambda call: followed(_pipelined_reduce(call), _pipelined_trees(call)),
     ports=True,
 )
 
 
-def _ring(call: Call, *, reduces: bool) -> Lanes:
+def _ring_rounds(call: Call, *, reduces: bool) -> Lanes:
     """A lane for each port: n - 1 rounds of its share of a block, up the ranks and down."""
     n = call.n_tasks
     if call.ports > 2:
@@ -233,7 +235,7 @@ def _ring(call: Call, *, reduces: bool) -> Lanes:
     )
 
 
-def _bucket(call: Call) -> Lanes:
+def _bucket_rings(call: Call) -> Lanes:
     """Reduce-scatter in rings along one dimension after the other, each port with another first."""
     ranks, ndim = np.arange(math.prod(call.shape)).reshape(call.shape), len(call.shape)
     lanes = []
@@ -266,13 +268,13 @@ def _neighbor_exchange(call: Call) -> Lanes:
     return (tuple(lane),)
 
 
-def _shifts(call: Call) -> Lanes:
+def _shifted_exchange(call: Call) -> Lanes:
     """All-to-all: in round r task a sends to a + r and receives from a - r."""
     ranks, n = np.arange(call.n_tasks), call.n_tasks
     return (tuple(Round(ranks, (ranks + r) % n, call.nbytes / n) for r in range(1, n)),)
 
 
-def _bruck(call: Call, *, gathers: bool) -> Lanes:
+def _bruck_rounds(call: Call, *, gathers: bool) -> Lanes:
     """Rounds k = 0, 1, ... below log2 n over 2**k ranks.
 
     An all-to-all moves the blocks whose way has bit k on; an allgather all that a task holds back.
@@ -285,21 +287,23 @@ def _bruck(call: Call, *, gathers: bool) -> Lanes:
     return (tuple(lane),)
 
 
-register("allgather/ring", lambda call: _ring(call, reduces=False), ports=True)
-register("reduce_scatter/ring", lambda call: _ring(call, reduces=True), ports=True)
+register("allgather/ring", lambda call: _ring_rounds(call, reduces=False), ports=True)
+register("reduce_scatter/ring", lambda call: _ring_rounds(call, reduces=True), ports=True)
 register(
     "allreduce/ring",
-    lambda call: followed(_ring(call, reduces=True), _ring(call, reduces=False)),
+    lambda call: followed(_ring_rounds(call, reduces=True), _ring_rounds(call, reduces=False)),
     ports=True,
 )
-register("allgather/bucket", lambda call: backwards(_bucket(call)), ports=True)
-register("reduce_scatter/bucket", _bucket, ports=True)
+register("allgather/bucket", lambda call: backwards(_bucket_rings(call)), ports=True)
+register("reduce_scatter/bucket", _bucket_rings, ports=True)
 register(
-    "allreduce/bucket", lambda call: followed(_bucket(call), backwards(_bucket(call))), ports=True
+    "allreduce/bucket",
+    lambda call: followed(_bucket_rings(call), backwards(_bucket_rings(call))),
+    ports=True,
 )
 register("allgather/neighbor_exchange", _neighbor_exchange)
-register("allgather/bruck", partial(_bruck, gathers=True))
-register("alltoall/bruck", partial(_bruck, gathers=False))
-register("alltoall/pairwise", _shifts)
+register("allgather/bruck", partial(_bruck_rounds, gathers=True))
+register("alltoall/bruck", partial(_bruck_rounds, gathers=False))
+register("alltoall/pairwise", _shifted_exchange)
 # All messages are under way at once.
-register("alltoall/linear", _shifts, at_once=True)
+register("alltoall/linear", _shifted_exchange, at_once=True)

@@ -123,7 +123,7 @@ class Machine:
         if shape is not None and nodes is not None:
             raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
         if nodes is not None:
-            shape = self._block(nodes)
+            shape = self._block_shape(nodes)
         found = self.parts(self.content["shape"] if shape is None else shape)
         return self.torus(*found[0], wrap=wrap, twisted=twisted)
 
@@ -137,7 +137,7 @@ class Machine:
         if inner and sizes[-len(inner) :] == inner and len(sizes) - len(inner) in behind:
             found.append((sizes[: -len(inner)], inner))
         if not found:
-            raise InputError(f"bad {self.called} shape", found=sizes, expected=self._form())
+            raise InputError(f"bad {self.called} shape", found=sizes, expected=self._known_sizes())
         fitting = []
         for pair in found:
             try:
@@ -159,25 +159,25 @@ class Machine:
         """Return the torus of sizes that were read by `parts`."""
         rules, sizes = self.shapes, (*outer, *inner)
         self._check_sizes(outer)
-        rings = self._rings(outer, wrap)
+        rings = self._closed_dimensions(outer, wrap)
         if inner:
             rings += wraps(rules.inner_wrap or True, len(inner))
         content = {key: value for key, value in self.content.items() if key != "twisted"}
         content |= {"shape": sizes, "wrap": rings, "name": content.get("name", self.name)}
         if "bandwidth" in content or inner:
-            content["bandwidth"] = self._bandwidth(outer, inner)
+            content["bandwidth"] = self._bandwidths(outer, inner)
         if inner and rules.inner_axes:
             content["axes"] = "XYZABC"[: len(outer)] + rules.inner_axes
         if rules.order:
             content["order"] = routing_order(sizes, rings)
         if rules.twisted or twisted is not None:
-            content["twist"] = self._twist(sizes, rings, twisted)
+            content["twist"] = self._twist_of(sizes, rings, twisted)
         changes = dict(self.network)
         if rules.queue_a_port:
             changes["fifos"] = 2 * len(sizes)
         return Torus(**content, network=Network(**changes))
 
-    def _block(self, nodes: object) -> Sizes:
+    def _block_shape(self, nodes: object) -> Sizes:
         blocks = self.shapes.blocks
         number = whole_number(nodes, "number of nodes", 1)
         if number not in blocks:
@@ -185,7 +185,7 @@ class Machine:
             raise InputError("unknown block size", found=number, expected=known)
         return blocks[number]
 
-    def _form(self) -> str:
+    def _known_sizes(self) -> str:
         rules = self.shapes
         text = " or ".join(map(str, rules.dimensions)) + " sizes"
         if not rules.inner:
@@ -205,7 +205,9 @@ class Machine:
             expected = f"at most {rules.nodes:,} in all"
             raise InputError(f"{self.called} too large", found=sizes, expected=expected)
 
-    def _rings(self, sizes: Sizes, wrap: bool | Sequence[bool] | None) -> tuple[bool, ...]:
+    def _closed_dimensions(
+        self, sizes: Sizes, wrap: bool | Sequence[bool] | None
+    ) -> tuple[bool, ...]:
         rules = self.shapes
         if not rules.decide:
             usual = self.content.get("wrap", True)
@@ -220,7 +222,7 @@ class Machine:
             raise InputError(fault, found=wrap, expected="no wrap")
         return rings
 
-    def _bandwidth(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
+    def _bandwidths(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
         rules, given = self.shapes, self.content.get("bandwidth", 2e9)
         rates = list(given) if isinstance(given, list | tuple) else [given] * len(outer)
         if len(rates) == 1:
@@ -230,7 +232,7 @@ class Machine:
             rates[d] = rules.beyond if outer[d] > own else rates[d]
         return (*rates, *(rules.inner_bandwidth or (rates[0],) * len(inner))[: len(inner)])
 
-    def _twist(
+    def _twist_of(
         self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None
     ) -> tuple[tuple[int, ...], ...]:
         usual = usual_twist(sizes) if all(rings) else ()
@@ -258,21 +260,21 @@ def read_machine(content: dict[str, Any], name: str) -> Machine:
     if "shape" not in content:
         raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
     blocks = rules.pop("blocks", {})
-    plain = {key: _tuples(value) for key, value in rules.items()}
+    plain = {key: _as_tuples(value) for key, value in rules.items()}
     shapes = Shapes(**plain, blocks={int(key): tuple(value) for key, value in blocks.items()})
     return Machine(
         name=name,
         title=" ".join(str(words.get("title", name)).split()),
         about=" ".join(str(words.get("about", "")).split()),
         called=str(words.get("called", name)),
-        sources=tuple(map(_source, words.get("sources", ()))),
+        sources=tuple(map(_read_source, words.get("sources", ()))),
         shapes=shapes,
         content=content,
         network=network,
     )
 
 
-def _source(row: object) -> Citation:
+def _read_source(row: object) -> Citation:
     if not isinstance(row, dict):
         raise InputError("bad sources", found=row, expected="tables [[sources]]")
     check_keys(row, tuple(item.name for item in fields(Citation)), "key of [[sources]]")
@@ -296,8 +298,8 @@ def take_table(content: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(table)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def check_keys(content: dict[str, Any], known: Sequence[str], what: str) -> None:
@@ -344,14 +346,12 @@ def named(name: str) -> Machine:
     if key in _SWITCHED:
         raise InputError("no torus", found=name, expected=_SWITCHED[key])
     if key not in names():
-        raise InputError(
-            "unknown machine", found=name, expected=closest(name, names(), " or ".join(names()))
-        )
-    return _packaged(key)
+        raise InputError("unknown machine", found=name, expected=closest(name, names()))
+    return _read_packaged(key)
 
 
 @cache
-def _packaged(name: str) -> Machine:
+def _read_packaged(name: str) -> Machine:
     path = _FOLDER / f"{name}.toml"
     return read_machine(parse_toml(path.read_bytes(), path), name)
 
@@ -375,7 +375,7 @@ def get(text: str) -> Torus:
     >>> get("tpu_v4:4x4x8").diameter, get("tpu_v4:4x4x8:untwisted").diameter
     (6, 8)
     """
-    name, separator, rest = _split(text)
+    name, separator, rest = _split_name(text)
     machine = named(name)
     if not separator:
         return machine()
@@ -397,7 +397,7 @@ def get(text: str) -> Torus:
         raise InputError("machine that is not twisted", found=text, expected=expected)
     try:
         made = [
-            machine.torus(*pair, wrap=_asked(machine, given, len(pair[0])), twisted=twisted)
+            machine.torus(*pair, wrap=_given_wrap(machine, given, len(pair[0])), twisted=twisted)
             for pair in machine.parts(given.shape)
         ]
     except InputError as error:
@@ -418,12 +418,12 @@ def torus_from_text(text: str) -> Torus:
     return get(text) if is_machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
 
 
-def _asked(machine: Machine, given: Torus, n_outer: int) -> tuple[bool, ...] | None:
+def _given_wrap(machine: Machine, given: Torus, n_outer: int) -> tuple[bool, ...] | None:
     """Which of the given dimensions are typed as rings, where that is free."""
     return None if machine.shapes.decide or all(given.wrap) else given.wrap[:n_outer]
 
 
-def _split(text: str) -> tuple[str, str, str]:
+def _split_name(text: str) -> tuple[str, str, str]:
     """Name of a machine, what separates it from its sizes, and these."""
     if not isinstance(text, str):
         raise InputError("bad machine", found=repr(text), expected="a text such as tpu_v4:4x4x8")

@@ -27,7 +27,7 @@ CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
 _KINDS = f"{', '.join(list(CURVES)[:-1])} or {list(CURVES)[-1]}"
 
 
-def _curves(placement: Placement) -> list[str]:
+def _curve_names(placement: Placement) -> list[str]:
     same = [f"{name}-{name}" for name in CURVES]
     mixed = [f"{a}-{b}" for a, b in itertools.permutations(CURVES, 2)]
     # Rows and zigzags of the torus alone are the identity and the zigzag strategy.
@@ -36,7 +36,7 @@ def _curves(placement: Placement) -> list[str]:
 
 @register(
     "curve-TASKS-NODES",
-    _curves,
+    _curve_names,
     example="curve-hilbert-row",
     parameters=f"TASKS and NODES: each {_KINDS}, one along the task grid, one along the torus",
 )
@@ -50,10 +50,10 @@ def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
         raise VariantError
     node_order = CURVES[hosts](placement.torus.shape)
     places = node_order[np.arange(placement.n_tasks) // placement.capacity]
-    return _lay(CURVES[tasks](placement.grid), places)
+    return _place_tasks(CURVES[tasks](placement.grid), places)
 
 
-def _tiles(placement: Placement) -> list[str]:
+def _tile_names(placement: Placement) -> list[str]:
     """Cubes, slabs and rods of the task grid, small first."""
     grid = placement.grid
     tiles = []
@@ -63,13 +63,13 @@ def _tiles(placement: Placement) -> list[str]:
             for d in range(len(grid)):
                 tiles.append(tuple(1 if d == e else min(edge, k) for e, k in enumerate(grid)))
                 tiles.append(tuple(1 if d != e else min(edge, k) for e, k in enumerate(grid)))
-    words = [_word(tile) for tile in tiles if 1 < math.prod(tile) < placement.n_tasks]
+    words = [_sizes_word(tile) for tile in tiles if 1 < math.prod(tile) < placement.n_tasks]
     return list(dict.fromkeys(words))
 
 
 @register(
     "tile-SIZES",
-    _tiles,
+    _tile_names,
     example="tile-2x2x2",
     parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
 )
@@ -81,21 +81,23 @@ def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     sizes = _tile_sizes(placement, variant)
     block = block_shape(placement.shape, math.prod(sizes))
     places = tiled(placement.shape, block)[: placement.n_tasks] // placement.capacity
-    return _lay(tiled(placement.grid, sizes), places)
+    return _place_tasks(tiled(placement.grid, sizes), places)
 
 
-def _blocks(placement: Placement) -> list[str]:
+def _block_names(placement: Placement) -> list[str]:
     """Boxes of the task grid with as many tasks as a node holds, compact first."""
     if placement.capacity == 1:
         return []
     compact = boxes(placement.grid, placement.capacity)
     compact.sort(key=lambda box: (max(box) - min(box), box))
-    return [f"{_word(box)}-{name}" for box in compact[:4] for name in ("hilbert", "row", "zorder")]
+    return [
+        f"{_sizes_word(box)}-{name}" for box in compact[:4] for name in ("hilbert", "row", "zorder")
+    ]
 
 
 @register(
     "blocked-SIZES-CURVE",
-    _blocks,
+    _block_names,
     example="blocked-2x2x1-hilbert",
     parameters="SIZES: a box of the task grid, here {grid}, a size for each of its dimensions; "
     f"CURVE: {_KINDS}",
@@ -111,10 +113,10 @@ def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     turn[CURVES[name](coarse)] = np.arange(turn.size)
     order = np.argsort(turn[tile_number(placement.grid, box)], kind="stable")
     node_order = CURVES[name](placement.torus.shape)
-    return _lay(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
+    return _place_tasks(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
 
 
-def _lay(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
+def _place_tasks(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
     """Put the i-th of the tasks on the i-th of the nodes."""
     node = np.empty(tasks.size, dtype=np.int64)
     node[tasks] = nodes
@@ -132,7 +134,7 @@ def _tile_sizes(placement: Placement, word: str) -> tuple[int, ...]:
     return sizes
 
 
-def _word(sizes: Sequence[int]) -> str:
+def _sizes_word(sizes: Sequence[int]) -> str:
     return "x".join(map(str, sizes))
 
 
@@ -161,17 +163,17 @@ def draw_variants(placement: Placement) -> list[str]:
     """Draw the variants, the same each time; one at most unless the tasks fill all places."""
     shapes = (placement.grid, placement.shape)
     if math.prod(shapes[0]) != math.prod(shapes[1]):
-        return [name for name in [_plain(shapes)] if name]
+        return [name for name in [_plain_name(shapes)] if name]
     rng = np.random.default_rng(0)
     letters = (DIGITS, placement.letters)
-    found = dict.fromkeys([_plain(shapes)])
-    found |= dict.fromkeys(_name(rng, shapes, letters) for _ in range(_DRAWS))
+    found = dict.fromkeys([_plain_name(shapes)])
+    found |= dict.fromkeys(_drawn_name(rng, shapes, letters) for _ in range(_DRAWS))
     return [name for name in found if name][:_MAX_NAMES]
 
 
-def _plain(shapes: Shapes) -> str:
+def _plain_name(shapes: Shapes) -> str:
     """Return the name of the smallest blocks, row by row."""
-    for volume in _volumes(shapes):
+    for volume in _block_volumes(shapes):
         ours, theirs = (boxes(shape, volume) for shape in shapes)
         if ours and theirs:
             pair = (max(some, key=lambda box: (-max(box), box)) for some in (ours, theirs))
@@ -179,7 +181,7 @@ def _plain(shapes: Shapes) -> str:
     return ""
 
 
-def _name(rng: np.random.Generator, shapes: Shapes, letters: tuple[str, str]) -> str:
+def _drawn_name(rng: np.random.Generator, shapes: Shapes, letters: tuple[str, str]) -> str:
     """Draw a name; an empty one where no blocks of both sides have as many cells."""
     words: list[list[str]] = [[], []]
     for _ in range(1 + int(rng.random() < _DEEPER)):
@@ -204,14 +206,14 @@ def _name(rng: np.random.Generator, shapes: Shapes, letters: tuple[str, str]) ->
 
 def _drawn_blocks(rng: np.random.Generator, shapes: Shapes) -> Shapes | None:
     """Draw blocks of both sides with as many cells, not one and not all."""
-    for volume in rng.permutation(_volumes(shapes)).tolist():
+    for volume in rng.permutation(_block_volumes(shapes)).tolist():
         ours, theirs = (boxes(shape, volume) for shape in shapes)
         if ours and theirs:
             return ours[rng.integers(len(ours))], theirs[rng.integers(len(theirs))]
     return None
 
 
-def _volumes(shapes: Shapes) -> list[int]:
+def _block_volumes(shapes: Shapes) -> list[int]:
     """Return the cells that a block may have, those of all being as many on both sides."""
     whole = math.prod(shapes[0])
     return [k for k in range(2, whole // 2 + 1) if whole % k == 0]
@@ -255,8 +257,8 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     next; the i-th task goes to the i-th place.
     """
     tasks, _, nodes = variant.partition("-")
-    ours = _visit(placement.grid, tasks, DIGITS)
-    theirs = _visit(placement.shape, nodes, placement.letters)
+    ours = _visit_cells(placement.grid, tasks, DIGITS)
+    theirs = _visit_cells(placement.shape, nodes, placement.letters)
     if ours.volumes != theirs.volumes:
         raise VariantError
     node = np.empty(placement.n_tasks, dtype=np.int64)
@@ -264,7 +266,7 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return node
 
 
-def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit:
+def _visit_cells(shape: Sequence[int], text: str, letters: str) -> _Visit:
     """Return the cells block after block."""
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:
@@ -275,13 +277,13 @@ def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit:
     for word, split in itertools.zip_longest(words[::2], words[1::2]):
         blocks, which, within = tuple(shape), cells, cells
         if split is not None:
-            blocks, shape = _sizes(split, shape)
+            blocks, shape = _split_sizes(split, shape)
             volumes.append(math.prod(shape))
             by = np.array(blocks if split.startswith("mod") else shape)[:, None]
             which, within = cells // by, cells % by
             if split.startswith("mod"):
                 which, within = within, which
-        order = _order(blocks, word, letters)
+        order = _cell_order(blocks, word, letters)
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)
         turn = turn * order.size + place[np.ravel_multi_index(tuple(which), blocks)]
@@ -289,7 +291,7 @@ def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit:
     return _Visit(np.argsort(turn, kind="stable"), tuple(volumes))
 
 
-def _sizes(split: str, shape: Sequence[int]) -> Shapes:
+def _split_sizes(split: str, shape: Sequence[int]) -> Shapes:
     """Return the number of blocks along each axis, and the sizes of a block."""
     match = _SPLIT.fullmatch(split)
     given = tuple(map(int, match[2].split("x"))) if match else ()
@@ -299,7 +301,7 @@ def _sizes(split: str, shape: Sequence[int]) -> Shapes:
     return (other, given) if split.startswith("tile") else (given, other)
 
 
-def _order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64]:
+def _cell_order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64]:
     """Return the cells of a level in the order of a word."""
     if word in CURVES:
         return CURVES[word](shape)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 def permuted(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
     """Return the cells row by row, the last of ``axes`` varying fastest."""
-    return _cells(shape).transpose(axes).ravel()
+    return _cell_numbers(shape).transpose(axes).ravel()
 
 
 def zigzag(shape: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
@@ -124,5 +124,5 @@ def _by_digits(coords: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
     return np.lexsort(digits) if digits else np.zeros(coords[0].size, dtype=np.int64)
 
 
-def _cells(shape: Sequence[int]) -> NDArray[np.int64]:
+def _cell_numbers(shape: Sequence[int]) -> NDArray[np.int64]:
     return np.arange(math.prod(shape)).reshape(shape)

@@ -46,9 +46,13 @@ def identity(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return np.arange(placement.n_tasks) // placement.capacity
 
 
-def _permutations(placement: Placement) -> list[str]:
+def _long_letters(placement: Placement) -> list[str]:
+    return [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
+
+
+def _letter_orders(placement: Placement) -> list[str]:
     """Orders of the letters that make a difference; with T, T last, first, and in between."""
-    letters = [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
+    letters = _long_letters(placement)
     if len(letters) <= 4:
         words = ["".join(word) for word in itertools.permutations(letters)]
         return words[1:]
@@ -64,26 +68,26 @@ def _permutations(placement: Placement) -> list[str]:
     return [word for word in words if word != inner + slot]
 
 
-def _zigzags(placement: Placement) -> list[str]:
-    letters = [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
-    return ["".join(letters), *_permutations(placement)] if len(letters) > 1 else []
+def _zigzag_orders(placement: Placement) -> list[str]:
+    letters = _long_letters(placement)
+    return ["".join(letters), *_letter_orders(placement)] if len(letters) > 1 else []
 
 
-@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER)
+@register("permute-LETTERS", _letter_orders, example="permute-ZYX", parameters=_ORDER)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
-    axes = _axes(placement, variant)
+    axes = _axes_of(placement, variant)
     return permuted(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER)
+@register("zigzag-LETTERS", _zigzag_orders, example="zigzag-XYZ", parameters=_ORDER)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
-    axes = _axes(placement, variant)
+    axes = _axes_of(placement, variant)
     return zigzag_order(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-def _tilts(placement: Placement) -> list[str]:
+def _tilt_names(placement: Placement) -> list[str]:
     """Single shears, small first, then pairs of them."""
     torus, letters = placement.torus, placement.letters
     long = [d for d, size in enumerate(torus.shape) if size > 1]
@@ -105,7 +109,7 @@ def _tilts(placement: Placement) -> list[str]:
 
 @register(
     "tilt-LETTERS-K",
-    _tilts,
+    _tilt_names,
     example="tilt-XY-1",
     parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
     "shifted for each step along the second; further -LETTERS-K may follow",
@@ -129,7 +133,7 @@ def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return torus.node(coords)[identity(placement, "", rng)]
 
 
-def _strides(placement: Placement) -> list[str]:
+def _stride_names(placement: Placement) -> list[str]:
     n_places = placement.n_places
     wanted = {round(n_places ** (k / 12)) for k in range(1, 12)}
     near = (next((s for s in range(w, n_places) if math.gcd(s, n_places) == 1), 1) for w in wanted)
@@ -138,7 +142,7 @@ def _strides(placement: Placement) -> list[str]:
 
 @register(
     "stride-K",
-    _strides,
+    _stride_names,
     example="stride-5",
     parameters="K: places from a task to the next, with no factor in common with the number of all "
     "places, here {places}",
@@ -151,7 +155,7 @@ def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return np.arange(placement.n_tasks) * step % placement.n_places // placement.capacity
 
 
-def _axes(placement: Placement, word: str) -> list[int]:
+def _axes_of(placement: Placement, word: str) -> list[int]:
     """Axis of each letter; dimensions that the word leaves out must have one coordinate."""
     letters = placement.letters
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
@@ -189,7 +193,7 @@ def ordered(
     """Return the mapping of a machine's word."""
     letters = letters_of(word, torus)
     if letters is None:
-        raise InputError("no order of this machine", found=word, expected=_expected(torus))
+        raise InputError("no order of this machine", found=word, expected=_expected_words(torus))
     capacity = tasks_per_node or max(-(-(n_tasks or 1) // torus.n_nodes), 1)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
     place = permuted((*torus.shape, capacity), axes)[:n_tasks]
@@ -216,7 +220,7 @@ def remark(name: str, torus: Torus) -> str:
     )
 
 
-def _expected(torus: Torus) -> str:
+def _expected_words(torus: Torus) -> str:
     word = f"{torus.axes}T"
     if torus.name in _FUJITSU:
         return f"rank-map-bynode={torus.axes} or rank-map-bychip:{torus.axes}, in any order"
@@ -277,7 +281,7 @@ def job_mappings(
     for letters in itertools.permutations("XYZ"[: len(sizes)]):
         word = f"rank-map-bynode={''.join(letters)}"
         nodes[word] = ordered(word, job_torus(sizes)[0], n_tasks).node
-    nodes |= _walks(sizes, n_tasks)
+    nodes |= _shape_walks(sizes, n_tasks)
     if coords is None:
         for name in _JOB_STRATEGIES:
             nodes[name] = make(name, workload, torus, tasks_per_node=each).node
@@ -286,7 +290,7 @@ def job_mappings(
     return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
 
 
-def _walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:
+def _shape_walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:
     """The job's node of each rank on walks over its shape: a snake, and a loop if it exists."""
     long = [d for d, size in enumerate(shape) if size > 1]
     # A loop needs an even size first: the walk goes there and back along that dimension.

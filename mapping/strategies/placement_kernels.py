@@ -252,7 +252,7 @@ def bisect_both(
         for i in range(mine.size):
             side[best[i]] = 0 if i < n_left else 1
         if refined:
-            _refine(first, partner, nbytes, mine, bias, gap, side)
+            _refine_halves(first, partner, nbytes, mine, bias, gap, side)
         i, j = start, start + n_left
         for t in mine:
             if side[t] == 0:
@@ -290,7 +290,7 @@ def _best_order(
     for candidate in range(n_grid + 2 * by_graph):
         along = -1
         if candidate == n_grid:
-            order = _grown(first, partner, mine, side)
+            order = _grow_order(first, partner, mine, side)
         else:
             if candidate < n_grid:
                 along = preferred[candidate]
@@ -322,7 +322,7 @@ def _best_order(
 
 
 @inner_kernel
-def _grown(
+def _grow_order(
     first: NDArray[Any], partner: NDArray[Any], mine: NDArray[Any], side: NDArray[Any]
 ) -> NDArray[Any]:
     """Breadth-first order from a task at the rim, found by a first search from any."""
@@ -355,7 +355,7 @@ def _grown(
 
 
 @inner_kernel
-def _refine(
+def _refine_halves(
     first: NDArray[Any],
     partner: NDArray[Any],
     nbytes: NDArray[Any],

@@ -219,7 +219,7 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     takes = "-" in strategy.form
     if bool(variant) != takes:
         what = "strategy without its parameters" if takes else "strategy takes no parameters"
-        raise InputError(what, found=name, expected=_written(placement, strategy))
+        raise InputError(what, found=name, expected=_name_form(placement, strategy))
     if at and not re.fullmatch("0|[1-9][0-9]*", draw):
         raise InputError(
             "bad number of a draw", found=name, expected=f"a whole number behind @ as in {plain}@2"
@@ -229,7 +229,7 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     try:
         node = np.asarray(strategy.place(placement, variant, rng))
     except VariantError as error:
-        expected = _written(placement, strategy)
+        expected = _name_form(placement, strategy)
         raise InputError(error.message, found=name, expected=expected) from None
     if at and rng.bit_generator.state == before:
         raise InputError("nothing is drawn at random", found=name, expected=plain)
@@ -262,14 +262,14 @@ def join(family: str, variant: str) -> str:
     return f"{family}-{variant}" if variant else family
 
 
-def _written(placement: Placement, strategy: Strategy) -> str:
+def _name_form(placement: Placement, strategy: Strategy) -> str:
     """How names of a strategy are written, with an example that suits if there is one."""
     if not strategy.parameters:
         return strategy.form
     suitable, how, example = strategy.variants(placement), strategy.parameters, ""
     if suitable:
         example = join(strategy.family, suitable[0])
-    elif _takes(strategy, placement):
+    elif _takes_example(strategy, placement):
         example = strategy.example
     for word, here in (
         ("{letters}", " ".join(placement.letters)),
@@ -282,7 +282,7 @@ def _written(placement: Placement, strategy: Strategy) -> str:
     return f"{strategy.form}{such}; {how}"
 
 
-def _takes(strategy: Strategy, placement: Placement) -> bool:
+def _takes_example(strategy: Strategy, placement: Placement) -> bool:
     """Whether the strategy takes its own example."""
     if strategy.example == strategy.form:
         return False

@@ -92,8 +92,8 @@ def count_mappings(placement: Placement) -> int | None:
     ways, base = [1] + [0] * tasks, [int(t <= capacity) for t in range(tasks + 1)]
     while nodes:
         if nodes % 2:
-            ways = _joined(ways, base)
-        base, nodes = _joined(base, base), nodes // 2
+            ways = _join_counts(ways, base)
+        base, nodes = _join_counts(base, base), nodes // 2
     return ways[tasks]
 
 
@@ -122,7 +122,7 @@ def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
         node += 1
 
 
-def _joined(a: list[int], b: list[int]) -> list[int]:
+def _join_counts(a: list[int], b: list[int]) -> list[int]:
     """Ways to split t tasks between two groups of nodes."""
     return [sum(math.comb(t, k) * a[k] * b[t - k] for k in range(t + 1)) for t in range(len(a))]
 
@@ -213,31 +213,33 @@ def iter_sample(
     for mapping in exclude:
         mapping.check(placement.n_tasks, torus)
     families = registry.chosen(kinds)
-    chosen = _Chosen(placement, seed, exclude)
+    chosen = _Selection(placement, seed, exclude)
     chosen.check_possible(n)
-    return _each(chosen, families, n)
+    return _each_mapping(chosen, families, n)
 
 
-def _each(chosen: _Chosen, families: Sequence[registry.Strategy], n: int) -> Iterator[TaskMapping]:
+def _each_mapping(
+    chosen: _Selection, families: Sequence[registry.Strategy], n: int
+) -> Iterator[TaskMapping]:
     named = {family.family for family in families}
     swaps, at_random = "swap" in named, "random" in named
     if swaps or at_random:
         count = math.ceil(_STRUCTURED * n)
-        structured = yield from _structured(chosen, families, count, count // 2)
+        structured = yield from _add_structured(chosen, families, count, count // 2)
     else:
-        structured = yield from _structured(chosen, families, n, n)
+        structured = yield from _add_structured(chosen, families, n, n)
     n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if at_random and n > 1 else 0
     if swaps:
-        yield from _swaps(chosen, structured, n - n_random)
+        yield from _add_swaps(chosen, structured, n - n_random)
     if at_random:
-        yield from _random(chosen, n)
+        yield from _add_random(chosen, n)
     if chosen.n < n:
         raise TooFewMappingsError(
             "not enough different mappings of these kinds", found=chosen.n, expected=n
         )
 
 
-def _random(chosen: _Chosen, n: int) -> Iterator[TaskMapping]:
+def _add_random(chosen: _Selection, n: int) -> Iterator[TaskMapping]:
     """Fill up to ``n`` mappings with random ones."""
     # Exhaustion ends in a list of what there is; before that, chance is faster.
     misses = 0
@@ -275,14 +277,14 @@ def max_mappings(
     return most if left is None else min(most, left)
 
 
-class _Chosen:
+class _Selection:
     """The mappings chosen so far, none twice."""
 
     def __init__(self, placement: Placement, seed: int, exclude: Sequence[TaskMapping]) -> None:
         self.placement = placement
         self.seed = seed
         self.names: set[str] = set()
-        self.taken = {_digest(mapping.node) for mapping in exclude}
+        self.taken = {_digest_of(mapping.node) for mapping in exclude}
         self.exclude = exclude
 
     @property
@@ -301,7 +303,7 @@ class _Chosen:
 
     def is_new(self, node: NDArray[Any]) -> bool:
         """Whether no chosen or excluded mapping is the same."""
-        return _digest(node) not in self.taken
+        return _digest_of(node) not in self.taken
 
     def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
         """Choose the mapping of that name and return it; none if it is there already."""
@@ -310,18 +312,18 @@ class _Chosen:
         if not self.is_new(node):
             return []
         mapping = registry.mapping(self.placement, name, node)
-        self.taken.add(_digest(mapping.node))
+        self.taken.add(_digest_of(mapping.node))
         self.names.add(name)
         return [mapping]
 
 
-def _digest(node: NDArray[Any]) -> bytes:
+def _digest_of(node: NDArray[Any]) -> bytes:
     """Return what tells mappings apart, in few bytes."""
     return hashlib.blake2b(node.astype(np.int32).tobytes(), digest_size=16).digest()
 
 
-def _structured(
-    chosen: _Chosen, families: Sequence[registry.Strategy], count: int, least: int
+def _add_structured(
+    chosen: _Selection, families: Sequence[registry.Strategy], count: int, least: int
 ) -> Generator[TaskMapping, None, list[tuple[float, str]]]:
     """Choose up to ``count`` structured mappings, the families in turn; return costs and names."""
     placement = chosen.placement
@@ -338,7 +340,7 @@ def _structured(
                 node = registry.nodes(placement, name, chosen.seed)
                 cost = placement.hop_bytes(node)
                 found.append((cost, name))
-                if not _near(cost, costs) and chosen.is_new(node):
+                if not _is_near(cost, costs) and chosen.is_new(node):
                     yield from chosen.add(name, node)
                     costs.append(cost)
                     break
@@ -356,13 +358,13 @@ def _structured(
     return sorted(found, key=lambda pair: (round(pair[0], 9), len(pair[1])))
 
 
-def _near(cost: float, costs: Sequence[float]) -> bool:
+def _is_near(cost: float, costs: Sequence[float]) -> bool:
     """Whether it equals one of them for the purpose of variety."""
     return any(abs(cost - other) <= _RESOLUTION * other for other in costs)
 
 
-def _swaps(
-    chosen: _Chosen, structured: list[tuple[float, str]], until: int
+def _add_swaps(
+    chosen: _Selection, structured: list[tuple[float, str]], until: int
 ) -> Iterator[TaskMapping]:
     """Fill up to ``until`` mappings with good ones after more and more swaps."""
     placement = chosen.placement
@@ -375,7 +377,7 @@ def _swaps(
     families: set[str] = set()
     for cost, name in structured:
         family = name.partition("-")[0]
-        if family not in families and not _near(cost, least):
+        if family not in families and not _is_near(cost, least):
             bases[name] = undisturbed(placement, name)
             least.append(cost)
             families.add(family)

@@ -123,17 +123,17 @@ def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> ND
     # Threads of BLAS that wait for each other take ten times the processor time of one.
     with threadpool_limits(1, "blas"):
         for layout in layouts(placement, sum(size > 1 for size in sizes), rng):
-            for way in _ways(layout, placement.torus):
+            for way in _dimension_layouts(layout, placement.torus):
                 if placement.is_late():
                     return best
-                node = _cut(layout, way, sizes)
+                node = _cut_layout(layout, way, sizes)
                 cost = placement.hop_bytes(node)
                 if cost < least * (1 - 1e-9):
                     best, least = node, cost
     return best
 
 
-def _ways(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ...]]]:
+def _dimension_layouts(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ...]]]:
     """Return the dimensions of the torus along each coordinate, best first."""
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
     long = sorted(dims, key=lambda d: (-torus.shape[d], torus.wrap[d]))
@@ -163,7 +163,7 @@ def _ways(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ..
     ]
 
 
-def _cut(
+def _cut_layout(
     layout: Sequence[Coordinate], way: Sequence[tuple[int, ...]], sizes: Sequence[int]
 ) -> NDArray[Any]:
     """Cut into slabs of equal numbers of tasks, along one coordinate after the other."""
@@ -172,7 +172,7 @@ def _cut(
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
     for coordinate, dims in zip(layout, way, strict=True):
-        places = _folded([sizes[d] for d in dims]) @ strides[list(dims)]
+        places = _folded_path([sizes[d] for d in dims]) @ strides[list(dims)]
         ordered = np.lexsort((coordinate.value, group))
         size = np.bincount(group)
         first = np.repeat(np.cumsum(size) - size, size)
@@ -184,7 +184,7 @@ def _cut(
     return node
 
 
-def _folded(sizes: Sequence[int]) -> NDArray[np.int64]:
+def _folded_path(sizes: Sequence[int]) -> NDArray[np.int64]:
     """Coordinates of all places, ``(n, dims)``, each a neighbour of the last, the first fastest."""
     if not sizes:
         return np.zeros((1, 0), dtype=np.int64)
@@ -232,7 +232,9 @@ def layouts(
     for even in (True, False):
         if placement.is_late():
             return
-        eigenvalues, slow = _slowest(placement, max(most, min(_WAVES, placement.n_tasks - 2)), even)
+        eigenvalues, slow = _slow_eigenvectors(
+            placement, max(most, min(_WAVES, placement.n_tasks - 2)), even
+        )
         found: list[Coordinate] = []
         while len(found) < n_dimensions and (
             more := _next_coordinates(found, slow, rng, eigenvalues)
@@ -240,10 +242,12 @@ def layouts(
             found = [*found, *more]
             yield found
         for n in range(min(n_dimensions, most), most + 1):
-            yield _coordinates(_independent(slow[:, :n], rng), slow, eigenvalues)
+            yield _find_coordinates(_unmix_waves(slow[:, :n], rng), slow, eigenvalues)
 
 
-def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+def _slow_eigenvectors(
+    placement: Placement, n: int, even: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Smallest eigenvalues of the Laplacian but 0, and their eigenvectors, ``(n_tasks, n)``."""
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
@@ -263,13 +267,13 @@ def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], ND
         values, vectors = scipy.linalg.eigh(normal.toarray(), subset_by_index=last)
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
-        values, vectors = _filtered(normal, n + 1, placement)
+        values, vectors = _filtered_eigenvectors(normal, n + 1, placement)
     slow = vectors[:, 1 : n + 1] / np.sqrt(degree)[:, None]
     slow -= slow.mean(axis=0)
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
 
 
-def _filtered(
+def _filtered_eigenvectors(
     normal: scipy.sparse.csr_array, n: int, placement: Placement
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Largest eigenvalues, all below 1, and their vectors: Chebyshev-filtered subspaces."""
@@ -290,7 +294,7 @@ def _filtered(
     return values[:n], block[:, :n]
 
 
-def _independent(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+def _unmix_waves(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Turn columns so that they are as independent as can be: symmetric FastICA, by kurtosis."""
     n = mixed.shape[1]
     # Whiten first; eigenvectors that hardly differ from others are left out.
@@ -313,7 +317,7 @@ def _independent(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     return np.asarray(white @ turn.T)
 
 
-def _coordinates(
+def _find_coordinates(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
 ) -> list[Coordinate]:
     """Angles of waves that are a cosine and its sine, places of the others."""
@@ -360,7 +364,7 @@ def _next_coordinates(
         left, sizes, _ = np.linalg.svd(rest[:, :n], full_matrices=False)
         new = left[:, sizes > _NEW * np.sqrt(len(slow))] * np.sqrt(len(slow))
         if new.size:
-            return _coordinates(_independent(new, rng), slow, eigenvalues)
+            return _find_coordinates(_unmix_waves(new, rng), slow, eigenvalues)
     return []
 
 

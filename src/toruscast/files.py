@@ -56,7 +56,7 @@ _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 @contextmanager
 def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
+    """Turn the system's errors into `InputError`, and add the file to errors without one."""
     try:
         if not os.fspath(path):
             raise FileNotFoundError
@@ -234,18 +234,18 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
         if any(each.compress_type not in _PACKED for each in members):
             raise ValueError("another kind of packing")
         pairs = zip(names, members, strict=True)
-        return {name: _array(archive.read(member)) for name, member in pairs}
+        return {name: _read_array(archive.read(member)) for name, member in pairs}
 
 
 def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
     """Return the array of a ``.npy`` file; nothing is unpickled."""
     with as_damaged(path, "NumPy array"):
-        return _array(data)
+        return _read_array(data)
 
 
 @contextmanager
 def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Say of any error but ours that the file is damaged; name the file in ours."""
+    """Turn other errors into one that the file is damaged; add the file to ours."""
     try:
         yield
     except InputError as error:
@@ -257,7 +257,7 @@ def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise InputError(f"damaged {what}", file=path, found=found) from None
 
 
-def _array(raw: bytes) -> NDArray[Any]:
+def _read_array(raw: bytes) -> NDArray[Any]:
     """Return the array of a .npy file that holds nothing else."""
     stream = io.BytesIO(raw)
     array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
@@ -270,7 +270,7 @@ def _array(raw: bytes) -> NDArray[Any]:
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-# How content begins that a suffix promises.
+# First bytes of files with these suffixes.
 PROMISED = {
     ".npz": b"PK",
     ".zip": b"PK",
@@ -292,7 +292,7 @@ def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     try:
         # A symbolic link stays one; the file it names is replaced.
         target = Path(os.path.realpath(path))
-        found: object = _hindrance(path, target)
+        found: object = _why_not_written(path, target)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or error
     if found:
@@ -302,7 +302,7 @@ def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     return target
 
 
-def _hindrance(path: str | os.PathLike[str], target: Path) -> str | None:
+def _why_not_written(path: str | os.PathLike[str], target: Path) -> str | None:
     """Return why a file cannot be written."""
     if not os.fspath(path):
         return "an empty path"
@@ -310,7 +310,7 @@ def _hindrance(path: str | os.PathLike[str], target: Path) -> str | None:
         return "a loop of symbolic links"
     if target.is_dir():
         return "a folder"
-    # Those of an open file would be replaced under the one who holds it.
+    # Writing them would replace the files of another process.
     if _DEVICES.match(os.fspath(path)) or (target.exists() and not target.is_file()):
         return "a device or a pipe; - is stdout where an option takes it"
     if not target.parent.is_dir():
@@ -339,7 +339,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         with temporary_beside(path) as temporary:
             yield temporary
-            size = _checked(temporary, target, path)
+            size = _finish_file(temporary, target, path)
             temporary.replace(target)
     except OSError as error:
         # The error of a full disk names no file.
@@ -356,7 +356,7 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     A process that is killed leaves it.
     """
-    temporary = _hidden(Path(os.path.realpath(path)))
+    temporary = _hidden_path(Path(os.path.realpath(path)))
     try:
         temporary.touch(exist_ok=False)
     except OSError as error:
@@ -367,7 +367,7 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
+def _finish_file(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
     """Return the size of what was written, packed where the name says so."""
     with temporary.open("rb") as file:
         start = file.read(16)
@@ -391,7 +391,7 @@ def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int
 @contextmanager
 def folder_beside(target: Path, place: Path) -> Iterator[Path]:
     """Give an empty hidden folder in ``place`` for what becomes ``target``, then remove it."""
-    stage = _hidden(place / target.name)
+    stage = _hidden_path(place / target.name)
     try:
         stage.mkdir()
         yield stage
@@ -399,7 +399,7 @@ def folder_beside(target: Path, place: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def _hidden(target: Path) -> Path:
+def _hidden_path(target: Path) -> Path:
     return target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
 
 

@@ -14,15 +14,15 @@ _LONGEST = 200
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
     """Return the seconds and the name of the unit in which these times read best."""
-    return _unit(values, _TIMES)
+    return _best_unit(values, _TIMES)
 
 
 def byte_unit(values: Iterable[float]) -> tuple[float, str]:
     """Return the bytes and the name of the unit in which these amounts read best."""
-    return _unit(values, _BYTES)
+    return _best_unit(values, _BYTES)
 
 
-def _unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
+def _best_unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
     """Return the largest unit of which the smallest value that is not 0 has one or more."""
     least = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
     return next((unit for unit in units if least >= unit[0]), units[-1])

@@ -6,13 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ._slow import joblib
 from ._slow import numpy as np
 from .errors import InputError
+from .text import closest
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -64,8 +64,7 @@ def job_count(value: object) -> int:
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
     """Raise `InputError` unless ``value`` is one of the texts; it names those that are like it."""
     if not isinstance(value, str) or value not in choices:
-        known = get_close_matches(str(value), choices, n=2) or choices
-        raise InputError(f"bad {what}", found=value, expected=" or ".join(known))
+        raise InputError(f"bad {what}", found=value, expected=closest(str(value), choices))
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:
@@ -124,15 +123,24 @@ def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
+def check_below(values: NDArray[Any], what: str, size: int) -> None:
+    """Raise `InputError` unless whole numbers are from 0 to ``size`` - 1.
+
+    ``what`` is completed by the place of the first that is not, such as "node of task".
+    """
+    if values.size and not (values.min() >= 0 and values.max() < size):
+        place = int(np.flatnonzero((values < 0) | (values >= size))[0])
+        expected = f"0 to {size - 1}"
+        raise InputError(f"{what} {place} out of range", found=values[place], expected=expected)
+
+
 Routing = Literal["deterministic", "adaptive", "by_size"]
+"""How messages are routed: in dimension order, over any minimal route, or by their length."""
 
 
 def check_routing(routing: str) -> None:
     """Raise `InputError` unless this is a known routing."""
     one_of(routing, "routing", get_args(Routing))
-
-
-"""How messages are routed: in dimension order, over any minimal route, or by their length."""
 
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
@@ -149,21 +157,21 @@ _AMOUNT = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?)\s*([^
 def read_seconds(text: str) -> float:
     """Return a time in seconds; units from ``s`` to ``ps``, seconds without one."""
     units = SECONDS | {"": 1.0, "\u00b5s": 1e-6}
-    return _read(text, units, "time", "90ns, 1us or 2.5e-6")
+    return _read_amount(text, units, "time", "90ns, 1us or 2.5e-6")
 
 
 def read_bytes(text: str) -> float:
     """Return an amount of bytes; the case of its unit does not count."""
-    return _read(text, _SIZES, "size", "64MB, 16KiB or 1e6")
+    return _read_amount(text, _SIZES, "size", "64MB, 16KiB or 1e6")
 
 
 def read_bandwidth(text: str) -> float:
     """Return a bandwidth in bytes per second; ``b`` is bits, ``B`` bytes."""
-    value = _read(text, _BANDWIDTHS, "bandwidth", "125MBps, 10Gbps or 4GB/s")
+    value = _read_amount(text, _BANDWIDTHS, "bandwidth", "125MBps, 10Gbps or 4GB/s")
     return value / (8 if "b" in text else 1)
 
 
-def _read(text: str, units: Mapping[str, float], what: str, examples: str) -> float:
+def _read_amount(text: str, units: Mapping[str, float], what: str, examples: str) -> float:
     match = _AMOUNT.fullmatch(text.strip())
     value = float(match[1]) * units.get(match[2].lower(), math.nan) if match else math.nan
     if not math.isfinite(value):

@@ -125,7 +125,7 @@ def test_a_map_of_a_whole_partition_serves_a_smaller_job(tmp_path):
     path = tmp_path / "full.map"
     path.write_text("".join(f"{x} {y} 0\n" for x in range(4) for y in range(4)))
     for torus in (Torus((4, 4)), Torus((4, 4, 1))):
-        with pytest.warns(InputWarning, match="16 places, of which the 4 tasks of the job take"):
+        with pytest.warns(InputWarning, match="16 places; the 4 tasks of the job take"):
             mapping = read_mapping(path, torus, n_tasks=4)
         assert mapping.node.tolist() == [0, 1, 2, 3]
 
@@ -397,7 +397,7 @@ def test_more_places_than_tasks_are_cut_with_a_note(tmp_path, text, form):
     path.write_text(text)
     hosts = Hosts([f"c{k}" for k in range(4)], range(4), torus)
     given = None if form == "device-ids" else hosts
-    with pytest.warns(InputWarning, match="4 places, of which the 2 tasks of the job take"):
+    with pytest.warns(InputWarning, match="4 places; the 2 tasks of the job take"):
         mapping = read_mapping(path, torus, n_tasks=2, format=form, hosts=given)
     assert mapping.node.tolist() == [0, 1]
 

@@ -35,7 +35,7 @@ def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packe
         fast = outcome(
             lambda: read_table(Text(str(path), is_streamed=True), columns, 1, mark).columns.values()
         )
-        patch.setattr(tables, "_parsed", lambda *_: None)
+        patch.setattr(tables, "_parse_piece", lambda *_: None)
         slow = outcome(
             lambda: read_table(Text(str(path), is_streamed=True), columns, 1, mark).columns.values()
         )
