@@ -8,7 +8,7 @@ import pandas as pd
 from toruscast.mapping import TaskMapping
 from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
-from toruscast.search.search import Found
+from toruscast.search.search import SearchResult
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import (
     counted,
@@ -33,7 +33,7 @@ _AT_BOUND = 1e-3
 _ROUGH = 0.03
 
 
-def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 10) -> Answer:
+def answer(found: SearchResult, *, yours: bool = False, setting: str = "", top: int = 10) -> Answer:
     """Return what a search found; ``yours`` says whether mappings were given."""
     against = "your best mapping" if yours else DEFAULT_ORDER
     proof, notes = _how_sure(found)
@@ -63,11 +63,11 @@ def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 1
     )
 
 
-def _shown(found: Found, value: float) -> str:
+def _shown(found: SearchResult, value: float) -> str:
     return seconds(value) if found.objective == TIME else number(value, 6)
 
 
-def _headline(found: Found, against: str) -> Headline:
+def _headline(found: SearchResult, against: str) -> Headline:
     """Return what was found, and how much better it is."""
     best = shown_name(found.mapping.name or "the best")
     value, given = _shown(found, found.value), _shown(found, found.initial_value)
@@ -83,7 +83,7 @@ def _headline(found: Found, against: str) -> Headline:
     return Headline("Best found: ", best, f", {what}, {gain}{between} ({given})")
 
 
-def _how_sure(found: Found) -> tuple[str, list[str]]:
+def _how_sure(found: SearchResult) -> tuple[str, list[str]]:
     """Return how sure the answer is, in a word or three and in sentences."""
     notes, proof = [], ""
     if found.bound > 0:
@@ -105,7 +105,7 @@ def _how_sure(found: Found) -> tuple[str, list[str]]:
     return proof, notes
 
 
-def _view(found: Found, against: str) -> View:
+def _view(found: SearchResult, against: str) -> View:
     """Return the traffic under the best, and what its gain counts from."""
 
     def time(value: float, mapping: TaskMapping) -> float:
@@ -121,14 +121,14 @@ def _view(found: Found, against: str) -> View:
     return View(found.problem, several)
 
 
-def _before_and_after(view: View, found: Found, against: str) -> Chart:
+def _before_and_after(view: View, found: SearchResult, against: str) -> Chart:
     names, times = zip(*((one.name, one.time) for one in view.compared), strict=True)
     ranking = Ranking(names, times, 1 if len(names) > 1 else 0, against=against)
     every = found.table["value"][np.isfinite(found.table["value"])].tolist()
     return ranking.chart(floor=found.bound, every=every)
 
 
-def progress_chart(found: Found) -> Chart:
+def progress_chart(found: SearchResult) -> Chart:
     """Return the best objective over the seconds of the search."""
     is_time = found.objective == TIME
     values = np.array([value for _, value in found.history])
@@ -149,7 +149,7 @@ def progress_chart(found: Found) -> Chart:
     )
 
 
-def compared(found: Found, top: int = 10, yours: bool = False) -> Table:
+def compared(found: SearchResult, top: int = 10, yours: bool = False) -> Table:
     """Return all that was compared, the best first."""
     is_time = found.objective == TIME
     kind: Kind = "seconds" if is_time else "number"
@@ -175,7 +175,7 @@ def compared(found: Found, top: int = 10, yours: bool = False) -> Table:
     )
 
 
-def _content(found: Found) -> dict[str, object]:
+def _content(found: SearchResult) -> dict[str, object]:
     """Return all of it for programs."""
     verdict = found.verdict and {
         "kind": found.verdict.kind,

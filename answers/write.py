@@ -15,7 +15,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mesh import MeshForecast
 from toruscast.mesh import answer as mesh
 from toruscast.search.explain import Explanation
-from toruscast.search.search import Found
+from toruscast.search.search import SearchResult
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.training import Training
@@ -34,7 +34,7 @@ _ANSWERS: tuple[tuple[Any, Callable[[Any], Answer]], ...] = (
     (MeshForecast, mesh.answer),
     (Training | Measured, learned.answer),
     (Simulation, simulation.answer),
-    (Found, search.answer),
+    (SearchResult, search.answer),
     (Explanation, search.explanation),
 )
 # What a notebook shows of an object.
@@ -42,13 +42,15 @@ _SHOWN: tuple[tuple[type, Callable[[Any], Chart], Callable[[Any], Table] | None]
     (Forecast, rank.times_chart, rank.candidates),
     (Plan, plan.times_chart, plan.candidates),
     (MeshForecast, mesh.times_chart, mesh.layouts),
-    (Found, search.progress_chart, search.compared),
+    (SearchResult, search.progress_chart, search.compared),
     (Explanation, search.limits_chart, None),
     (Measured, learned.observed_chart, None),
     (MessageTimes, simulation.timeline_chart, None),
     (Runs, plan.runs_chart, None),
 )
-Result = Forecast | Plan | MeshForecast | Training | Measured | Simulation | Found | Explanation
+Result = (
+    Forecast | Plan | MeshForecast | Training | Measured | Simulation | SearchResult | Explanation
+)
 
 
 def answer_of(result: Result | Answer) -> Answer:

@@ -25,7 +25,7 @@ from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
-    from toruscast.search.search import Found
+    from toruscast.search.search import SearchResult
 
 # What a better placement saves at least; less is lost in the noise of machines.
 LEAST_GAIN = 0.01
@@ -156,7 +156,7 @@ def _search(
     hosts: tc.Hosts | None,
     share: int | None,
     seconds: float,
-) -> Found | None:
+) -> SearchResult | None:
     """The best placement beside the launcher's; None where there is but one node."""
     n_hosts = torus.n_nodes if hosts is None else len(hosts.names)
     share = share or -(-workload.n_tasks // n_hosts)

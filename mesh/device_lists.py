@@ -67,7 +67,7 @@ def is_device_list(source: Source) -> bool:
     return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
 
 
-class Listed(NamedTuple):
+class ListedDevice(NamedTuple):
     """A device of a list."""
 
     line: int
@@ -76,10 +76,10 @@ class Listed(NamedTuple):
     core: int
 
 
-def device_rows(source: Source, torus: Torus) -> list[Listed]:
+def device_rows(source: Source, torus: Torus) -> list[ListedDevice]:
     """Return the devices of a list, sorted by their numbers where their names hold those."""
     text = source.text
-    rows: list[Listed] = []
+    rows: list[ListedDevice] = []
     named = False
     slices = set()
     for place, (line, device) in enumerate(listed(source)):
@@ -102,7 +102,7 @@ def device_rows(source: Source, torus: Torus) -> list[Listed]:
         coords = list(map(int, parts))
         if counts_devices(torus) and torus.ndim == len(parts) + 1:
             coords, core = [*coords, int(core)], "0"
-        rows.append(Listed(line, int(number), coords, int(core)))
+        rows.append(ListedDevice(line, int(number), coords, int(core)))
     if not rows:
         raise text.fault("device list without a device", None, None, "TpuDevice(id=0, coords=...)")
     if len({len(row.coords) for row in rows}) > 1:

@@ -48,8 +48,8 @@ _KERNELS = (bisect_both, anneal, latest_link, run)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a search found."""
+class SearchResult:
+    """The best mapping of a search, and how much better it is."""
 
     mapping: TaskMapping
     # Its objective, and that of the best mapping given (of the tasks in order where none was):
@@ -76,7 +76,7 @@ class Found:
     def __repr__(self) -> str:
         value = in_seconds(self.value) if self.objective == TIME else f"{self.value:.6g}"
         return (
-            f"Found({shown_name(self.mapping.name)}: {self.objective} {value}, "
+            f"SearchResult({shown_name(self.mapping.name)}: {self.objective} {value}, "
             f"{percent(self.gain)} less than {shown_name(self.reference.name or 'given')})"
         )
 
@@ -117,7 +117,7 @@ def search_mapping(
     n_jobs: int | None = None,
     turns: int | None = None,
     better: Callable[[TaskMapping, float], None] | None = None,
-) -> Found:
+) -> SearchResult:
     """Search for a better mapping.
 
     Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
@@ -205,7 +205,7 @@ def search_mapping(
         )
     known = filter(None, map(contest.known, yours))
     initial = min(known, key=lambda row: row.value, default=best)
-    return Found(
+    return SearchResult(
         mapping=best.mapping,
         value=best.value,
         initial_value=initial.value,
