@@ -6,27 +6,13 @@ with the same words and numbers.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Literal
 
-import pandas as pd
-
-from toruscast.text import rounded
-
 from .links import LinkMap
-from .table import Mark as Mark
 from .table import Table
-
-_NUMBER = re.compile(r"[-+<>=~ ]*\.?\d")
-# Columns of names, which may begin with a digit, and of lines of words.
-_NAMES = frozenset(
-    ("application", "callpath", "feature", "features", "layout", "mapping", "metric", "task pairs")
-)
 
 
 @dataclass(frozen=True)
@@ -36,64 +22,6 @@ class Sentence:
     text: str
     # A terminal breaks none of its lines, such as those of a command to copy.
     as_it_is: bool = False
-
-
-@dataclass(frozen=True)
-class TableBlock:
-    """Rows of cells by the head of their column; a cell that is a tuple has several lines.
-
-    A narrow terminal leaves out ``spare`` columns whose cells are alike, then those after the first
-    ``keep``. It shows ``top`` rows and the last three; all if None. A table with a ``key`` can be
-    sorted, filtered and copied on a page. ``marks`` name the best row and the user's.
-    """
-
-    rows: Sequence[Mapping[str, object]]
-    title: str = ""
-    marks: Sequence[Mark] = ()
-    keep: int = 3
-    spare: tuple[str, ...] = ()
-    top: int | None = None
-    key: str = ""
-
-    @property
-    def heads(self) -> list[str]:
-        """Heads of the columns."""
-        return list(self.rows[0]) if self.rows else []
-
-    @cached_property
-    def left(self) -> set[str]:
-        """Heads of the columns that hold names and words, which align left."""
-        return {head for head in self.heads if head in _NAMES or self._holds_words(head)}
-
-    def _holds_words(self, head: str) -> bool:
-        cells = [row.get(head, "") for row in self.rows]
-        texts = {str(cell[0] if isinstance(cell, tuple) and cell else cell) for cell in cells}
-        texts -= {"", "-", "()"}
-        return bool(texts) and not any(map(_NUMBER.match, texts))
-
-
-def frame_block(
-    frame: pd.DataFrame,
-    formats: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
-    **how: Any,
-) -> TableBlock:
-    """Return a table of values as a block: numbers to four digits, no cell for NaN.
-
-    ``formats`` are of columns that look otherwise; ``how`` is of `TableBlock`.
-    """
-
-    def shown(name: str, value: Any) -> str:
-        if isinstance(value, float) and math.isnan(value):
-            return ""
-        if name in formats:
-            return formats[name](value)
-        return rounded(value) if isinstance(value, float) else str(value)
-
-    rows = [
-        {str(name).replace("_", " "): shown(str(name), value) for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]
-    return TableBlock(rows, **how)
 
 
 @dataclass(frozen=True)
@@ -115,7 +43,7 @@ class File:
     title: str = "launcher file"
 
 
-Block = Sentence | Table | TableBlock | Chart | LinkMap
+Block = Sentence | Table | Chart | LinkMap
 
 
 @dataclass(frozen=True)
@@ -159,9 +87,9 @@ class Answer:
     """What a command answers: a sentence, notes, and sections with the most important first.
 
     ``setting`` is what was asked, in a line; a page has it as its ``title`` if that is empty.
-    ``badge`` says how sure the answer is, in a word or three. ``content`` is all of it for
-    programs, as JSON, and ``rows`` the table for programs, as CSV. ``file`` is what the answer is
-    used with, and ``facts`` what it was made from, by name.
+    ``table`` stands first in a terminal and last on a page; its frame is the CSV. ``badge`` says
+    how sure the answer is, in a word or three. ``content`` is all of it as JSON. ``file`` is what
+    the answer is used with, and ``facts`` what it was made from, by name.
     """
 
     headline: Headline
@@ -171,18 +99,9 @@ class Answer:
     notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
     content: dict[str, Any] = field(default_factory=dict)
-    rows: pd.DataFrame | Sequence[Mapping[str, Any]] = ()
     file: File | None = None
     facts: Sequence[tuple[str, str]] = ()
     title: str = ""
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The table for programs; an index that has a name is a column."""
-        if self.table is not None:
-            return self.table.values
-        table = self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
-        return table.reset_index() if table.index.name else table
 
 
 def of_table(head: str | Headline, *blocks: Block, below: Sequence[str] = (), **how: Any) -> Answer:

@@ -105,7 +105,7 @@ def answer(
         notes=notes,
         sections=sections,
         content=content,
-        rows=summary,
+        table=Table(summary, ()),
     )
 
 
@@ -191,7 +191,7 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
             "feature_sets": {name: list(names) for name, names in sets.items()},
             "hold_out": scores.to_dict("records"),
         },
-        rows=scores,
+        table=Table(scores, ()),
     )
 
 
@@ -240,7 +240,7 @@ def of_metrics(found: MetricEvaluation, mine: Sequence[str], n_splits: int) -> A
             "gains": gains,
             "blocks": found.blocks.to_dict("records"),
         },
-        rows=found.blocks,
+        table=Table(found.blocks, ()),
     )
 
 

@@ -22,7 +22,7 @@ from toruscast.errors import InputError
 from toruscast.files import atomic_path
 from toruscast.text import shown_name
 
-from .blocks import Answer, Block, Chart, Section, Sentence, TableBlock
+from .blocks import Answer, Block, Chart, Section, Sentence
 from .links import LinkMap, network_data, places
 from .svg import RAMP
 from .table import Column, Table
@@ -120,8 +120,6 @@ def _block(block: Block, macros: Any, under: str) -> str:
         return f"<p>{Markup.escape(unbroken(block.text))}</p>\n"
     if isinstance(block, Table):
         return str(macros.table(block, under))
-    if isinstance(block, TableBlock):
-        return str(macros.block(block, under))
     if isinstance(block, Chart):
         return str(macros.chart(block))
     return str(macros.links(block))
@@ -136,7 +134,6 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["shown"] = lambda value: shown_name(" ".join(str(value).split()))
-    environment.filters["cell"] = _cell
     environment.globals["lines"] = _lines
     environment.filters["unbroken"] = unbroken
     return environment
@@ -145,14 +142,6 @@ def _environment() -> jinja2.Environment:
 def unbroken(text: str) -> str:
     """Return a text that breaks no line between a number and its unit."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
-
-
-def _cell(value: object) -> Markup:
-    """Return a cell of a table; a tuple is its lines, none of them broken."""
-    if not isinstance(value, tuple):
-        return Markup.escape(shown_name(value))
-    lines = [Markup('<span class="line">{}</span>').format(shown_name(line)) for line in value]
-    return Markup("<br>").join(lines)
 
 
 def _lines(column: Column, lines: tuple[str, ...]) -> Markup:

@@ -184,7 +184,7 @@ def answer(
         notes=notes,
         sections=sections,
         content=_content(found, quality, file),
-        rows=pd.DataFrame() if quality is None else quality,
+        table=Table(pd.DataFrame() if quality is None else quality, ()),
         facts=facts,
         title=title,
     )

@@ -169,6 +169,7 @@ def answer_of_many(
         Column("busiest_link", kind="label"),
         Column("busy_share", "busy", "share"),
     ]
+    known = [name for name in table if name not in ("phase_times", "coarsening", "change")]
     said = [_others(table, error), ranking.alike(), bound_line(why, estimated, dependent)]
     if link:
         said.append(link_note(link))
@@ -176,9 +177,7 @@ def answer_of_many(
         setting=setting,
         headline=ranking.headline(),
         notes=list(filter(None, [*said, *notes])),
-        table=Table(
-            table.drop(columns="phase_times"), columns, best=0, yours=ranking.yours, top=top
-        ),
+        table=Table(table[known], columns, best=0, yours=ranking.yours, top=top),
         content=content | {"ranking": records(table)},
     )
 

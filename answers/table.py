@@ -156,7 +156,7 @@ class Table:
     @cached_property
     def values(self) -> pd.DataFrame:
         """The frame, its index among the columns if that has a name."""
-        return self.frame.reset_index() if self.frame.index.name else self.frame
+        return _named(self.frame)
 
     @cached_property
     def shown(self) -> Sequence[Column]:
@@ -262,14 +262,6 @@ class Table:
             units[kind] = unit_of([median(sizes)]) if is_narrow else (1.0, "")
         return units
 
-    def to_csv(self) -> str:
-        """Return the frame as CSV."""
-        return csv_text(self.values)
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return the frame as JSON has it, a row each."""
-        return records(self.values)
-
     def to_notebook(self, most: int) -> str:
         """Return the first rows as HTML without a style."""
         heads = "".join(f"<th>{escape(self.heading(column))}</th>" for column in self.shown)
@@ -280,9 +272,14 @@ class Table:
         return f"<table><tr>{heads}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with its index among the columns, if that has a name."""
+    return frame.reset_index() if frame.index.name else frame
+
+
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a frame, the index among the columns where it has a name."""
-    named = frame.reset_index() if frame.index.name else frame
+    named = _named(frame)
     return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
@@ -297,7 +294,7 @@ def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
     >>> csv_text(pd.DataFrame({"mapping": ["=1+1", "-5", "a"], "change": [-1.0, 2.0, 3.0]}))
     "mapping,change\n'=1+1,-1.0\n-5,2.0\na,3.0\n"
     """
-    named = frame.reset_index() if frame.index.name else frame
+    named = _named(frame)
     texts = [str(name) for name in named.select_dtypes(exclude=["number", "bool"])]
     if texts:
         named = named.assign(**{name: named[name].map(_harmless) for name in texts})

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from rich import table as rich_table
 from rich.box import Box
 from rich.cells import cell_len
-from rich.measure import Measurement
 from rich.text import Text
 
 from toruscast.text import printable, seconds, shown_name
 
-from .blocks import Answer, Section, Sentence, TableBlock
+from .blocks import Answer, Section, Sentence
 from .links import LinkMap, heat_lines
 from .table import Column, Table
 
@@ -46,37 +46,34 @@ def show(answer: Answer, console: Console, details: bool = False) -> None:
         )
     for note in answer.notes:
         console.print(note)
-    if answer.table is not None:
-        if first and answer.table.shown:
-            console.print()
-        _print_table(answer.table, console)
-        first = first or "some"
-    for section in answer.sections:
+    main = [] if answer.table is None else [Section("", [replace(answer.table, title="")])]
+    for section in [*main, *answer.sections]:
         if section.only != "page" and (details or (section.brief and not section.folded)):
-            _print_section(section, console, apart=bool(first))
-            first = "some"
+            first = _print_section(section, console, apart=bool(first)) or first
     if answer.setting:
         console.print()
         console.print(answer.setting, style="dim")
 
 
-def _print_section(section: Section, console: Console, apart: bool) -> None:
+def _print_section(section: Section, console: Console, apart: bool) -> str:
+    """Print the blocks that a terminal can show; return a word if there are any."""
     shown = [
         block
         for block in section.blocks
-        if (isinstance(block, Sentence | TableBlock))
-        or (isinstance(block, Table) and len(block.shown) > 0)
+        if isinstance(block, Sentence)
+        or (isinstance(block, Table) and len(block.shown))
         or (isinstance(block, LinkMap) and can_draw(console))
     ]
-    if shown:
-        if apart:
-            console.print()
-        if section.title:
-            end = "" if ":" in section.title else ":"
-            console.print(f"{section.title}{end}", style="bold")
+    if not shown:
+        return ""
+    if apart:
+        console.print()
+    if section.title:
+        end = "" if ":" in section.title else ":"
+        console.print(f"{section.title}{end}", style="bold")
     before: object = None
     for block in shown:
-        if isinstance(block, TableBlock | Table) and isinstance(before, TableBlock | Table):
+        if isinstance(block, Table) and isinstance(before, Table):
             console.print()
         before = block
         if isinstance(block, Sentence):
@@ -87,10 +84,7 @@ def _print_section(section: Section, console: Console, apart: bool) -> None:
             if block.title and block.title != section.title:
                 console.print(f"{block.title}:")
             _print_table(block, console)
-        elif block.rows:
-            if block.title and block.title != section.title:
-                console.print(f"{block.title}:")
-            _print_block(block, console)
+    return "shown"
 
 
 def _print_links(view: LinkMap, console: Console) -> None:
@@ -102,73 +96,8 @@ def _print_links(view: LinkMap, console: Console) -> None:
     console.print(_LEGEND, style="dim")
 
 
-def _print_block(block: TableBlock, console: Console) -> None:
-    """Print a table; where it is too wide, closer, and then without some of its columns."""
-    table, hidden = _block_rows(block)
-    unlimited = console.options.update(max_width=100_000)
-
-    def fits() -> bool:
-        return Measurement.get(console, unlimited, table).maximum <= console.width
-
-    alike: list[str] = []
-    left_out: list[str] = []
-    keep = block.keep
-    if not fits():
-        table.padding = (0, 0, 0, 0)
-    for column in reversed([column for column in table.columns if column.header in block.spare]):
-        # Rows that are not printed may differ.
-        cells = {str(row[str(column.header)]) for row in block.rows}
-        if len(cells) == 1 and not fits():
-            alike.append(f"{column.header} {cells.pop()}")
-            table.columns.remove(column)
-            keep -= 1
-    while not fits() and len(table.columns) > keep:
-        left_out.insert(0, " ".join(str(table.columns.pop().header).split()))
-    console.print(table)
-    if alike:
-        console.print(f"(all: {', '.join(alike)})", style="dim")
-    if left_out:
-        console.print(f"(no room for: {', '.join(left_out)})", style="dim")
-    if hidden:
-        console.print(f"({hidden} of {len(block.rows)} rows are not shown)", style="dim")
-
-
-def _block_rows(block: TableBlock) -> tuple[rich_table.Table, int]:
-    """Return the rows that a terminal shows, and how many it does not."""
-    # Blanks between columns and a line under the head: readable in a terminal and in a file.
-    box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
-    table = rich_table.Table(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    lines = max(head.count("\n") for head in block.heads)
-    for head in block.heads:
-        # Short heads stand on the line above the cells.
-        align: Any = "left" if head in block.left else "right"
-        title = "\n" * (lines - head.count("\n")) + head
-        table.add_column(title, justify=align, overflow="fold")
-    n = len(block.rows)
-    top = n if block.top is None or n <= block.top + _BOTTOM + 1 else block.top
-    kept = {*range(top), *range(max(n - _BOTTOM, 0), n)}
-    # The user's own row stands in the table, however far down it is.
-    kept |= {i for i, mark in enumerate(block.marks) if mark == "yours"}
-    before = -1
-    for i in sorted(kept):
-        if i != before + 1:
-            table.add_row("...", style="dim")
-        before = i
-        style = _STYLES.get(block.marks[i]) if block.marks else None
-        table.add_row(*map(_lines, block.rows[i].values()), style=style)
-    return table, n - len(kept)
-
-
-def _lines(cell: object) -> str:
-    """Return a cell, or the lines of one, as a terminal can show it: names come from files."""
-    lines = cell if isinstance(cell, tuple) else (cell,)
-    return "\n".join(printable(str(line)) for line in lines)
-
-
 def _print_table(table: Table, console: Console) -> None:
     """Print a table; where it is too wide, closer, and then without some of its columns."""
-    if not table.shown:
-        return
     rows, hidden = _rows_shown(table)
     columns = list(table.shown)
     widths = {id(column): _widths(table, column, rows) for column in columns}

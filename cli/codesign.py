@@ -350,7 +350,7 @@ def _deliver(
             answers.blocks.Headline(head),
             notes=notes,
             sections=[answers.blocks.Section("", [shown, *sentences])],
-            rows=table,
+            table=Table(table, ()),
             content=content,
         )
     )

@@ -186,8 +186,8 @@ class Output:
     def save(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
         """Write an answer as JSON and CSV where they are wanted."""
         self.write_json({**(more or {}), **answer.content})
-        if self.csv_path is not None:
-            write_text(csv_text(answer.frame), self.csv_path)
+        if self.csv_path is not None and answer.table is not None:
+            write_text(csv_text(answer.table.frame), self.csv_path)
 
     def show(self, answer: answers.blocks.Answer) -> None:
         """Print an answer, if stdout is free for people."""

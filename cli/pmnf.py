@@ -131,7 +131,7 @@ def _compose(output: Output, asked: Composed) -> None:
         answers.blocks.Answer(
             answers.blocks.Headline(""),
             sections=[answers.blocks.Section("", shown)],
-            rows=shown[-1].frame,
+            table=Table(shown[-1].frame, ()),
             content=dict(tables),
         )
     )

@@ -11,7 +11,7 @@ from rich.console import Console
 from toruscast.answers import terminal
 from toruscast.answers.blocks import Answer, Headline
 from toruscast.answers.html import page
-from toruscast.answers.table import Column, Table, csv_text
+from toruscast.answers.table import Column, Table, csv_text, records
 
 FRAME = pd.DataFrame(
     {
@@ -131,8 +131,9 @@ def test_csv_has_every_value_and_nothing_that_a_spreadsheet_executes():
 
 def test_the_index_is_a_column_where_it_has_a_name():
     frame = FRAME.set_index("mapping")
-    assert Table(frame).to_csv() == csv_text(FRAME[["mapping", *frame.columns]])
-    assert Table(frame).to_records()[2]["mapping"] == "c"
+    assert csv_text(frame) == csv_text(FRAME[["mapping", *frame.columns]])
+    assert records(frame)[2]["mapping"] == "c"
+    assert Table(frame).shown[0].name == "mapping"
 
 
 def test_a_page_and_a_notebook_have_the_same_cells():
