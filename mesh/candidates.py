@@ -41,7 +41,7 @@ ALIKE = 1e-6
 Cut = Sequence[Pieces]
 
 
-class Candidate(NamedTuple):
+class ScoredLayout(NamedTuple):
     """A layout with its scores: axes laid piece by piece, or a mesh of nodes."""
 
     sent: tuple[Score, ...]
@@ -51,7 +51,7 @@ class Candidate(NamedTuple):
 
 
 # Seconds of a step and layout, by the rounded times of everything that is sent.
-_Fastest = dict[tuple[int, ...], tuple[float, Candidate]]
+_Fastest = dict[tuple[int, ...], tuple[float, ScoredLayout]]
 
 
 class _Groups(NamedTuple):
@@ -78,21 +78,21 @@ class LayoutScorer:
     _cells: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
     _walks: dict[Pieces, list[tuple[AxisLayout, _Groups]]] = field(default_factory=dict)
 
-    def of_mesh(self, mesh: NDArray[np.int64], name: str = "") -> Candidate:
+    def of_mesh(self, mesh: NDArray[np.int64], name: str = "") -> ScoredLayout:
         """Return the layout of a mesh of nodes."""
         sent = (self._complete(t, _Groups(self.lines(t, mesh), self.torus)) for t in self.traffic)
-        return Candidate(tuple(sent), nodes=mesh, name=name)
+        return ScoredLayout(tuple(sent), nodes=mesh, name=name)
 
-    def of_pieces(self, cut: Cut) -> Candidate:
+    def of_pieces(self, cut: Cut) -> ScoredLayout:
         """Return the layout of axes on these pieces, each walking its own in the best order."""
         laid = tuple(self._laid(axis, pieces) for axis, pieces in enumerate(cut))
-        return Candidate(tuple(self._score(i, laid) for i in range(len(self.traffic))), laid)
+        return ScoredLayout(tuple(self._score(i, laid) for i in range(len(self.traffic))), laid)
 
-    def nodes(self, candidate: Candidate) -> NDArray[np.int64]:
+    def nodes(self, candidate: ScoredLayout) -> NDArray[np.int64]:
         """Return the node at each place of the mesh."""
         return mesh_of(self.torus, candidate.laid) if candidate.nodes is None else candidate.nodes
 
-    def ranked(self, candidate: Candidate) -> RankedLayout:
+    def ranked(self, candidate: ScoredLayout) -> RankedLayout:
         """Return a layout with its time, and how its axes lie."""
         pairs = zip(self.axes.names, candidate.laid, strict=True) if candidate.laid else ()
         words = "; ".join(f"{name}: {laid.in_words(self.torus)}" for name, laid in pairs)
@@ -266,7 +266,7 @@ def best_of_pieces(
 
 def _best(
     scorer: LayoutScorer,
-    layouts: Iterable[Candidate],
+    layouts: Iterable[ScoredLayout],
     n: int,
     is_over: Callable[[], bool] | None = None,
 ) -> tuple[int, _Fastest]:
@@ -290,7 +290,7 @@ def _first(fastest: _Fastest, n: int) -> _Fastest:
     return dict(sorted(fastest.items(), key=lambda each: each[1][0])[:n])
 
 
-def _in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[Candidate]:
+def _in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[ScoredLayout]:
     """Give the fastest layouts of pieces in each box of the torus that the mesh fills."""
     axes, torus = scorer.axes, scorer.torus
     for box, nodes in islice(boxes_in(torus, axes.n_tasks, devices.nodes), _BOXES):
