@@ -18,7 +18,7 @@ from toruscast.mapping.torus import Torus
 
 from .dialect import Dialect
 from .orders import axes_in, known_columns
-from .placements import MAX_RANKS, MappingOptions, Target, mapping_on_hosts, read_ranks
+from .placements import MAX_RANKS, MappingOptions, Target, mapping_on_hosts, place_of, read_ranks
 from .source import WHOLE, Source, Text, cells, whole, write_text
 from .tables import read_words
 
@@ -339,9 +339,9 @@ def read_table(source: Source, torus: Torus) -> Hosts:
         rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
     else:
         rows = _named_rows(text)
-    names: list[str] = []
     nodes: list[int] = []
     aliases: dict[str, str] = {}
+    # Line of each host.
     lines: dict[str, int] = {}
     for number, row in rows:
         name, other = _host_names(text, number, row)
@@ -349,13 +349,12 @@ def read_table(source: Source, torus: Torus) -> Hosts:
             found = f"{name}, also on line {lines[name]}"
             raise text.fault("host stands twice", number, found, "each host once")
         lines[name] = number
-        names.append(name)
         if other:
             aliases[other] = name
         nodes.append(_node_of(text, number, row, torus))
-    if not names:
+    if not lines:
         raise text.fault("table without a host")
-    return Hosts(names, nodes, torus, aliases)
+    return Hosts(list(lines), nodes, torus, aliases)
 
 
 def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
@@ -397,11 +396,7 @@ def _node_of(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
     columns: list[Any] = list(row)
     axes = axes_in(columns, torus)
     if axes:
-        place = [
-            whole(text, number, f"coordinate {axis}", row[axis], size - 1)
-            for axis, size in zip(axes, torus.shape, strict=True)
-        ]
-        return int(torus.node(place))
+        return place_of(text, number, [row[axis] for axis in axes], torus)
     if "node" in row:
         return whole(text, number, "node", row["node"], torus.n_nodes - 1)
     found = ", ".join(row)

@@ -255,7 +255,9 @@ def read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``(x,y,z)``, one for each rank."""
     text = source.text
     places = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
-    nodes = [place_of(text, n, re.split(r"\s*,\s*", match[1]), options) for n, match in places]
+    nodes = [
+        place_of(text, n, re.split(r"\s*,\s*", match[1]), options.torus) for n, match in places
+    ]
     return mapping_of(table_of(text, [number for number, _ in places], node=nodes), options)
 
 
@@ -284,7 +286,7 @@ def read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
         parts = line.replace(",", " ").split()
         if len(parts) < width + 1:
             raise text.fault("line too short", number, line, f"{width} coordinates, a count, tasks")
-        node = place_of(text, number, parts[:width], options)
+        node = place_of(text, number, parts[:width], options.torus)
         count = whole(text, number, "number of tasks", parts[width])
         tasks = parts[width + 1 :]
         if len(tasks) != count:

@@ -188,9 +188,8 @@ def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
     return wanted
 
 
-def place_of(text: Text, line: int, parts: Sequence[str], options: MappingOptions) -> int:
+def place_of(text: Text, line: int, parts: Sequence[str], torus: Torus) -> int:
     """Return the node of coordinates."""
-    torus = options.torus
     if len(parts) != torus.ndim:
         found = f"{counted(len(parts), 'coordinate')}: {', '.join(parts)}"
         raise text.fault("wrong number of coordinates", line, found, f"{torus.ndim}, on {torus}")

@@ -48,18 +48,13 @@ _MODULES = (
 
 def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     """Return all dialects, or those that hold one kind of data."""
-    every: tuple[Dialect, ...] = (*_built_in(), *_of_plugins())
-    return tuple(dialect for dialect in every if holds in (None, dialect.holds))
+    others = (dialect for _, dialect in plugins.load("formats") if isinstance(dialect, Dialect))
+    return tuple(each for each in (*_built_in(), *others) if holds in (None, each.holds))
 
 
 @cache
 def _built_in() -> tuple[Dialect, ...]:
     return tuple(dialect for module in _MODULES for dialect in import_module(module).DIALECTS)
-
-
-def _of_plugins() -> list[Dialect]:
-    found = [dialect for _, dialect in plugins.load("formats")]
-    return [dialect for dialect in found if isinstance(dialect, Dialect)]
 
 
 def dialect_of(name: object, holds: Holds) -> Dialect:

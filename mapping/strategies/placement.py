@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,29 @@ from toruscast.validation import whole_number
 from ..comm_graph import CommGraph, Workload, as_workload
 from ..task_mapping import MAX_SLOTS, check_torus
 from ..torus import Torus
+from ..twist import images
 
 if TYPE_CHECKING:
     from . import placement_kernels as placement_kernels
 else:
     # numba takes long to start, and few strategies need it.
     placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
+
+
+class Partners(NamedTuple):
+    """Traffic both ways between tasks; that of task t is at ``first[t]:first[t + 1]``."""
+
+    first: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+
+
+class Metric(NamedTuple):
+    """What gives the distance of two points of a torus."""
+
+    shape: NDArray[np.int64]
+    wrap: NDArray[np.bool_]
+    images: NDArray[np.int64]  # of node 0 beyond the edges of a twisted torus, (images, D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +124,20 @@ class Placement:
         return self.torus.axes + "T"
 
     @lazy
-    def partners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Traffic both ways between tasks, by task: (first edge of each task, partner, bytes)."""
+    def partners(self) -> Partners:
+        """Traffic both ways between tasks."""
         total = self.total.without_self_messages()
         weights = total.to_scipy()
         both = (weights + weights.T).tocsr()
         both.sort_indices()
-        return both.indptr.astype(np.int64), both.indices.astype(np.int64), both.data
+        ends = both.indptr.astype(np.int64), both.indices.astype(np.int64)
+        return Partners(*ends, both.data)
+
+    @lazy
+    def metric(self) -> Metric:
+        """Distances on the torus, for kernels."""
+        shape, twist = self.torus.shape, self.torus.twist
+        return Metric(np.array(shape), np.array(self.torus.wrap), images(shape, twist))
 
     @lazy
     def bases(self) -> dict[str, NDArray[Any]]:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel
 
+from .placement import Metric, Partners
+
 
 @bare_kernel
 def ring_distance(a: float, b: float, size: float, wraps: bool) -> float:
@@ -21,15 +23,9 @@ def ring_distance(a: float, b: float, size: float, wraps: bool) -> float:
 
 
 @inner_kernel
-def torus_distance(
-    a: NDArray[Any],
-    b: NDArray[Any],
-    shape: NDArray[Any],
-    wrap: NDArray[Any],
-    images: NDArray[Any],
-) -> float:
-    # images (I, D): where a node of a twisted torus lies again beyond its edges; none: (0, D)
+def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: Metric) -> float:
     """Hops between two points."""
+    shape, wrap, images = metric
     if images.shape[0] == 0:
         total = 0.0
         for d in range(shape.size):
@@ -69,21 +65,17 @@ def sum_hop_bytes(
 
 @kernel
 def place_greedily(
-    first: NDArray[Any],
-    partner: NDArray[Any],
-    nbytes: NDArray[Any],
+    traffic: Partners,
+    metric: Metric,
     coords: NDArray[Any],
     neighbors: NDArray[Any],
-    shape: NDArray[Any],
-    wrap: NDArray[Any],
-    images: NDArray[Any],
     capacity: int,
     first_task: int,
     first_node: int,
 ) -> NDArray[Any]:
-    # T = tasks, N = nodes, D = torus dimensions
-    # first (T + 1,), partner and nbytes (edges,), coords (N, D), neighbors (N, 2 D) -> (T,)
+    # T = tasks, N = nodes, D = torus dimensions; coords (N, D), neighbors (N, 2 D) -> (T,)
     """Node of each task."""
+    first, partner, nbytes = traffic
     n_tasks, n_nodes = first.size - 1, coords.shape[0]
     node = np.full(n_tasks, -1, np.int64)
     free = np.full(n_nodes, capacity, np.int64)
@@ -123,9 +115,7 @@ def place_greedily(
                 for e in range(first[t], first[t + 1]):
                     there = node[partner[e]]
                     if there >= 0:
-                        cost += nbytes[e] * torus_distance(
-                            coords[here], coords[there], shape, wrap, images
-                        )
+                        cost += nbytes[e] * torus_distance(coords[here], coords[there], metric)
                 if cost < least:
                     best, least = here, cost
             if ring == n_nodes:
@@ -152,21 +142,18 @@ OUTSIDE = 2
 
 @kernel
 def bisect_both(
-    first: NDArray[Any],
-    partner: NDArray[Any],
-    nbytes: NDArray[Any],
+    traffic: Partners,
+    metric: Metric,
     grid: NDArray[Any],
-    shape: NDArray[Any],
-    wrap: NDArray[Any],
-    images: NDArray[Any],
     capacity: int,
     by_grid: bool,
     by_graph: bool,
     refined: bool,
 ) -> NDArray[Any]:
-    # T = tasks, D = torus dimensions, G = grid dimensions, B = 2N - 1 boxes
-    # first (T + 1,), partner and nbytes (edges,), grid (T, G), shape and wrap (D,) -> (T,)
+    # T = tasks, D = torus dimensions, G = grid dimensions, B = 2N - 1 boxes; grid (T, G) -> (T,)
     """Node of each task; boxes are halved in the order in which they arise, large ones first."""
+    first, partner, nbytes = traffic
+    shape = metric.shape
     n_tasks, ndim = grid.shape[0], shape.size
     n_nodes = 1
     for size in shape:
@@ -221,7 +208,7 @@ def bisect_both(
         both = to_left + to_right
         share = (2 * mine.size * to_left + both) // (2 * both)
         n_left = min(max(share, mine.size - to_right), to_left)
-        gap = torus_distance(centre[left], centre[right], shape, wrap, images)
+        gap = torus_distance(centre[left], centre[right], metric)
         for t in mine:
             side[t] = 0
             bias[t] = 0.0
@@ -230,8 +217,8 @@ def bisect_both(
                 if side[partner[e]] == OUTSIDE:
                     there = centre[box_of[partner[e]]]
                     bias[t] += nbytes[e] * (
-                        torus_distance(centre[left], there, shape, wrap, images)
-                        - torus_distance(centre[right], there, shape, wrap, images)
+                        torus_distance(centre[left], there, metric)
+                        - torus_distance(centre[right], there, metric)
                     )
         # Among equals, a grid dimension stays with its dimension of the torus.
         preferred = np.empty(grid.shape[1] if by_grid else 0, np.int64)
@@ -244,15 +231,13 @@ def bisect_both(
                 if rank == (0 if paired[g, cut] else 2 if taken else 1):
                     preferred[filled] = g
                     filled += 1
-        best, along = _best_order(
-            first, partner, nbytes, grid, mine, n_left, bias, gap, side, preferred, by_graph
-        )
+        best, along = _best_order(traffic, grid, mine, n_left, bias, gap, side, preferred, by_graph)
         if along >= 0:
             paired[along, cut] = True
         for i in range(mine.size):
             side[best[i]] = 0 if i < n_left else 1
         if refined:
-            _refine_halves(first, partner, nbytes, mine, bias, gap, side)
+            _refine_halves(traffic, mine, bias, gap, side)
         i, j = start, start + n_left
         for t in mine:
             if side[t] == 0:
@@ -270,9 +255,7 @@ def bisect_both(
 
 @inner_kernel
 def _best_order(
-    first: NDArray[Any],
-    partner: NDArray[Any],
-    nbytes: NDArray[Any],
+    traffic: Partners,
     grid: NDArray[Any],
     mine: NDArray[Any],
     n_left: int,
@@ -283,6 +266,7 @@ def _best_order(
     by_graph: bool,
 ) -> tuple[NDArray[Any], int]:
     """Find the order whose first ``n_left`` tasks cost least on the left; its grid dimension."""
+    first, partner, nbytes = traffic
     best, best_along = mine, -1
     least = np.inf
     n_grid = preferred.size
@@ -290,7 +274,7 @@ def _best_order(
     for candidate in range(n_grid + 2 * by_graph):
         along = -1
         if candidate == n_grid:
-            order = _grow_order(first, partner, mine, side)
+            order = _grow_order(traffic, mine, side)
         else:
             if candidate < n_grid:
                 along = preferred[candidate]
@@ -322,10 +306,9 @@ def _best_order(
 
 
 @inner_kernel
-def _grow_order(
-    first: NDArray[Any], partner: NDArray[Any], mine: NDArray[Any], side: NDArray[Any]
-) -> NDArray[Any]:
+def _grow_order(traffic: Partners, mine: NDArray[Any], side: NDArray[Any]) -> NDArray[Any]:
     """Breadth-first order from a task at the rim, found by a first search from any."""
+    first, partner, _ = traffic
     for t in mine:
         side[t] = 0
     order = mine
@@ -356,15 +339,14 @@ def _grow_order(
 
 @inner_kernel
 def _refine_halves(
-    first: NDArray[Any],
-    partner: NDArray[Any],
-    nbytes: NDArray[Any],
+    traffic: Partners,
     mine: NDArray[Any],
     bias: NDArray[Any],
     gap: float,
     side: NDArray[Any],
 ) -> None:
     """Move the best task across and the best back, keep the best prefix, until none gains."""
+    first, partner, nbytes = traffic
     patience = max(16, mine.size // 50)
     gain = np.zeros(bias.size)
     locked = np.zeros(bias.size, np.bool_)

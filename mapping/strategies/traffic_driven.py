@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..torus import Torus
-from ..twist import images
 from .orders import zigzag
 from .placement import Placement, placement_kernels
 from .registry import VariantError, register
@@ -43,17 +42,11 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     """
     if variant not in _METHODS:
         raise VariantError
-    first_edge, partner, nbytes = placement.partners
-    torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)
     return placement_kernels.bisect_both(
-        first_edge,
-        partner,
-        nbytes,
+        placement.partners,
+        placement.metric,
         np.ascontiguousarray(grid.T),
-        np.array(torus.shape),
-        np.array(torus.wrap),
-        images(torus.shape, torus.twist),
         placement.capacity,
         *_METHODS[variant],
     )
@@ -71,8 +64,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     It goes to the free node, among those nearest to its heaviest partner, with the least hop-bytes.
     The first is the task with the most bytes, on node 0 (``heaviest``), or any on any (``random``).
     """
-    first_edge, partner, nbytes = placement.partners
-
+    first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
         volume = np.bincount(
             np.repeat(np.arange(placement.n_tasks), np.diff(first_edge)),
@@ -85,16 +77,11 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         node = int(rng.integers(placement.torus.n_nodes))
     else:
         raise VariantError
-    torus = placement.torus
     return placement_kernels.place_greedily(
-        first_edge,
-        partner,
-        nbytes,
-        torus.coords,
-        torus.neighbors,
-        np.array(torus.shape),
-        np.array(torus.wrap),
-        images(torus.shape, torus.twist),
+        placement.partners,
+        placement.metric,
+        placement.torus.coords,
+        placement.torus.neighbors,
         placement.capacity,
         task,
         node,
@@ -227,7 +214,7 @@ def layouts(
     coordinates found so far do not explain gives further ones.
     """
     most = min(2 * n_dimensions, placement.n_tasks - 2)
-    if most < 1 or not placement.partners[1].size:
+    if most < 1 or not placement.partners.partner.size:
         return
     for even in (True, False):
         if placement.is_late():
