@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -365,9 +365,21 @@ def deliver(
     top: int = TOP,
 ) -> None:
     """Write a table, and show some of its columns."""
-    columns = Table(table if shown is None else table[list(shown)]).shown
+    part = table if shown is None else table[list(shown)]
+    # The same metric or place in all rows is the first that a narrow terminal can spare.
+    priorities = {"smape": 1, "adjusted_r2": 2}
+    priorities |= {
+        name: 3 for name in ("metric", "at") if name in part and part[name].nunique() < 2
+    }
+    columns = [
+        replace(each, heading=_HEADINGS.get(each.name, ""), priority=priorities.get(each.name, 0))
+        for each in Table(part).shown
+    ]
     block = Table(table, columns, top=top)
     output.deliver(answers.blocks.of_table("", block, content=content))
+
+
+_HEADINGS = {"smape": "smape, %"}
 
 
 @sub_command("fit", command)

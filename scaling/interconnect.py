@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,14 @@ JOB_COLUMNS = [
     "message_bytes",
     "elapsed",
 ]
-# Least value, and whether that value itself is allowed.
+# Columns of numbers, and whether these may be 0.
 _LEAST = {
-    "latency": "0 or more",
-    "bandwidth": "above 0",
-    "messages": "0 or more",
-    "message_bytes": "0 or more",
-    "elapsed": "above 0",
+    "latency": True,
+    "bandwidth": False,
+    "messages": True,
+    "message_bytes": True,
+    "elapsed": False,
 }
-
-
 # Factors to seconds and to bytes/s.
 UNITS = {
     "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
@@ -93,6 +92,7 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
     1         fast  0.000022    800.0
     """
     file = os.fspath(path)
+    fault = partial(InputError, file=file)
     stated = units or {}
     for column, unit in stated.items():
         one_of(column, "column with a unit", tuple(UNITS))
@@ -100,31 +100,24 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
     content = as_string(read_limited(file, _MAX_BYTES), file)
     (header, names), *rows = [*table_rows(content, file, comments=True)] or [(0, [])]
     if not rows:
-        raise InputError(
-            "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
-        )
+        raise fault("holds no runs", expected=f"a header {','.join(JOB_COLUMNS)} and rows")
     for name in JOB_COLUMNS:
         if name not in names:
             found, expected = ",".join(names), f"a column {name}"
-            raise InputError("bad header", file=file, line=header, found=found, expected=expected)
-    table = pd.DataFrame([row for _, row in rows], columns=names)
+            raise fault("bad header", line=header, found=found, expected=expected)
     lines = [line for line, _ in rows]
-    jobs = check_jobs(table, file, lines)
+    jobs = check_jobs(pd.DataFrame([row for _, row in rows], columns=names), file, lines)
     for name, factors in UNITS.items():
         if name in stated:
             jobs[name] *= factors[stated[name]]
             continue
-        is_plausible, expected = _PLAUSIBLE[name]
+        is_plausible, limit = _PLAUSIBLE[name]
         strange = np.flatnonzero(~is_plausible(jobs[name]))
         if strange.size:
-            raise InputError(
-                f"this {name} looks like another unit than {next(iter(factors))}; state it with "
-                f"--{name}-unit",
-                file=file,
-                line=lines[strange[0]],
-                found=jobs[name][strange[0]],
-                expected=f"{expected}, or one of {', '.join(factors)}",
-            )
+            row, usual = strange[0], next(iter(factors))
+            message = f"this {name} looks like another unit than {usual}; give --{name}-unit"
+            expected = f"{limit}, or one of {', '.join(factors)}"
+            raise fault(message, line=lines[row], found=jobs[name][row], expected=expected)
     return jobs
 
 
@@ -132,46 +125,35 @@ def check_jobs(
     jobs: pd.DataFrame, file: str | None = None, lines: Sequence[int] = ()
 ) -> pd.DataFrame:
     """Check runs, which may come from the lines of a file; return them with numbers as floats."""
+    fault = partial(InputError, file=file)
     absent = [name for name in JOB_COLUMNS if name not in jobs.columns]
     if absent or jobs.columns.duplicated().any():
-        raise InputError(
-            "the table of runs needs each column once",
-            found=", ".join(map(str, jobs.columns)),
-            expected=", ".join(absent or JOB_COLUMNS),
-        )
+        found, expected = ", ".join(map(str, jobs.columns)), ", ".join(absent or JOB_COLUMNS)
+        raise fault("the table of runs needs each column once", found=found, expected=expected)
     if jobs.empty:
-        raise InputError("the table of runs is empty")
+        raise fault("the table of runs is empty")
     checked = jobs.reset_index(drop=True)
     for name in JOB_COLUMNS:
-        column = checked[name]
+        column, expected = checked[name], "a name"
+        good = (column.notna() & (column != "")).to_numpy()
         if name in _LEAST:
-            least = _LEAST[name]
             number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-            good = np.isfinite(number) & ((number > 0) | ((number == 0) & (least == "0 or more")))
-            expected = f"a finite number, {least}"
+            good = np.isfinite(number) & (number >= 0) & ((number > 0) | _LEAST[name])
+            expected = f"a finite number, {'0 or more' if _LEAST[name] else 'above 0'}"
             checked[name] = number
-        else:
-            good = (column.notna() & (column != "")).to_numpy()
-            expected = "a name"
         if not good.all():
             row = int(np.argmin(good))
             run = f"row {row}" if name == "job" else f"job {checked['job'][row]}"
-            raise InputError(
-                f"bad {name} of {run}",
-                file=file,
-                line=lines[row] if lines else None,
-                found="nothing" if str(column[row]) in ("", "None") else column[row],
-                expected=expected,
-            )
+            found = "nothing" if str(column[row]) in ("", "None") else column[row]
+            line = lines[row] if lines else None
+            raise fault(f"bad {name} of {run}", line=line, found=found, expected=expected)
     for name in ("latency", "bandwidth"):
         for net, values in checked.groupby("interconnect", sort=False)[name].unique().items():
             if len(values) > 1:
-                raise InputError(
-                    f"interconnect {net} has more than one {name}",
-                    file=file,
-                    found=", ".join(f"{value:g}" for value in values),
-                    expected="another name for another interconnect",
-                )
+                found = ", ".join(f"{value:g}" for value in values)
+                expected = "another name for another interconnect"
+                message = f"interconnect {net} has more than one {name}"
+                raise fault(message, found=found, expected=expected)
     return checked
 
 
@@ -184,7 +166,8 @@ class Interconnect:
     """How many latencies and transmission times a message of an application costs.
 
     A job that sends M messages of mean size s over latency t and bandwidth b communicates for
-    M (alpha t + beta s / b) seconds. A `ScalingWarning` tells that a constant is negative.
+    M (alpha t + beta s / b) seconds. A `ScalingWarning` is issued for a
+    negative constant.
 
     Parameters
     ----------
@@ -242,7 +225,8 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
         may be given. A job on one interconnect that sends nothing is left out.
     level : float
-        Probability of the intervals. A `ScalingWarning` tells that there are too few jobs for them.
+        Probability of the intervals. A `ScalingWarning` is issued if there are too
+        few jobs for them.
 
     Examples
     --------
@@ -285,18 +269,14 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         raise InputError("the numbers of the jobs are too large to compute with")
     for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
         if length <= 1e-12 * scale:
-            raise InputError(
-                f"the jobs cannot tell what {name} costs",
-                found=f"no difference in {name} where messages were sent",
-                expected="two values a job",
-            )
+            found = f"no difference in {name} where messages were sent"
+            message = f"the cost of {name} does not follow from these jobs"
+            raise InputError(message, found=found, expected="two values a job")
     U, strengths, V = np.linalg.svd(X / lengths, full_matrices=False)
     if strengths[-1] < _INDEPENDENT:
-        raise InputError(
-            "the jobs cannot tell latency from bandwidth",
-            found="the same shares of both in every job",
-            expected="jobs with different message sizes",
-        )
+        message = "the costs of latency and bandwidth cannot be separated"
+        found = "the same shares of both in every job"
+        raise InputError(message, found=found, expected="jobs with different message sizes")
     coefficients = V.T @ (U.T @ y / strengths) / lengths
     n_jobs = job.nunique()
     free = len(checked) - n_jobs - 2
@@ -310,7 +290,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         residual = float(np.sqrt(2 * rest / free))
     else:
         runs = f"{len(checked)} runs of {counted(n_jobs, 'job')}"
-        message = f"{runs} leave nothing to tell intervals from; give more"
+        message = f"{runs} are too few for intervals; give more"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     alpha, beta = (float(c) for c in coefficients)
     bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
@@ -320,21 +300,18 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
 def check_pairs(jobs: pd.DataFrame) -> None:
     """Raise InputError for a job on one interconnect only, or with counts that differ."""
     columns = ["messages", "message_bytes", "interconnect"]
-    different = jobs.groupby("job", sort=False)[columns].nunique()
-    for name in columns[:2]:
-        if (different[name] > 1).any():
-            job = different[name].gt(1).idxmax()
-            raise InputError(
-                f"job {job}: {name} differ between its runs",
-                found=jobs.loc[jobs["job"] == job, name].tolist(),
-                expected="jobs that differ in the interconnect only",
-            )
-    if (different["interconnect"] < 2).any():
-        job = different["interconnect"].lt(2).idxmax()
-        net = jobs.loc[jobs["job"] == job, "interconnect"].iloc[0]
-        raise InputError(
-            f"job {job} has no partner", found=f"runs on {net} only", expected="two interconnects"
-        )
+    for job, runs in jobs.groupby("job", sort=False)[columns]:
+        for name in columns[:2]:
+            if runs[name].nunique() > 1:
+                message, found = (
+                    f"job {job}: {name} differ between its runs",
+                    str(runs[name].tolist()),
+                )
+                expected = "jobs that differ in the interconnect only"
+                raise InputError(message, found=found, expected=expected)
+        if runs["interconnect"].nunique() < 2:
+            found = f"runs on {runs['interconnect'].iloc[0]} only"
+            raise InputError(f"job {job} has no partner", found=found, expected="two interconnects")
 
 
 @dataclass(frozen=True)
@@ -352,15 +329,13 @@ class Scenario:
 
     def __post_init__(self) -> None:
         for name in ("latency", "latency_factor", "bandwidth", "bandwidth_factor"):
-            value = getattr(self, name)
+            value, is_latency = getattr(self, name), name.startswith("latency")
             number = float(value) if isinstance(value, numbers.Real) else math.nan
-            is_latency = name.startswith("latency")
             good = 0 <= number < math.inf if is_latency else number > 0
             if value is not None and not good:
+                message = f"scenario {self.name}: bad {name}"
                 expected = "0 or more" if is_latency else "above 0"
-                raise InputError(
-                    f"scenario {self.name}: bad {name}", found=value, expected=expected
-                )
+                raise InputError(message, found=value, expected=expected)
 
 
 SCENARIOS = (
@@ -376,8 +351,8 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
 
     A row for each run, as `read_jobs` returns them: ``job``, ``interconnect``, ``elapsed``,
     ``latency_time``, ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest),
-    all in seconds, and ``share`` of communication. A `ScalingWarning` tells that runs would
-    communicate for longer than they took.
+    all in seconds, and ``share`` of communication. A `ScalingWarning` is issued for
+    runs that would communicate for longer than they took.
 
     Examples
     --------
@@ -465,13 +440,11 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     if "tasks" not in checked:
         raise InputError("speed-ups need the tasks of every run", expected="a column tasks")
     tasks = pd.to_numeric(checked["tasks"], errors="coerce")
-    if not ((tasks > 0) & (tasks % 1 == 0)).all():
-        row = int((~((tasks > 0) & (tasks % 1 == 0))).to_numpy().argmax())
-        raise InputError(
-            f"bad tasks of job {checked['job'][row]}",
-            found=checked["tasks"][row],
-            expected="a whole number above 0",
-        )
+    good = (tasks > 0) & (tasks % 1 == 0)
+    if not good.all():
+        row, expected = int(good.to_numpy().argmin()), "a whole number above 0"
+        message, found = f"bad tasks of job {checked['job'][row]}", checked["tasks"][row]
+        raise InputError(message, found=found, expected=expected)
     kinds = [name for name in checked.columns if name not in (*JOB_COLUMNS, "tasks")]
     kind = checked.groupby(kinds, sort=False, dropna=False).ngroup() if kinds else tasks * 0
     parts = communication_times(checked, model)

@@ -233,11 +233,11 @@ def test_parts_add_up():
         (lambda j: j.assign(messages=1e300), "too large"),
         (lambda j: j.assign(messages=1e308, message_bytes=1e308), "too large"),
         (lambda j: j.assign(elapsed=[1e300, 1, 2, 3]), "too large"),
-        (lambda j: j.assign(latency=1e-6), "cannot tell what latency costs"),
-        (lambda j: j.assign(bandwidth=1e9), "cannot tell what bandwidth costs"),
-        (lambda j: j.assign(messages=0.0), "cannot tell what latency costs"),
-        (lambda j: j.assign(message_bytes=0.0), "cannot tell what bandwidth costs"),
-        (lambda j: j.assign(message_bytes=700.0), "cannot tell latency from bandwidth"),
+        (lambda j: j.assign(latency=1e-6), "cost of latency does not follow"),
+        (lambda j: j.assign(bandwidth=1e9), "cost of bandwidth does not follow"),
+        (lambda j: j.assign(messages=0.0), "cost of latency does not follow"),
+        (lambda j: j.assign(message_bytes=0.0), "cost of bandwidth does not follow"),
+        (lambda j: j.assign(message_bytes=700.0), "cannot be separated"),
         (lambda j: j.assign(messages=range(1, 5)), "job job 0: messages differ"),
         (lambda j: pd.concat([j, j], axis=1), "each column once"),
     ],
@@ -248,13 +248,13 @@ def test_wrong_runs(change, message):
 
 
 def test_too_few_runs_leave_no_intervals():
-    with pytest.warns(ScalingWarning, match="nothing to tell intervals from"):
+    with pytest.warns(ScalingWarning, match="too few for intervals"):
         model = fit_interconnect(planted(3, 2, [500, 9000]))
     assert model.alpha == pytest.approx(3)
     assert np.isnan(model.alpha_interval).all()
     # Three runs of a single job tell both constants, and no more.
     nets = [*NETS[:1], ("middle", 30e-6, 2e8), ("fast", 20e-6, 2e8)]
-    with pytest.warns(ScalingWarning, match="3 runs of 1 job leave nothing to tell intervals"):
+    with pytest.warns(ScalingWarning, match="3 runs of 1 job are too few"):
         assert fit_interconnect(planted(3, 2, [2000], nets)).alpha == pytest.approx(3)
 
 
