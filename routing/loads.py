@@ -1,7 +1,14 @@
-"""Link loads, and the loads along the routes of messages."""
+"""Link loads, and the loads along the routes of messages.
+
+Kernels walk over plain tori, by tables of straight runs where those pay off. Twisted tori, whose
+routes have no such runs, are followed hop by hop in NumPy.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +22,9 @@ from toruscast.validation import as_array
 
 from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
-from . import routing as twisted
 from ._load_kernels import add_adaptive_loads, merge_pairs, widen_reach
 from .messages import fixed_point
-from .routing import grid_of, routes
+from .routing import grid_of, list_links, routes
 from .tables import offset_table, worthwhile_runs
 
 # Number of edges that are searched for one that goes that way.
@@ -94,8 +100,7 @@ def _ordered_loads(
 ) -> NDArray[np.float64]:
     comm, torus = problem.comm, problem.torus
     if torus.twist:
-        ends = mapping.node[comm.src], mapping.node[comm.dst]
-        return twisted.link_loads(torus, *ends, weight)
+        return _twisted_loads(torus, mapping.node[comm.src], mapping.node[comm.dst], weight)
     load = np.zeros(torus.n_links, dtype=np.int64)
     fixed, scale = fixed_point(weight, torus)
     runs = worthwhile_runs(torus, comm.n_edges)
@@ -125,9 +130,12 @@ def loads_along_routes(
     """Sum up the loads along dimension-ordered routes; a split or random tie counts as plus."""
     comm, torus = problem.comm, problem.torus
     if torus.twist:
-        ends = mapping.node[comm.src], mapping.node[comm.dst]
-        total, most = twisted.loads_along(torus, *ends, load)
-        return Along(float(total.max(initial=0.0)), float(total.sum()), float(most.sum()))
+        first, links = list_links(torus, mapping.node[comm.src], mapping.node[comm.dst])
+        starts = first[:-1][np.diff(first) > 0]
+        if not starts.size:
+            return Along(0.0, 0.0, 0.0)
+        total, most = (each.reduceat(load[links], starts) for each in (np.add, np.maximum))
+        return Along(float(total.max()), float(total.sum()), float(most.sum()))
     grid = grid_of(torus)
     runs = worthwhile_runs(torus, comm.n_edges)
     if runs is None:
@@ -161,7 +169,7 @@ def _adaptive_loads(
     load = np.zeros(torus.n_links)
     here, target, weight = _merged_pairs(problem, mapping, weight)
     if torus.twist:
-        return twisted.adaptive_loads(torus, torus.zone_sets[0], here, target, weight)
+        return _twisted_adaptive_loads(torus, here, target, weight)
     set_of = torus.zone_set_of(here, target)
     for number, zones in enumerate(torus.zone_sets):
         own = np.flatnonzero(set_of == number)
@@ -213,6 +221,63 @@ def _spread_over_zones(
         here = there
 
 
+def _twisted_loads(
+    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the sum of the weights of the routes over every link, ``(n_links,)``."""
+    first, links = list_links(torus, src, dst)
+    load = np.bincount(links, np.repeat(weight, np.diff(first)), minlength=torus.n_links)
+    return np.asarray(load, dtype=np.float64)
+
+
+def _twisted_adaptive_loads(
+    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the loads if every message is spread evenly over the orders of its hops."""
+    load = np.zeros(torus.n_links)
+    hops, which = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
+    # NumPy 2.0 gives a column.
+    which = which.ravel()
+    by_way = np.argsort(which, kind="stable")
+    begin = np.searchsorted(which[by_way], np.arange(len(hops) + 1))
+    for number, way in enumerate(hops):
+        own = by_way[begin[number] : begin[number + 1]]
+        here = src[own].astype(np.int64)
+        for zone in torus.zone_sets[0]:
+            here = _spread_orders(torus, way, zone, here, weight[own], load)
+    return load
+
+
+def _spread_orders(
+    torus: Torus,
+    way: NDArray[np.int32],
+    zone: Sequence[int],
+    start: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    load: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Spread messages over the orders of their hops in a zone; return where they end."""
+    port = [2 * k + int(way[k] < 0) for k in zone]
+    size = [abs(int(way[k])) for k in zone]
+    share: dict[tuple[int, ...], float] = defaultdict(float)
+    share[(0,) * len(zone)] = 1.0
+    nodes = {(0,) * len(zone): start}
+    # In C order every cell comes after the cells that lead to it.
+    for cell in product(*(range(k + 1) for k in size)):
+        left = sum(size) - sum(cell)
+        for i in range(len(zone)):
+            if cell[i] == size[i]:
+                continue
+            # The share of orders that goes on this way equals the share of hops left this way.
+            part = share[cell] * (size[i] - cell[i]) / left
+            link = nodes[cell] * 2 * torus.ndim + port[i]
+            np.add.at(load, link, weight * part)
+            beyond = (*cell[:i], cell[i] + 1, *cell[i + 1 :])
+            share[beyond] += part
+            nodes[beyond] = torus.neighbors[nodes[cell], port[i]].astype(np.int64)
+    return nodes[tuple(size)]
+
+
 def pair_loads(
     torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]
 ) -> NDArray[np.float64]:
@@ -222,7 +287,7 @@ def pair_loads(
     """
     here, there = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
     if torus.twist:
-        return twisted.link_loads(torus, here, there, np.ones(here.size))
+        return _twisted_loads(torus, here, there, np.ones(here.size))
     # A split tie halves messages, so their number is doubled to stay whole.
     halves = 2 if torus.ties_are_open else 1
     load = np.zeros(torus.n_links, dtype=np.int64)
