@@ -252,7 +252,6 @@ class _Ranking:
         found = self.found
         ends = self.table["mapping"].iloc[[0, -1]].unique()
         return {
-            "torus": {"name": str(found.torus), "nodes": found.torus.n_nodes},
             "routing": found.routing,
             "verdict": {
                 "kind": found.verdict.kind,

@@ -10,9 +10,7 @@ from toruscast import answers
 from .mappings import load_mapping
 from .options import MAPPING_HELP, Placing, Traffic, Work, mapping_option, sub_command, top_option
 from .output import PageOutput
-from .phrases import application_line
-from .torus import load_torus
-from .traffic import load_application
+from .phrases import load_setting
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,12 @@ def command(traffic: Traffic, two: Compared, work: Work, output: PageOutput) -> 
     toruscast explain --comm app.prof --torus 8x8x8 --mapping my.map --against best.map
     """  # noqa: D301
     output.check()
-    application = load_application(traffic)
-    workload = application.workload
-    torus = load_torus(traffic)
+    setting = load_setting(traffic)
+    workload, torus = setting.workload, setting.torus
     first, second = (
         load_mapping(workload, torus, name, two, work.seed) for name in (two.mapping, two.against)
     )
     with output.progress("Explaining"):
         why = tc.explain(workload, torus, first, second, routing=work.routing, n=two.top)
-    setting = f"{application_line(application)}; on torus {torus}."
-    output.deliver(answers.search.explanation(why, setting=setting, top=two.top))
+    in_words = f"{setting.in_words()}."
+    output.deliver(answers.search.explanation(why, setting=in_words, top=two.top))

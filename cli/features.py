@@ -17,9 +17,7 @@ from .learning import check_use, load_plugin, names_of
 from .mappings import stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing
-from .phrases import Occupancy
-from .torus import load_torus
-from .traffic import load_application
+from .phrases import Occupancy, load_setting
 
 # Rows that a terminal shows.
 MOST_SHOWN = 1000
@@ -73,9 +71,8 @@ def command(
         return
     if not traffic.is_given or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    application = load_application(traffic, simulated=False)
-    workload = application.workload
-    host = load_torus(traffic)
+    setting = load_setting(traffic, simulated=False)
+    workload, host = setting.workload, setting.torus
     picked, n = stream_mappings(workload, host, candidates, work.seed)
     if what.chosen:
         refuse("without --features", "level")
@@ -99,8 +96,7 @@ def command(
         table = _kept(blocks, add, all_rows=output.json_path is not None)
     output.write_json(
         {
-            "application": application.describe(),
-            "torus": {"name": str(host), "nodes": host.n_nodes},
+            **setting.describe(),
             "routing": work.routing,
             "features": records(table) if output.json_path is not None else [],
         }

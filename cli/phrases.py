@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toruscast._slow import numpy as np
 from toruscast.text import counted, nbytes, percent, printable
 
-if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus
+from .options import Traffic
+from .torus import load_torus
+from .traffic import LoadedTraffic, load_application
 
-    from .options import Traffic
-    from .traffic import LoadedTraffic
+if TYPE_CHECKING:
+    from toruscast.mapping import TaskMapping, Torus, Workload
 
 # Share of the bytes that are left out.
 _NOTABLE = 0.001
@@ -55,11 +56,16 @@ def application_line(application: LoadedTraffic) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """An application's phases, and the torus they go over."""
+    """An application's phases, and the torus they go over; ``changes`` are those of its network."""
 
     application: LoadedTraffic
-    traffic: Traffic
     torus: Torus
+    changes: Sequence[str] = ()
+
+    @property
+    def workload(self) -> Workload:
+        """What is sent."""
+        return self.application.workload
 
     def describe(self) -> dict[str, Any]:
         """Return what JSON output says about it."""
@@ -78,14 +84,21 @@ class Setting:
 
     def in_words(self) -> str:
         """Return it as a line for people."""
-        changes = self.traffic.changes
-        changed = f"; {', '.join(map(printable, changes))}" if changes else ""
+        changed = f"; {', '.join(map(printable, self.changes))}" if self.changes else ""
         return f"{application_line(self.application)}; on torus {self.torus}{changed}"
 
     def of(self, mappings: Sequence[TaskMapping]) -> str:
         """Return it with the candidates, as a line for people."""
         n = counted(len(mappings), "candidate mapping")
         return f"{self.in_words()}; {n}, {occupancy(mappings)}"
+
+
+def load_setting(
+    traffic: Traffic, unused: Collection[str] = (), *, simulated: bool = True
+) -> Setting:
+    """Read what is sent and the torus; keys of its network that are ``unused`` must not be set."""
+    application = load_application(traffic, simulated=simulated)
+    return Setting(application, load_torus(traffic, unused), traffic.changes)
 
 
 def occupancy(mappings: Sequence[TaskMapping]) -> str:

@@ -16,7 +16,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
 from toruscast.files import check_target, folder_to_fill
-from toruscast.text import counted, percent, seconds
+from toruscast.text import percent, seconds
 
 from .mappings import MappingFile, check_format, load_mappings
 from .options import (
@@ -30,11 +30,9 @@ from .options import (
     top_option,
 )
 from .output import Output, PageOutput, check_folder
-from .phrases import application_line, occupancy
+from .phrases import load_setting
 from .slow import forecast_results, registry, run_loop
 from .slow import times as times_files
-from .torus import load_torus
-from .traffic import load_application
 
 # Runs that a script makes at most unless another number is given.
 _RUNS = 30
@@ -203,14 +201,14 @@ def command(
     to_fill = None if launch.script is None else times
     if to_fill is not None:
         check_target(to_fill)
-    application = load_application(traffic)
-    torus = load_torus(traffic)
-    mappings = load_mappings(application.workload, torus, candidates, work.seed)
+    setting = load_setting(traffic)
+    workload, torus = setting.workload, setting.torus
+    mappings = load_mappings(workload, torus, candidates, work.seed)
     launch.check_names(mappings, times)
     with nullcontext() if to_fill is None else run_loop.only_one(to_fill):
         with output.progress("Routing") as progress:
             made = tc.plan(
-                application.workload,
+                workload,
                 torus,
                 mappings,
                 times,
@@ -231,19 +229,16 @@ def command(
             name = made.name_of(mapping)
             file, advice = launch.write_into(mapping, name, Path(launch.out), candidates.hosts)
             written[file] = advice
-    setting = (
-        f"{application_line(application)}; {counted(len(made.names), 'mapping')}, "
-        f"{occupancy(made.mappings)}"
-    )
     output.deliver(
         answers.plan.answer(
-            made, upcoming=upcoming, written=written, times=times, setting=setting, top=pace.top
+            made,
+            upcoming=upcoming,
+            written=written,
+            times=times,
+            setting=setting.of(made.mappings),
+            top=pace.top,
         ),
-        {
-            "toruscast": tc.__version__,
-            "application": application.describe(),
-            "torus": {"name": str(torus), "nodes": torus.n_nodes},
-        },
+        {"toruscast": tc.__version__, **setting.describe()},
     )
 
 

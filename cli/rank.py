@@ -9,7 +9,7 @@ import click
 
 import toruscast as tc
 from toruscast import answers
-from toruscast.text import counted, printable
+from toruscast.text import printable
 
 from .learning import COVERAGE, load_plugin
 from .mappings import MappingFile, is_folder, load_mappings, write_to_folder
@@ -25,10 +25,8 @@ from .options import (
     top_option,
 )
 from .output import Output, PageOutput
-from .phrases import application_line, occupancy
+from .phrases import Setting, load_setting
 from .slow import launcher_orders
-from .torus import load_torus
-from .traffic import LoadedTraffic, load_application
 from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}
@@ -80,18 +78,19 @@ def command(
     output.check(also={"--out": best.out})
     best.check(candidates.hosts, folder=True)
     load_plugin(basis.plugin)
-    application = load_application(traffic)
-    torus = load_torus(traffic)
+    setting = load_setting(traffic)
+    workload, torus = setting.workload, setting.torus
     compiling = None if limits.no_simulation else Compiling(torus, work.routing, output.message)
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
-        mappings = load_mappings(application.workload, torus, candidates, work.seed)
+        mappings = load_mappings(workload, torus, candidates, work.seed)
     else:
         own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
         refuse("without --coords", *own, "changes", "slow_links", "allocation")
-        mappings, in_job = launcher_orders.scattered_job(application.workload, torus, how.coords)
+        mappings, in_job = launcher_orders.scattered_job(workload, torus, how.coords)
         torus = mappings[0].torus or torus
-    budget = _budget(application, torus, mappings, basis, limits, how, work, output)
+        setting = replace(setting, torus=torus)
+    budget = _budget(workload, torus, mappings, basis, limits, how, work, output)
     with output.progress("Routing") as show:
 
         def tell(stage: str, done: int, total: int) -> None:
@@ -100,7 +99,7 @@ def command(
                 compiling.wait()
 
         found = tc.forecast(
-            application.workload,
+            workload,
             torus,
             mappings,
             model=basis.model,
@@ -114,10 +113,10 @@ def command(
             progress=tell,
         )
     output.deliver(
-        answers.rank.answer(found, setting=_setting(application, found, basis), top=how.top),
+        answers.rank.answer(found, setting=_in_words(setting, found, basis), top=how.top),
         {
             "toruscast": tc.__version__,
-            "application": application.describe(),
+            **setting.describe(),
             "model": {
                 "source": basis.times or basis.model,
                 "n_samples": found.fitted.n_samples_,
@@ -134,7 +133,7 @@ def command(
 
 
 def _budget(
-    application: LoadedTraffic,
+    workload: tc.Workload,
     torus: tc.Torus,
     mappings: list[tc.TaskMapping],
     basis: Basis,
@@ -151,9 +150,8 @@ def _budget(
     if math.isfinite(seconds) and not every:
         return budget
     most = len(mappings) if every else most
-    minutes = tc.decision.simulation_minutes(
-        tc.MappingProblem(application.workload, torus), mappings, most
-    )
+    problem = tc.MappingProblem(workload, torus)
+    minutes = tc.decision.simulation_minutes(problem, mappings, most)
     minutes = math.ceil(minutes / work.jobs)
     if minutes <= _LONG:
         return budget
@@ -174,11 +172,11 @@ def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
         raise click.UsageError("--check simulates: it cannot check the times of a machine")
 
 
-def _setting(application: LoadedTraffic, found: tc.Forecast, basis: Basis) -> str:
+def _in_words(setting: Setting, found: tc.Forecast, basis: Basis) -> str:
     """Return what is ranked and by what, in a line."""
     routing = {
-        "adaptive": " with adaptive routing",
-        "by_size": " with routing by message size",
+        "adaptive": "adaptive routing; ",
+        "by_size": "routing by message size; ",
     }.get(found.routing, "")
     model = basis.model
     origin = "the default model" if model == "default" else f"the model {printable(model)}"
@@ -194,8 +192,4 @@ def _setting(application: LoadedTraffic, found: tc.Forecast, basis: Basis) -> st
         origin, decided = several, weighed if found.cost.measured else ""
     else:
         origin = f"forecast by {origin}"
-    return (
-        f"{application_line(application)}; on torus {found.torus}{routing}; "
-        f"{counted(len(found.mappings), 'candidate mapping')}, {occupancy(found.mappings)}; "
-        f"{origin}{decided}."
-    )
+    return f"{setting.of(found.mappings)}; {routing}{origin}{decided}."

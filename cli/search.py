@@ -13,9 +13,7 @@ from toruscast import answers
 from .mappings import MappingFile, check_mappings, read_fixed
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
-from .phrases import application_line
-from .torus import load_torus
-from .traffic import load_application
+from .phrases import load_setting
 from .workers import Compiling
 
 
@@ -63,9 +61,8 @@ def command(
     """  # noqa: D301
     output.check(also={"--out": best.out})
     best.check(how.hosts)
-    application = load_application(traffic)
-    workload = application.workload
-    torus = load_torus(traffic)
+    setting = load_setting(traffic)
+    workload, torus = setting.workload, setting.torus
     compiling = Compiling(torus, work.routing, output.message) if how.objective == "time" else None
     given: list[tc.TaskMapping] = []
     if how.mappings is not None:
@@ -93,6 +90,6 @@ def command(
             n_jobs=work.jobs,
             better=keep,
         )
-    setting = f"{application_line(application)}; on torus {torus}."
-    output.deliver(answers.search.answer(found, yours=bool(given), setting=setting, top=how.top))
+    in_words = f"{setting.in_words()}."
+    output.deliver(answers.search.answer(found, yours=bool(given), setting=in_words, top=how.top))
     output.say(best.write(found.mapping, torus, how.hosts))

@@ -34,11 +34,10 @@ from .options import (
     top_option,
 )
 from .output import Output, PageOutput, check_folder, write_text
-from .phrases import Setting, occupancy
+from .phrases import Setting, load_setting, occupancy
 from .progress import json_text
 from .slow import flows, pool, reasons, routes, simulation_run, simulation_trace, simulator
-from .torus import load_torus, read_time
-from .traffic import load_application
+from .torus import read_time
 
 if TYPE_CHECKING:
     from toruscast.features.reasons import Reasons
@@ -83,7 +82,7 @@ def _rank(
     output: Output,
 ) -> None:
     """Simulate every mapping, several at once, and write which is fastest."""
-    torus, workload = setting.torus, setting.application.workload
+    torus, workload = setting.torus, setting.workload
     problem = tc.mapping.MappingProblem(
         workload, torus, "deterministic" if packets.flows else work.routing
     )
@@ -419,10 +418,8 @@ def command(
     if details.out is not None:
         _check_result_folder(details.out)
     every = details.every()
-    application = load_application(traffic)
-    torus = load_torus(traffic, OF_PACKETS if packets.flows else ())
-    setting = Setting(application, traffic, torus)
-    workload = application.workload
+    setting = load_setting(traffic, OF_PACKETS if packets.flows else ())
+    workload, torus = setting.workload, setting.torus
     if which.mapping is None:
         several = load_mappings(workload, torus, which, work.seed)
     else:
@@ -444,7 +441,7 @@ def _simulate_one(
 ) -> None:
     """Simulate a mapping, and write all that is wanted of it."""
     torus = setting.torus
-    problem = tc.mapping.MappingProblem(setting.application.workload, torus, work.routing)
+    problem = tc.mapping.MappingProblem(setting.workload, torus, work.routing)
     if every is not None:
         bound = reasons.explain(problem, mapping).lower_bound
         shortest = bound / simulation_run.most_snapshots(torus)
