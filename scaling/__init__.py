@@ -4,8 +4,8 @@
 products of x^i log2(x)^j [Calotoiu13], [Calotoiu16]. `fit_many` fits thousands of call paths at
 once, and `read_measurements` reads Extra-P's files. `sequential`, `tpool` and `pipe` compose models
 of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_interconnect` and
-`what_if` tell what latency and bandwidth cost [LSDYNA03]. `upgrade_ratios` and `compare_systems`
-tell what a machine offers an application [Calotoiu18].
+`what_if` estimate the cost of latency and bandwidth [LSDYNA03]. `upgrade_ratios` and
+`compare_systems` estimate the benefit of a machine for an application [Calotoiu18].
 """
 
 from .composition import Expression, composed, pipe, replicate, sequential, shared, tpool

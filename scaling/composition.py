@@ -183,8 +183,8 @@ class Pattern:
     """A pattern in which T workers share an item."""
 
     tasks: tuple[str, ...]
-    # For T the steps that follow each other: how often a step runs, the number of its task, and the
-    # part of the item that it works on, or 0 for a single element.
+    # Maps T to the steps in order: how often a step runs, the index of its task, and the share of
+    # the item that it processes (0: a single element).
     steps: Callable[[int], Sequence[tuple[int, int, float]]]
     doubles: bool = False  # T must be a power of two
 
@@ -229,8 +229,8 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     Parameters
     ----------
     name : str
-        A key of `PATTERNS`: "scan" (of the parts of an item, and combining them) or "dac" (divide
-        and conquer: dividing, solving and merging).
+        A key of `PATTERNS`: "scan" (tasks that scan a part of an item and combine two parts) or
+        "dac" (divide and conquer, with tasks that divide, solve and merge).
     workers : int
         For divide and conquer a power of two.
     *tasks : Expression
@@ -297,7 +297,7 @@ def _part(task: Stage, size: str, part: float) -> Stage:
 
 
 def tpool(task: Expression, workers: int) -> Expression:
-    """Return a pool of workers, each of which runs all of `task` for the items it takes.
+    """Return a pool of workers; each runs the whole of `task` for the items it takes.
 
     Examples
     --------
@@ -364,8 +364,8 @@ def replicate(
 
     The time per item is that of the slowest stage, so no other order gives a shorter one.
 
-    There are so many workers more than the program has, and one value of each parameter. Tasks that
-    cannot be replicated, such as those with a state, are fixed.
+    The program gets ``workers`` additional workers; ``at`` has one value for each parameter. Name
+    tasks that cannot be replicated, such as those with a state, in ``fixed``.
 
     Returns
     -------

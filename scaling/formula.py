@@ -32,7 +32,7 @@ MAX_DEPTH = 50
 # Terms of a formula that is multiplied out.
 _MOST_TERMS = 200
 NAME = re.compile(r"[A-Za-z_]\w*")
-# Names that other programs write for something else than a parameter, and what is read here.
+# Names that are no parameters in other programs, and what to write instead.
 _MEANT = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
 _MEANT |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
 # Cost of a collective operation for a process: a tree has log2(p) levels, and in an all-to-all
@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "bcast": np.log2,
     "alltoall": lambda p: np.subtract(p, 1.0),
 }
-# Names that mean something else than a parameter.
+# Names that cannot be parameters without backquotes.
 RESERVED = frozenset((*FUNCTIONS, *_MEANT))
 _LOGARITHMS = {"log": math.log(2.0), "log2": 1.0, "allreduce": 1.0, "bcast": 1.0}
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

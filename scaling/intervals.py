@@ -91,7 +91,7 @@ def interval(
             # Predictions also follow the growth near the largest values, which varies more.
             near = np.broadcast_to(again.predict(X), pooled.shape)
             pooled = np.concatenate([pooled, near])
-        # Elsewhere a model is off by at least as much as at the points.
+        # At other places, a model is off by at least as much as at the points.
         off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
         pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
         ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)
@@ -185,7 +185,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     select : {"evidence", "loo", "kfold"}
         Criterion: the evidence of a model, or its error under cross-validation.
     warn : bool
-        Issue a `ScalingWarning` for each note on what the measurements cannot tell.
+        Issue a `ScalingWarning` for each note on limits of the measurements.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     formula_ : str
         The same as text.
     notes_ : list of str
-        What the measurements cannot tell.
+        Limits of the measurements.
     models_ : Models
         The fit with all its hypotheses.
     options_ : FitOptions

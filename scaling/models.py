@@ -1,4 +1,4 @@
-"""Fitted models of many call paths, and what their measurements cannot tell."""
+"""Fitted models of many call paths, and notes on the limits of their measurements."""
 
 from __future__ import annotations
 
@@ -230,8 +230,7 @@ class Models:
         points = measurements.points[:, active]
         on_lines = len(active) > 1 and all(lines(points, q) for q in range(points.shape[1]))
         if on_lines and not is_grid(points):
-            # Few points on lines leave many hypotheses open, and the median of their predictions
-            # errs least.
+            # Few points on lines leave many hypotheses open; their median prediction errs least.
             corner = self._values(_FAR * points.max(axis=0, keepdims=True))[:, :, 0]
             self._found = found.median_first(corner)
         self.sign, self.left_out, self.trusted = centred.sign, centred.left_out, found.trusted
@@ -411,7 +410,7 @@ class Models:
         )
 
     def notes(self) -> list[list[Note]]:
-        """For each call path, plain sentences on what its measurements cannot tell."""
+        """For each call path, plain sentences on the limits of its measurements."""
         data, centred, active = self.measurements, self._centred, self._active
         common = of_points(data.parameters, data.points, active)
         far = _FAR * data.points.max(axis=0, keepdims=True)

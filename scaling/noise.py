@@ -28,8 +28,8 @@ _FAR = 7.0
 _FAR_LEAST = 0.1
 # Least number of repetitions of a point that shows which of them is off.
 _REPETITIONS = 3
-# At most this part of the points may have one, and each is this many times farther off than any at
-# the other points. If more are far off, they are part of the noise.
+# At most this share of the points may have outliers, and each must be this many times farther off
+# than any repetition of the other points. If more are far off, they are part of the noise.
 _RARE = 0.2
 _BEYOND = 2.0
 # Standard deviation of normal noise over its median deviation.
@@ -153,7 +153,7 @@ def widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
     spread = _spread(low, high)
     # A point measured once has no width; any value within h of it is possible.
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
-    # One width after the other; all at once would spend most of the time on memory.
+    # A loop over the widths: one large array would be limited by memory bandwidth.
     rooms = (each[:, None] - spread for each in width.T)
     log_weight = (
         np.stack([np.log(room).sum(axis=1) for room in rooms], axis=1)

@@ -269,7 +269,7 @@ def _unpacked(stream: IO[bytes], most: int) -> int:
     if start != _DATA:
         return 0
     head = stream.read(8)
-    # The byte order stands elsewhere; in the wrong one a small count is huge.
+    # The byte order is stored elsewhere; read in the wrong order, a small count is huge.
     count = min(struct.unpack("<q", head)[0], struct.unpack(">q", head)[0], key=abs)
     if not 0 <= 24 * count <= LARGEST_PROFILE:
         return 0

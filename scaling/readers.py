@@ -51,12 +51,12 @@ def read_measurements(
         parameter, and ``callpath`` and ``metric`` if there are several. A column ``repetition`` is
         not read. Columns are separated by commas, semicolons or tabs.
 
-        Cube profiles stand in a folder with a folder for each run, whose name tells the parameters:
+        Cube profiles are in a folder with a folder for each run, named by its parameters:
         ``app.p64.n100.r1/profile.cubex``. They need the package pycubexr (extra ``cube``).
 
-        Caliper profiles (``.cali``) stand in a folder, one file a run, and need the package
+        Caliper profiles (``.cali``) are in a folder, one file a run, and need the package
         caliper-reader (extra ``caliper``). A Thicket of them is read from what its ``to_json``
-        wrote. The metadata of a run tell the parameters.
+        wrote. The metadata of a run hold the parameters.
     value : str or sequence of str
         Columns of a table that hold measured values, in place of ``value``; a pattern such as
         ``rep*`` names several. Several columns are repetitions of a point. For

@@ -232,7 +232,7 @@ def parse_csv(
     Columns that the choice does not name hold parameters, except value, callpath, metric and
     repetition, in capitals or not; the last is not read. Several columns of values are repetitions,
     and their cells may be empty. Rows of the same point are repetitions too. Where values are
-    reduced, a column ``process`` tells which rows become one.
+    reduced, a column ``process`` identifies the rows that become one.
     """
     values, reduce = choice.value, choice.reduce
     known = _NAMED if reduce is None else (*_NAMED, "process")
@@ -264,7 +264,7 @@ def parse_csv(
             records.add(key, point, cells, line, number)
             continue
         for k, cell in enumerate(cells):
-            # Without a column of repetitions, those of a process stand one after the other.
+            # Without a column of repetitions, those of a process are in the order of the rows.
             run = key, point, k, row.get("repetition", "")
             process = *run, row["process"]
             seen[process] += 1

@@ -1,4 +1,4 @@
-"""Which runs to make, and how much runs of one point differ."""
+"""Plans of runs, and the variation of runs at one point."""
 
 # p = call paths, h = hypotheses, m = candidates and goals
 
@@ -23,11 +23,11 @@ Array = NDArray[np.float64]
 _MOST_POINTS = 200_000
 # Relative error of a run where there are no repetitions.
 _UNKNOWN = 0.05
-# A run that leaves more than this part of the spread is not worth making.
+# A run that leaves more than this share of the spread is not proposed.
 _HELPS = 0.99
 # Most runs proposed at once.
 _MOST_RUNS = 100
-# A goal whose hypotheses differ by less than this, relatively, needs no more runs.
+# No more runs are needed once hypotheses differ by less than this share at the goal.
 _AGREED = 1e-3
 
 
@@ -95,7 +95,7 @@ def run_plans(
     -----
     Each of k groups of q parameters is varied on a grid, and the others stay at the value that is
     cheapest; k 5^q runs are far fewer than 5^m [Shudler18]. "lines" is the least set: each
-    parameter is varied alone, and one point off all lines tells a sum from a product.
+    parameter is varied alone, and one point off all lines separates a sum from a product.
 
     Examples
     --------
@@ -180,9 +180,9 @@ def next_runs(
 ) -> pd.DataFrame:
     """Return the points to measure next, so that predictions elsewhere become more certain.
 
-    The hypotheses of a fit differ at the goal. A run at a candidate tells them apart as far as
-    their values there go with those at the goal. One run after the other is chosen, by how much
-    variance at the goal it removes.
+    The hypotheses of a fit differ at the goal. A run at a candidate separates them if their values
+    at the candidate are correlated with those at the goal. Runs are chosen one by one, by the
+    variance at the goal that each removes.
 
     Parameters
     ----------

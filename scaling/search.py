@@ -29,9 +29,9 @@ Powers = tuple[int, ...]
 # Relative error expected where there are no repetitions, worth this many observations.
 EXPECTED = 0.01
 _WORTH = 1.0
-# Largest number of combinations of terms searched for each structure on a complete grid, and terms
-# of each of so many parameters elsewhere: the largest values were not measured together there, so
-# that each parameter by itself is less certain.
+# Largest number of combinations of terms searched for each structure on a complete grid. Elsewhere,
+# terms of a parameter, by the number of parameters: the largest values were not measured together,
+# so each parameter is less certain.
 _COMBINATIONS = 216
 _TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
 # Sizes of arrays that fit the processor's cache.
@@ -341,13 +341,13 @@ class _Moments:
 def _contract(
     terms: Sequence[Array], weight: Array, levels: Sequence[NDArray[np.intp]], most: int
 ) -> Array:
-    """Return the sums of weight times every product of powers 0..most of one term per parameter."""
+    """Sum weight times products of powers 0..most, with one term of each parameter."""
     shape = [int(level.max()) + 1 for level in levels]
     order = np.argsort(np.ravel_multi_index(tuple(levels), shape))
     total = weight[:, order]
     done = 1
     for q in reversed(range(len(terms))):
-        # All points of a level have the same terms, so the first one is taken.
+        # Terms are equal at all points of a level, so use the first point.
         value = terms[q][:, :, np.unique(levels[q], return_index=True)[1]]
         powers = [np.ones((len(value), 1, shape[q])), *(value**k for k in range(1, most + 1))]
         basis = np.concatenate(powers, axis=1)[:, None]
@@ -501,7 +501,7 @@ def _screened(problem: Problem, q: int, keep: int) -> Index:
             spread = _times(w, t * t) - _times(w, t) ** 2 / total
             gain = _times(w * y, t) ** 2 / np.maximum(spread, 1e-300)
             residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
-    # If the scale of the errors is unknown, only ratios of residuals tell terms apart.
+    # If the scale of the errors is unknown, terms are compared by ratios of residuals.
     freedom = max(sum(line.size for line in groups) - 2 * len(groups), 1)
     relative = freedom * np.log(np.maximum(residual, _LEAST))
     score = np.where(problem.known[:, None], residual, relative) - 2 * problem.log_prior[q]

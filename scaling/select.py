@@ -65,15 +65,15 @@ _AT_ONCE = 16_000
 
 @dataclass(frozen=True)
 class RankedHypotheses:
-    """The hypotheses kept, the one that predictions use first, then the most probable."""
+    """The hypotheses kept: first the one used for predictions, then by falling probability."""
 
     terms: Index  # (p, h, k, q): number of each term in a column, counted from 1; 0 if none
     used: NDArray[np.bool_]  # (p, h, k): the column exists
     coefficient: Array  # (p, h, k)
     log_weight: Array  # (p, h): log evidence, or the score of the chosen criterion
-    # (p,): the errors of the points are known, and some hypothesis meets the points within them.
+    # (p,): point errors are known, and at least one hypothesis fits the points within them.
     trusted: NDArray[np.bool_]
-    # (p,): without the prior against negative coefficients, another hypothesis would come first.
+    # (p,): the prior against negative coefficients changed which hypothesis is first.
     decided: NDArray[np.bool_]
 
     @property
@@ -355,7 +355,7 @@ def _bounded(
     near = score[rows] > score[rows].max(axis=1, keepdims=True) - _GAP
     path, hypothesis = np.nonzero(near)
     path = rows[path]
-    # Pairs with few columns stand together, so that no time is spent on unused ones.
+    # Pairs are sorted by their number of columns, so that no time is spent on unused ones.
     order = np.argsort(kept.used.sum(axis=2)[path, hypothesis], kind="stable")
     pair = path[order], hypothesis[order]
     place = np.ravel_multi_index(pair, free.shape)

@@ -1,4 +1,4 @@
-"""What an upgrade or a whole system offers an application that fills the memory."""
+"""Requirements and problem sizes of applications on upgraded or other systems."""
 
 from __future__ import annotations
 
@@ -47,15 +47,12 @@ class System:
     cache: float | None = None
 
     def __post_init__(self) -> None:
-        try:
-            check_positive(processes=self.processes, memory=self.memory)
-            for name in ("flops", "network", "accesses", "cache"):
-                if getattr(self, name) is not None:
-                    check_positive(**{name: getattr(self, name)})
-            if self.processes < 1:
-                raise InputError("bad processes", found=self.processes, expected="1 or more")
-        except InputError as error:
-            raise error.replace(f"system {self.name}: {error.message}") from None
+        for name in ("processes", "memory", "flops", "network", "accesses", "cache"):
+            if name in ("processes", "memory") or getattr(self, name) is not None:
+                check_positive(**{f"{name} of system {self.name}": getattr(self, name)})
+        if self.processes < 1:
+            message = f"bad processes of system {self.name}"
+            raise InputError(message, found=self.processes, expected="1 or more")
 
     def times(self, application: Application, n: float) -> dict[str, float]:
         """Return the seconds of each requirement for which the system has a rate."""

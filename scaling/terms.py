@@ -93,9 +93,10 @@ class TermSpace:
                 expected = "a prior above 0"
             if expected:
                 raise InputError("bad term", found=(*pair, float(share)), expected=expected)
-        for name, value in (("polynomial", i), ("logarithm", j), ("prior", p / p.sum())):
-            value.setflags(write=False)
-            object.__setattr__(self, name, value)
+        p = p / p.sum()
+        for array in (i, j, p):
+            array.setflags(write=False)
+        vars(self).update(polynomial=i, logarithm=j, prior=p)
 
     @property
     def n_terms(self) -> int:

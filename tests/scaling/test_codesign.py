@@ -202,7 +202,7 @@ def test_what_does_not_fit_says_how_much_is_needed():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0, -1, "x", "1", None, True, 10**400])
 def test_systems_need_positive_numbers(value):
-    with pytest.raises(InputError, match=r"system s: bad memory: found"):
+    with pytest.raises(InputError, match=r"bad memory of system s: found"):
         System("s", 4, value, 1e9)
     with pytest.raises(InputError, match="bad"):
         Upgrade("u", value, 1)
