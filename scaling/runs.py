@@ -246,7 +246,7 @@ def _chosen(
 ) -> list[tuple[int, float]]:
     """Choose one candidate after the other; return their numbers, and the spread after each."""
     rows: list[tuple[int, float]] = []
-    after = float(np.sqrt(np.einsum("pgg->pg", spread[:, n:, n:]).mean()))
+    after = _root_mean(spread[:, n:, n:])
     while len(rows) < most and after > _AGREED:
         own = np.einsum("pmm->pm", spread[:, :n, :n]) + error[:, None] ** 2
         gain = ((spread[:, :n, n:] ** 2).sum(axis=2) / own).sum(axis=0) / weight
@@ -257,14 +257,15 @@ def _chosen(
         along = spread[:, best]
         spread = spread - along[:, :, None] * along[:, None, :] / own[:, best, None, None]
         budget -= price[best]
-        before, after = (
-            after,
-            float(np.sqrt(np.einsum("pgg->pg", spread[:, n:, n:]).mean().clip(0))),
-        )
+        before, after = after, _root_mean(spread[:, n:, n:])
         if after > _HELPS * before:
             break
         rows.append((best, after))
     return rows
+
+
+def _root_mean(covariance: Array) -> float:
+    return float(np.sqrt(np.einsum("pgg->pg", covariance).mean().clip(0)))
 
 
 def _costs(cost: str | Formula | Fitted, names: Sequence[str], points: Array) -> Array:
