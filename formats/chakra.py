@@ -62,7 +62,6 @@ def is_chakra(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of all ranks, collectives sent by a named algorithm."""
-    options.only(source.path, "include", "collectives", "gathered")
     files = _files_by_rank(source)
     nodes = {rank: _in_order(file, list(_read_nodes(file))) for rank, file in files.items()}
     seen: Groups = {}
@@ -319,6 +318,7 @@ def _node_fault(
 
 DIALECT = Dialect(
     name="chakra",
+    uses=("include", "collectives", "gathered"),
     holds="graph",
     title="Chakra execution trace, JSON or protobuf",
     recognise=is_chakra,

@@ -41,6 +41,8 @@ class Dialect:
     recognise: Callable[[Source], bool] = lambda _: False
     # Takes the file to write last; None where the dialect is only read.
     write: Callable[..., None] | None = None
+    # Options of `read_workload` that the reader of a graph uses; others are refused.
+    uses: tuple[str, ...] = ()
     # Suffixes of its files, or whole names without a dot.
     suffixes: tuple[str, ...] = ()
     # Markdown for the page of formats, and a small file, empty where the writer makes it.

@@ -34,7 +34,6 @@ COUNTS = "# src dst nbytes n_messages"
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of lines ``src dst bytes [messages]``."""
-    options.only(source.path, "columns")
     text = source.stream
     number, line = text.first_line()
     separator, parts = cells(line)
@@ -136,6 +135,7 @@ def write(comm: CommGraph, path: Path) -> None:
 
 EDGES = Dialect(
     name="edges",
+    uses=("columns",),
     holds="graph",
     title="lines of src dst bytes [messages]",
     read=read,
@@ -181,7 +181,6 @@ def is_table(source: Source) -> bool:
 
 def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
-    options.only(source.path, "columns")
     text = source.stream
     number, line = text.first_line()
     separator, names = cells(line)
@@ -229,6 +228,7 @@ def _chosen_names(
 
 TABLE = Dialect(
     name="table",
+    uses=("columns",),
     holds="graph",
     title="edges below the names of their columns",
     recognise=is_table,
@@ -254,7 +254,6 @@ _BYTES_AN_EDGE = 160
 
 def read_parquet(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
-    options.only(source.path, "columns")
     with as_damaged(source.path, "Parquet file"):
         values, told = _parquet_columns(source, options)
         sizes = told.get(b"grid", b"").decode()
@@ -307,6 +306,7 @@ def write_parquet(comm: CommGraph, path: Path) -> None:
 
 PARQUET = Dialect(
     name="parquet",
+    uses=("columns",),
     holds="graph",
     title="Parquet table of edges",
     recognise=lambda source: source.start.startswith(b"PAR1"),

@@ -56,7 +56,6 @@ def entries_of(dense: NDArray[np.float64]) -> Entries:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a dense matrix."""
-    options.only(source.path)
     return graph_of_matrix(source, _read_dense(source.text), options)
 
 
@@ -112,7 +111,6 @@ def _column_labels(head: list[str], width: int) -> list[str] | None:
 
 def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a matrix whose labels say which task a row and a column is."""
-    options.only(source.path)
     text = source.text
     number, line = text.first_line()
     rows = text.lines(skip=number)
@@ -160,7 +158,6 @@ def read_npy(source: Source, options: GraphOptions) -> CommGraph:
         if array.dtype.names is None:
             options.only(source.path)
             return graph_of_matrix(source, entries_of(numbers_of(array)), options)
-        options.only(source.path, "columns")
         values = _named_arrays({name: array[name] for name in array.dtype.names}, options, source)
         return graph_of_columns(source, values, Stated(), options)
 
@@ -201,7 +198,6 @@ _OURS = {"n_tasks", *COLUMNS}
 
 def read_npz(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
-    options.only(source.path, "columns")
     most = max_unpacked(source.path, files.MAX_BYTES)
     arrays = arrays_of_npz(source.data, source.path, most)
     with at_file(source.path):
@@ -260,7 +256,6 @@ _SYMMETRIES = ("general", "symmetric")
 
 def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a Matrix Market file."""
-    options.only(source.path)
     text = source.text
     with as_damaged(source.path, "Matrix Market file"):
         rows, width, entries, *kind = scipy_io.mminfo(io.BytesIO(text.data))
@@ -304,6 +299,7 @@ def write_matrix_market(comm: CommGraph, path: Path) -> None:
 DIALECTS = (
     Dialect(
         name="matrix",
+        uses=("messages",),
         holds="graph",
         title="dense matrix of bytes",
         read=read,
@@ -321,6 +317,7 @@ Three lines of three numbers, or four of four, may be edges as well: `--format e
     ),
     Dialect(
         name="labelled-matrix",
+        uses=("messages",),
         holds="graph",
         title="dense matrix of bytes with labels of rows and columns",
         recognise=is_labelled,
@@ -334,6 +331,7 @@ other labels count in their order. Commas, semicolons, tabs or blanks separate.
     ),
     Dialect(
         name="npy",
+        uses=("columns", "messages"),
         holds="graph",
         title="NumPy array: a dense matrix of bytes, or records",
         recognise=lambda source: source.start.startswith(b"\x93NUMPY"),
@@ -349,6 +347,7 @@ named as the columns of a `table`; `--columns` gives others. Nothing is unpickle
     ),
     Dialect(
         name="matrix-market",
+        uses=("messages",),
         holds="graph",
         title="Matrix Market, coordinate",
         recognise=lambda source: source.start[:14].lower() == b"%%matrixmarket",
@@ -369,6 +368,7 @@ bytes, one message an entry.
     ),
     Dialect(
         name="npz",
+        uses=("columns", "messages"),
         holds="graph",
         title="NumPy archive: SciPy's sparse matrices, or ours",
         recognise=lambda source: source.start.startswith(b"PK\x03\x04"),

@@ -43,7 +43,6 @@ def undirected_reader(
 
     def read(source: Source, options: GraphOptions) -> CommGraph:
         """Return the graph: each edge goes both ways, with its weight as bytes."""
-        options.only(source.path)
         text = source.text
         arcs, task, rows = content_of(text)
         lines = np.zeros(len(task), np.int64)

@@ -45,7 +45,6 @@ def is_open_mpi(source: Source) -> bool:
 
 def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a folder, of a prefix, or of all ranks in one file."""
-    options.only(source.path, "include")
     traffic = _Traffic(_KINDS[options.include])
     if source.is_file:
         _add_lines(source.text, traffic, None)
@@ -106,6 +105,7 @@ def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
 
 OPEN_MPI = Dialect(
     name="open-mpi",
+    uses=("include",),
     holds="graph",
     summed=True,
     title="monitoring output of Open MPI (pml_monitoring_enable)",
@@ -141,7 +141,6 @@ Matrix = NDArray[np.int64]
 
 def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of the matrix; what is booked as rooted collectives can be chosen."""
-    options.only(source.path, "include")
     rows, stated = _mpip_rows(source.text)
     src, dst, nbytes, messages = np.array(rows, np.int64).reshape(-1, 4).T
     size = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)
@@ -222,6 +221,7 @@ def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
 
 MPIP = Dialect(
     name="mpip",
+    uses=("include",),
     holds="graph",
     summed=True,
     title="report of mpiP with a communication matrix",
@@ -260,7 +260,6 @@ def is_graph_stats(source: Source) -> bool:
 
 def read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph: half of the bytes of a pair go each way, in one message."""
-    options.only(source.path)
     text = source.text
     seen: dict[tuple[int, int], int] = {}
     amounts: list[float] = []
@@ -314,7 +313,6 @@ _WHOLE = re.compile(r"[0-9]{1,15}")
 
 def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of all sends in the hash tables of the tasks."""
-    options.only(source.path)
     text = source.text
     rows: list[tuple[int, int, int, int]] = []
     size, left_out = 0, 0.0

@@ -333,10 +333,6 @@ def write_mappings(
             file.replace(place / file.name)
 
 
-# Dialects whose values may be message counts as well.
-_MATRICES = ("matrix", "labelled-matrix", "npy", "matrix-market", "npz")
-
-
 def read_comm(path: AnyPath, **how: Any) -> CommGraph:
     r"""Read a communication graph: all phases of what `read_workload` reads, together.
 
@@ -430,10 +426,11 @@ def read_workload(
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)
     dialect = identify(source, "graph", _format_name(source, format, options.columns))
+    options.only(path, *dialect.uses)
     workload = as_workload(dialect.read(source, options))
     if messages is not None:
         counted = dialect.name == "npz" and b"n_messages.npy" in source.data
-        if dialect.name not in _MATRICES or counted:
+        if "messages" not in dialect.uses or counted:
             raise InputError("message counts stand apart for matrices only", file=messages)
         workload = as_workload(_with_counts(workload.total, messages, options))
     if dialect.summed:
@@ -453,9 +450,10 @@ def _format_name(source: Source, form: str, columns: Mapping[str, str]) -> str:
 def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
     """Return the graph with the message counts of a second matrix."""
     source = Source(path)
-    fits = [dialect.name for dialect in formats_of(source, "graph")]
-    name = next((name for name in _MATRICES if name in fits), "matrix")
-    second = dialect_of(name, "graph").read(source, replace(options, n_tasks=None))
+    fits = [dialect for dialect in formats_of(source, "graph") if "messages" in dialect.uses]
+    dialect = fits[0] if fits else dialect_of("matrix", "graph")
+    options.only(path, *dialect.uses)
+    second = dialect.read(source, replace(options, n_tasks=None))
     with at_file(path):
         return from_scipy(graph.to_scipy(), second.to_scipy(), name=options.name)
 

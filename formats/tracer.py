@@ -254,7 +254,6 @@ REGIONS = ("iteration", "all", "marked")
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of the region that the trace was made for."""
-    options.only(source.path, "collectives")
     trace, rounds = rounds_of_folder(Path(source.path), options)
     options.agree(trace.events.n_tasks, source.path)
     for fault in _trace_faults(trace, rounds):
@@ -328,6 +327,7 @@ def _trace_faults(trace: Trace, rounds: Rounds) -> list[str]:
 
 DIALECT = Dialect(
     name="trace",
+    uses=("collectives",),
     holds="graph",
     title="trace of toruscast trace",
     recognise=lambda source: not source.is_file and is_trace(Path(source.path)),

@@ -193,7 +193,6 @@ def is_goal(source: Source) -> bool:
 
 def read_goal(source: Source, options: GraphOptions) -> Workload:
     """Return a workload: messages whose chains of dependencies are equally long share a round."""
-    options.only(source.path)
     text = source.text
     n, tasks = _goal_tasks(text)
     options.agree(n, source.path)
@@ -350,7 +349,6 @@ def _anchor_file(source: Source) -> Path | None:
 
 def read_otf2(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of all sends, and of collectives sent by a named algorithm."""
-    options.only(source.path, "include", "collectives")
     try:
         import otf2
     except ImportError:
@@ -451,6 +449,7 @@ def _constant_name(constant: Any) -> str:
 
 OTF2 = Dialect(
     name="otf2",
+    uses=("include", "collectives"),
     holds="graph",
     title="OTF2 trace of Score-P and others",
     recognise=is_otf2,

@@ -413,7 +413,6 @@ def is_hlo(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return a phase for each collective, with the bytes of all its runs in a step."""
-    options.only(source.path, "collectives")
     text = source.text
     step = step_of(text)
     if not step.collectives:
@@ -449,6 +448,7 @@ def _phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph
 
 DIALECT = Dialect(
     name="hlo",
+    uses=("collectives",),
     holds="graph",
     title="HLO text of a compiled XLA program",
     recognise=is_hlo,
