@@ -2,7 +2,7 @@
 
 from toruscast import plugins
 
-from .registry import FEATURES, Feature, feature_names, register, unregister
+from .registry import FEATURES, Feature, above_mean, feature_names, near_top, register, unregister
 from .table import extract, extract_blocks
 from .traffic import RoutedTraffic
 
@@ -10,9 +10,11 @@ __all__ = [
     "FEATURES",
     "Feature",
     "RoutedTraffic",
+    "above_mean",
     "extract",
     "extract_blocks",
     "feature_names",
+    "near_top",
     "register",
     "unregister",
 ]

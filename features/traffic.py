@@ -97,6 +97,11 @@ class RoutedTraffic:
         return MappingBounds(self.problem, self.mapping, self.routes)
 
     @property
+    def hops(self) -> NDArray[np.int32]:
+        """Hops of every edge of `comm`, shape ``(n_edges,)``; 0 within a node."""
+        return self.routes.ways.hops
+
+    @property
     def packet_hops(self) -> int:
         """Hops of all packets, none merged, which a simulation takes its time for."""
         return int(packet_counts(self.problem)[0] @ edge_ways(self.problem, self.mapping).hops)
