@@ -23,6 +23,7 @@ from .source import NUMBER, Text, cells, separator_of, whole
 
 # A name with a blank before a comma, or a number with one in place of its point.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
+_MAX_CELL = 2**17
 Rows = list[tuple[int, list[str]]]
 Whole = NDArray[np.int64]
 
@@ -41,6 +42,8 @@ def read_words(
     names, separator, rows = list(columns), None, []
     for at, (number, line) in enumerate(lines):
         mark, parts = cells(line, separator)
+        if max(map(len, parts)) > _MAX_CELL:
+            raise text.fault("cell too long", number, line, f"at most {_MAX_CELL} letters")
         if at == 0 and is_header(parts):
             names, separator = parts, mark
             continue

@@ -1,4 +1,4 @@
-"""The guest graph and the workload: who sends how much to whom, in which phases."""
+"""Communication graphs, and workloads of several phases."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class CommGraph(PickledByFields):
         A capture over 100 time steps, scaled by 1/100, is the traffic of one step.
         """
         factor = real_number(factor, "factor", 0)
-        # What overflows is refused as too much.
+        # The constructor refuses overflows.
         with np.errstate(over="ignore"):
             return replace(self, nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
 
@@ -162,7 +162,7 @@ class CommGraph(PickledByFields):
     def renamed(self, name: str, grid: tuple[int, ...] | None = None) -> CommGraph:
         """Return the graph under another name and, if given, with a logical task grid."""
         grid = self.grid if grid is None else grid
-        # What is known of a graph is not worked out anew for the same one.
+        # The same graph keeps its derived values.
         if (name, grid) == (self.name, self.grid):
             return self
         return replace(self, name=name, grid=grid)
@@ -254,7 +254,7 @@ def sum_edges(
 def _sum_groups(
     group: NDArray[np.intp], amounts: NDArray[np.float64], n_groups: int
 ) -> NDArray[np.float64]:
-    """Return the sum of each group, whatever the order of its amounts."""
+    """Return the sum of each group, independent of the order of its amounts."""
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
@@ -263,7 +263,7 @@ def _sum_groups(
 
 def _checked_ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
     """Tasks at one end of the edges; half the memory of longer numbers while edges are sorted."""
-    # What nobody can write to may be shared.
+    # Read-only arrays may be shared.
     shared = isinstance(values, np.ndarray) and values.dtype == np.int32 and values.ndim == 1
     shared = shared and not values.flags.writeable  # type: ignore[union-attr]
     array: NDArray[Any] = np.asarray(values) if shared else whole_array(values, name)
@@ -419,6 +419,14 @@ class Unrolled(NamedTuple):
         return TaskMapping(mapping.node[self.task], mapping.n_nodes)
 
 
+class Partners(NamedTuple):
+    """Traffic both ways between tasks; that of task t is at ``first[t]:first[t + 1]``."""
+
+    first: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class Workload(PickledByFields):
     """Phases of communication, each a `CommGraph` over the same tasks, one after the other.
@@ -431,11 +439,10 @@ class Workload(PickledByFields):
         A label for reports; that of the first phase if not given.
     dependent : bool, default False
         Whether the phases are rounds without a barrier, such as the steps of a collective: a task
-        goes on to round r + 1 when every message sent to it in round r has arrived, it has handed
-        over its own of round r and those that it had to ask for are taken, whatever the other tasks
-        do.
+        goes on to round r + 1 when every message sent to it in round r has arrived, and its own of
+        round r are handed over and, with rendezvous, taken.
     summed : bool, default False
-        Whether it is the sum of a whole run, as profiles give it: who waited for whom is lost.
+        Whether it is the sum of a whole run, as in profiles, which lose the order of messages.
 
     Examples
     --------
@@ -547,7 +554,7 @@ def as_workload(traffic: Traffic) -> Workload:
         return traffic
     if isinstance(traffic, CommGraph):
         return Workload([traffic])
-    # Packages are told by their attributes, so that none is imported.
+    # Attributes tell packages apart, so that none is imported.
     other: Any = traffic
     if hasattr(other, "adj"):
         return Workload([from_networkx(other)])

@@ -43,7 +43,7 @@ CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
 
 
 class MinimalHops(NamedTuple):
-    """Minimal routes by the difference of two nodes, as the node that lies so far from node 0.
+    """Minimal routes by the difference of two nodes, given as a node relative to node 0.
 
     A route is its hops along each dimension, those in the minus direction negative. The routes of
     difference ``n`` are ``hops[first[n]:first[n + 1]]``, long routes plus first.
@@ -99,13 +99,13 @@ def named_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Return the sizes of a torus, and whether it is said to be twisted; None if nothing is."""
+    """Return the sizes of a torus, and whether the text has it twisted; None if it does not say."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 
 
 def twist_text(name: str, shape: Sequence[int], wrap: Sequence[bool], twist: Twist) -> str:
-    """Return what the text of a torus says of its twist, where its sizes alone do not."""
+    """Return the twist in the text of a torus; empty where the sizes imply it."""
     usual = usual_twist(shape) if all(wrap) else ()
     if twist:
         return ":twisted" if twist == usual else f":twist{twist}"
@@ -172,8 +172,16 @@ def ring_places(neighbors: NDArray[np.int32]) -> NDArray[np.int32]:
     return place
 
 
+class Metric(NamedTuple):
+    """Sizes that give the distance of two points of a torus."""
+
+    shape: NDArray[np.int64]
+    wrap: NDArray[np.bool_]
+    images: NDArray[np.int64]  # of node 0 beyond the edges of a twisted torus, (images, D)
+
+
 def images(shape: Sequence[int], twist: Twist) -> NDArray[np.int64]:
-    """Return where node 0 of a twisted torus lies again beyond its edges, ``(images, D)``.
+    """Return the images of node 0 of a twisted torus beyond its edges, ``(images, D)``.
 
     The hops between two nodes are the shortest distance of one to all images of the other. A torus
     that is not twisted has none.

@@ -1,4 +1,4 @@
-"""The rounds of collective algorithms: who sends how much to whom, and when."""
+"""Collective algorithms as rounds of messages."""
 
 # The modules register their algorithms.
 from . import butterflies, trees  # noqa: F401

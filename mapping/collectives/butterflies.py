@@ -3,10 +3,10 @@
 Sources: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
 MPICH", Int. J. High Perform. Comput. Appl. 19, 2005; for the bine family see `butterfly_partners`.
 
-Any number of tasks runs one: those beyond a power of two stand behind another one. Of the ``n``
-tasks along a dimension, with ``p`` the largest power of two that is not above it, each of the first
-``n - p`` odd ones hands what it has to the even one before it, the ``p`` that are left run the
-butterfly, and those that stood behind get the result (section 4.1 there; the even ones hand over).
+The number of tasks need not be a power of two. With ``n`` tasks along a dimension and ``p`` the
+largest power of two up to ``n``, each of the first ``n - p`` odd tasks hands its data to the even
+task before it. The remaining ``p`` tasks run the butterfly, and the others get the result (section
+4.1 there, where the even ones hand over).
 """
 
 from __future__ import annotations
@@ -105,35 +105,32 @@ Ranks = NDArray[np.int64]
 
 
 class Folding(NamedTuple):
-    """Which tasks run a butterfly, and which stand behind them."""
+    """Tasks that run a butterfly, and those that hand their data to them."""
 
     sizes: tuple[int, ...]
-    """Of the grid of those that run, powers of two."""
+    """Sizes of the grid of tasks that run, powers of two."""
     rank: Ranks
-    """Of each of them among all tasks, in C order."""
+    """Rank of each of them among all tasks, in C order."""
     weight: NDArray[np.float64]
-    """Tasks that each of them represents, itself included."""
+    """Number of tasks that each of them represents, with itself."""
     handed: tuple[tuple[Ranks, Ranks], ...]
-    """Who hands over to whom, dimension by dimension."""
+    """Senders and receivers that hand over, dimension by dimension."""
 
     def lane(self, inner: Lane, before: Lane = (), after: Lane = ()) -> Lane:
-        """The rounds of those that run, by all tasks' ranks, with others before and after."""
+        """Rounds of the tasks that run, in ranks of all tasks, between others."""
         renamed = (replace(r, src=self.rank[r.src], dst=self.rank[r.dst]) for r in inner)
         return (*before, *renamed, *after)
 
     def hand_over(self, nbytes: float, *, reduces: bool = False) -> Lane:
-        """The rounds in which tasks hand over so many bytes."""
+        """Rounds in which tasks hand over so many bytes."""
         return tuple(Round(src, dst, nbytes, reduces=reduces) for src, dst in self.handed)
 
     def hand_back(self, nbytes: float) -> Lane:
-        """The rounds in which the others get so many bytes."""
+        """Rounds in which the other tasks get so many bytes."""
         return tuple(Round(dst, src, nbytes) for src, dst in reversed(self.handed))
 
     def hand_blocks(self, block: float) -> tuple[Lane, Lane]:
-        """The rounds in which tasks hand over the blocks that they have by then.
-
-        Also those in which, at the end, they get the blocks that they had not.
-        """
+        """Rounds in which tasks hand over their blocks, and in which they get all others back."""
         n_tasks = int(self.weight.sum())
         held = np.ones(n_tasks)
         over, back = [], []
@@ -167,7 +164,7 @@ def fold(shape: Sequence[int]) -> Folding:
 def _unfold(
     folding: Folding, inner: Lanes, nbytes: float, *, before: bool = False, after: bool = False
 ) -> Lanes:
-    """Lanes of those that run, with whole buffers handed over before or back after."""
+    """Lanes of the tasks that run, with whole buffers handed over before or back after."""
     share = nbytes / len(inner)
     first = folding.hand_over(share, reduces=True) if before else ()
     last = folding.hand_back(share) if after else ()
@@ -343,7 +340,7 @@ def _register_family(label: str, family: Family) -> None:
 
 
 def _on_ranks(name: str, lanes: Callable[..., Lanes]) -> None:
-    """Register a butterfly over the ranks, whatever the torus."""
+    """Register a butterfly over the ranks, without regard to the torus."""
     register(name, lambda call: lanes("binary", call._replace(shape=(call.n_tasks,))))
 
 

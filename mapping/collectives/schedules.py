@@ -35,7 +35,7 @@ COLLECTIVES = {
 # All-to-alls of more tasks have too many messages to list.
 MAX_TASKS = 2**16
 MAX_PAIRS = 2**12
-# Each task sends to each other one, whatever the rounds.
+# Each task sends to each other one.
 ALL_PAIRS = ("alltoall/pairwise", "alltoall/linear")
 _MANY = 2**22
 # Tasks whose receivers are listed at once.
@@ -55,7 +55,7 @@ class Round:
     reduces : bool
         Whether the receiver adds what it gets to what it has.
     times : int
-        How often the round stands in a row.
+        How often the round repeats.
     pieces : float
         Messages that each of these is cut into.
     """
@@ -107,7 +107,7 @@ class Schedule:
         A lane for each port of the node that the algorithm drives by itself; each carries its share
         of the buffer.
     at_once : bool
-        Whether a task starts all its rounds together, and they are but a way to list the messages.
+        Whether a task starts all its rounds together; they only list the messages.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Schedule:
     at_once: bool = False
 
     def rounds(self) -> Iterator[tuple[int, tuple[Round, ...]]]:
-        """Rounds of all lanes side by side: how often in a row, and a round of each lane left."""
+        """Rounds of all lanes side by side: repetitions, and a round of each remaining lane."""
         if len({tuple(step.times for step in lane) for lane in self.lanes}) == 1:
             yield from ((steps[0].times, steps) for steps in zip(*self.lanes, strict=True))
             return
@@ -136,7 +136,7 @@ class Schedule:
             yield 1 + len(more), first
 
     def in_turn(self) -> Schedule:
-        """The lanes one after the other, as a single one.
+        """Return the lanes one after the other in a single lane.
 
         Examples
         --------
@@ -167,7 +167,7 @@ Lanes = tuple[Lane, ...]
 
 
 class Call(NamedTuple):
-    """What an algorithm is asked for, as of `schedule`."""
+    """Arguments of an algorithm, those of `schedule`."""
 
     n_tasks: int
     nbytes: float

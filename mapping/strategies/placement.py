@@ -1,11 +1,11 @@
-"""What a strategy works on: the traffic, its task grid, the torus and the places on its nodes."""
+"""The input of strategies: traffic, its task grid, the torus and the places on its nodes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +15,16 @@ from toruscast.errors import InputError
 from toruscast.text import counted
 from toruscast.validation import whole_number
 
-from ..comm_graph import CommGraph, Workload, as_workload
+from ..comm_graph import CommGraph, Partners, Workload, as_workload
 from ..task_mapping import MAX_SLOTS, check_torus
 from ..torus import Torus
-from ..twist import images
+from ..twist import Metric, images
 
 if TYPE_CHECKING:
     from . import placement_kernels as placement_kernels
 else:
     # numba takes long to start, and few strategies need it.
     placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
-
-
-class Partners(NamedTuple):
-    """Traffic both ways between tasks; that of task t is at ``first[t]:first[t + 1]``."""
-
-    first: NDArray[np.int64]
-    partner: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
-
-
-class Metric(NamedTuple):
-    """What gives the distance of two points of a torus."""
-
-    shape: NDArray[np.int64]
-    wrap: NDArray[np.bool_]
-    images: NDArray[np.int64]  # of node 0 beyond the edges of a twisted torus, (images, D)
 
 
 @dataclass(frozen=True, eq=False)

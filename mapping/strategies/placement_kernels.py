@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel
 
-from .placement import Metric, Partners
+from ..comm_graph import Partners
+from ..twist import Metric
 
 
 @bare_kernel

@@ -55,7 +55,7 @@ class Strategy:
 
 
 class VariantError(InputError):
-    """A variant that its family does not know; `nodes` says how the names are written."""
+    """A variant that its family does not know; `nodes` adds the form of its names."""
 
     def __init__(self) -> None:
         super().__init__("bad strategy parameters")
@@ -105,7 +105,7 @@ def register(
 def names() -> tuple[str, ...]:
     """Return the form of every strategy's name; capitals are parameters.
 
-    `STRATEGIES` tells of each how they are written.
+    `STRATEGIES` describes the parameters of each.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def _on_ours(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[A
 
 
 def stream(name: str, seed: int) -> np.random.Generator:
-    """Random numbers of that name's own."""
+    """Random numbers for a name."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
@@ -263,7 +263,7 @@ def join(family: str, variant: str) -> str:
 
 
 def _name_form(placement: Placement, strategy: Strategy) -> str:
-    """How names of a strategy are written, with an example that suits if there is one."""
+    """The form of a strategy's names, with a fitting example if there is one."""
     if not strategy.parameters:
         return strategy.form
     suitable, how, example = strategy.variants(placement), strategy.parameters, ""

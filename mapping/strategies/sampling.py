@@ -1,4 +1,4 @@
-"""Samples of distinct mappings: by chance, good to random, or none like another turned."""
+"""Samples of distinct mappings, from good to random; symmetric ones can be left out."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def iter_sample(
     exclude: Sequence[TaskMapping] = (),
     kinds: Iterable[str] | None = None,
 ) -> Iterator[TaskMapping]:
-    """Give the mappings of `sample`, each made when it is asked for: very many are not held.
+    """Yield the mappings of `sample`, each made when it is needed, so that memory is not filled.
 
     Parameters and errors are those of `sample`; of too few mappings, some may be given before.
 
@@ -257,7 +257,7 @@ def _add_random(chosen: _Selection, n: int) -> Iterator[TaskMapping]:
 
 
 def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | None:
-    """Return how many mappings there are besides the excluded; None if too many to count."""
+    """Return the number of mappings that are not excluded; None if too many to count."""
     possible = count_mappings(placement)
     if possible is None:
         return None
@@ -272,7 +272,7 @@ def max_mappings(
     most: int,
     besides: Sequence[TaskMapping] = (),
 ) -> int:
-    """Return how many different mappings there are besides some; not more than are wanted."""
+    """Return the number of different mappings besides some, at most ``most``."""
     left = count_left(Placement(traffic, torus, tasks_per_node), besides)
     return most if left is None else min(most, left)
 
@@ -318,7 +318,7 @@ class _Selection:
 
 
 def _digest_of(node: NDArray[Any]) -> bytes:
-    """Return what tells mappings apart, in few bytes."""
+    """Return a short key of a mapping."""
     return hashlib.blake2b(node.astype(np.int32).tobytes(), digest_size=16).digest()
 
 
@@ -359,7 +359,7 @@ def _add_structured(
 
 
 def _is_near(cost: float, costs: Sequence[float]) -> bool:
-    """Whether it equals one of them for the purpose of variety."""
+    """Whether a cost is within the resolution of another one."""
     return any(abs(cost - other) <= _RESOLUTION * other for other in costs)
 
 
@@ -408,9 +408,9 @@ def sample_inequivalent(
 ) -> tuple[list[TaskMapping], int]:
     """Draw mappings of other distances than the excluded ones and each other.
 
-    A mapping turned or mirrored with the torus takes much the same time: to learn from it would be
-    to know the answer. Where there are too few others, such twins fill up; their number is returned
-    too.
+    A mapping turned or mirrored with the torus takes much the same time, so that a model trained on
+    it would know the answer. Where there are too few others, such twins fill up; their number is
+    returned too.
     """
     exclude = as_mappings(exclude)
     total = as_workload(traffic).total

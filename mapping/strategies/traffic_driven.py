@@ -36,7 +36,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     Each half of the tasks is chosen to lower hop-bytes, as far as known: bytes between the halves
     count the distance of the two boxes' centres, bytes to tasks in other boxes that to those.
     The candidates are cuts of the task grid (``grid``), growth from a task at the rim of the graph,
-    then pairwise refinement as of Kernighan and Lin (``graph``), or all of these (``refined``).
+    then pairwise refinement after Kernighan and Lin (``graph``), or all of these (``refined``).
     Dual recursive bisection is due to Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput.
     10, 1990, and Pellegrini, SHPCC'94.
     """
@@ -185,7 +185,7 @@ _DENSE = 1500
 _DEGREE, _ROUNDS, _SETTLED = 24, 12, 0.01
 # Squares of a cosine and its sine add up to a constant: noise leaves less of their correlation.
 _PAIRED = -0.6
-# Of the most that a task sends to one other.
+# Share of the largest amount that a task sends to another one.
 _MUCH = 0.1
 # Eigenvectors that are looked at; how much faster the next group is than one of equally slow ones.
 _WAVES, _FASTER = 16, 1.1
@@ -209,7 +209,7 @@ def layouts(
 ) -> Iterator[list[Coordinate]]:
     """Yield what may be the coordinates of the tasks.
 
-    How many eigenvectors belong to the grid nobody knows: rings have two each, lines one. A long
+    The number of eigenvectors of the grid is not known: rings have two each, lines one. A long
     dimension has overtones that are as slow as the waves of a short one: what functions of the
     coordinates found so far do not explain gives further ones.
     """
@@ -323,7 +323,7 @@ def _find_coordinates(
         if {i, j} <= alone:
             alone -= {i, j}
             angle = np.arctan2(waves[:, i], waves[:, j])
-            # Cut where nothing is: what stands together stays together.
+            # Cut at the widest gap, so that groups stay together.
             ordered = np.sort(angle)
             gaps = np.diff(np.append(ordered, ordered[0] + 2 * np.pi))
             seam = ordered[(gaps.argmax() + 1) % angle.size]
