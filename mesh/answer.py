@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -153,7 +154,8 @@ def _ranking(found: MeshForecast) -> tuple[Ranking, list[RankedLayout]]:
 
 def times_chart(found: MeshForecast) -> Chart:
     """Return the times of the five best layouts and those compared with."""
-    return _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
+    chart = _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
+    return replace(chart, key="layouts")
 
 
 def layouts(found: MeshForecast) -> Table:
