@@ -35,7 +35,7 @@ _LONG = 2.0
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RankOptions:
     """What the answer holds besides."""
 
     check: bool = option("Simulate all candidates afterwards and score the answer.", default=False)
@@ -55,7 +55,7 @@ def command(
     candidates: Candidates,
     basis: Basis,
     limits: Limits,
-    how: Ranking,
+    how: RankOptions,
     work: Work,
     best: MappingFile,
     output: PageOutput,
@@ -138,7 +138,7 @@ def _budget(
     mappings: list[tc.TaskMapping],
     basis: Basis,
     limits: Limits,
-    how: Ranking,
+    how: RankOptions,
     work: Work,
     output: Output,
 ) -> tc.Budget:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ from toruscast._lazy import lazy
 from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import REGRET, SURE
 from toruscast.decision.machine import machine_posterior, simulate_all
-from toruscast.decision.posterior import RUN, Draws, Posterior
+from toruscast.decision.posterior import RUN, TIME, Draws, Posterior, World
 from toruscast.decision.results import Kind, Verdict, names_of
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
@@ -270,9 +271,12 @@ class Plan:
         if self.runs is not None:
             time, low, high = self._posterior.interval(COVERAGE)
         else:
-            time = self.forecast_times()
-            reach = scipy.special.ndtri((1 + COVERAGE) / 2) * self._prior.error_deviation()
-            low, high = time * np.exp(-reach), time * np.exp(reach)
+            # The network alone, without what a machine may add.
+            centre = self._prior.centres.mean(axis=0, keepdims=True)
+            network = replace(
+                self._prior, centres=centre, worlds=[World()], world_weights=None, target=TIME
+            )
+            time, low, high = network.interval(COVERAGE)
         chances = self._drawn.p_best(len(self.names))
         counts = np.bincount(self._which, minlength=time.size)
         seconds = np.empty(0) if self.runs is None else self.runs.seconds

@@ -272,11 +272,6 @@ class Posterior:
         spread = np.einsum("w,wi,wj->ij", weights, apart, apart)
         return mean, spread + np.einsum("w,wij->ij", weights, covariances)
 
-    def error_deviation(self) -> Floats:
-        """Return the deviation of each logarithm but for a factor that all share, ``(n,)``."""
-        own = self.marginal()[1] ** 2
-        return np.sqrt(np.maximum(own - _FACTOR_VARIANCE * (self.target in _ON_MACHINE), 0.0))
-
     def interval(self, coverage: float) -> tuple[Floats, Floats, Floats]:
         """Return likely time, low and high end of each candidate, seconds; none below its bound."""
         mean, deviation = self.marginal()

@@ -21,7 +21,7 @@ from toruscast.validation import repeated, whole_array
 from .dialect import Dialect
 from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of
 from .source import NUMBER, Source, Text, cells, renamed, warn_of, whole
-from .tables import Column, Table, read_table, write_rows
+from .tables import TextColumn, TextTable, read_table, write_rows
 
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # A comment that was meant as one of these, but would have no effect.
@@ -51,9 +51,11 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     return graph_of(table, told, options)
 
 
-def _read_columns(text: Text, order: list[str | None], skip: int, separator: str | None) -> Table:
+def _read_columns(
+    text: Text, order: list[str | None], skip: int, separator: str | None
+) -> TextTable:
     """Return the rows after ``skip``; columns without a name are left out."""
-    columns = [None if name is None else Column(name, name in COLUMNS[:2]) for name in order]
+    columns = [None if name is None else TextColumn(name, name in COLUMNS[:2]) for name in order]
     return read_table(text, columns, skip, separator)
 
 
@@ -67,7 +69,7 @@ def _column_names(
     return renamed(text, number, places, options.columns, COLUMNS[:3])
 
 
-def _check_counts(table: Table) -> None:
+def _check_counts(table: TextTable) -> None:
     """Leave out a fourth column that cannot hold message counts, and say so."""
     messages = table["n_messages"]
     carried = np.flatnonzero((messages == 0) & (table["nbytes"] > 0))

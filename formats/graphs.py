@@ -21,7 +21,7 @@ from toruscast.mapping.task_mapping import first_repeat
 from toruscast.text import counted
 
 from .source import warn_of
-from .tables import Table
+from .tables import TextTable
 
 Include = Literal["all", "point_to_point", "collective"]
 Duplicates = Literal["refuse", "sum"]
@@ -103,7 +103,7 @@ class Stated:
     """Whether it states that the fourth column holds message counts."""
 
 
-def graph_of(table: Table, told: Stated, options: GraphOptions) -> CommGraph:
+def graph_of(table: TextTable, told: Stated, options: GraphOptions) -> CommGraph:
     """Return the graph of the columns src, dst, nbytes and maybe n_messages."""
     src, dst = table["src"], table["dst"]
     n_tasks = options.agree(told.n_tasks, table.text.file)
@@ -128,7 +128,7 @@ def graph_of(table: Table, told: Stated, options: GraphOptions) -> CommGraph:
         raise
 
 
-def _check_filled(table: Table, ends: Array, n_tasks: int) -> None:
+def _check_filled(table: TextTable, ends: Array, n_tasks: int) -> None:
     """Refuse very many tasks of which nearly none take part, unless the file states them."""
     if n_tasks > max(_MANY, _FEW_TASKS_AN_EDGE * ends.size):
         raise table.fault(
@@ -154,7 +154,7 @@ def _warn_of_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:
         )
 
 
-def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
+def _refuse_twice(table: TextTable, src: Array, dst: Array, n_tasks: int) -> None:
     """Name the second line of a pair, if one stands twice."""
     if repeat := first_repeat(src * np.int64(n_tasks) + dst):
         first, second = repeat

@@ -26,7 +26,7 @@ from .dialect import Dialect
 from .edges import graph_of_columns, names_of
 from .graphs import Array, GraphOptions, Stated, both_ways, graph_of
 from .source import LINES, NUMBER, Source, Text, cells
-from .tables import Column, read_table, row_of, write_rows
+from .tables import TextColumn, read_table, row_of, write_rows
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
@@ -64,7 +64,7 @@ def _read_dense(text: Text) -> Entries:
     number, line = text.first_line()
     width = len(cells(line)[1])
     _check_width(text, number, width)
-    columns = [Column(f"entry for task {task}") for task in range(width)]
+    columns = [TextColumn(f"entry for task {task}") for task in range(width)]
     table = read_table(text, columns)
     _check_rows(text, table.n_rows, width)
     return entries_of(np.array(list(table.columns.values()), np.float64).T)
@@ -122,7 +122,7 @@ def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     width = len(labels)
     _check_width(text, number, width)
     task = _tasks_of(text, number, labels)
-    columns = [None, *(Column(f"entry for {label}") for label in labels)]
+    columns = [None, *(TextColumn(f"entry for {label}") for label in labels)]
     dense = np.zeros((width, width))
     seen: dict[int, int] = {}
     for at, row in text.lines(skip=number):
@@ -270,7 +270,7 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     with text.at(number):
         rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
     # SciPy would read 1,5 as 1 and 0x10 as 0.
-    columns = [Column("row", whole=True), Column("column", whole=True), Column("value")]
+    columns = [TextColumn("row", whole=True), TextColumn("column", whole=True), TextColumn("value")]
     table = read_table(text, columns, number)
     if table.n_rows != entries:
         raise text.fault("wrong number of entries", None, table.n_rows, entries)

@@ -30,7 +30,7 @@ from .placements import (
     place_of,
 )
 from .source import NUMBER, WHOLE, Source, Text, cells, label, whole, write_text
-from .tables import Column, Table, read_table, table_of, write_rows
+from .tables import TextColumn, TextTable, read_table, table_of, write_rows
 
 RANGE = re.compile(r"\d+-\d+")
 _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?\s*+")
@@ -43,7 +43,7 @@ def read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
     parts = cells(line)[1]
     if len(parts) > 1 and len(source.lines) == 1:
         return node_row(text, number, parts, options, label(text.file))
-    return mapping_of(read_table(text, [Column("node", whole=True)]), options)
+    return mapping_of(read_table(text, [TextColumn("node", whole=True)]), options)
 
 
 def node_row(
@@ -101,12 +101,12 @@ def _is_name(word: str) -> bool:
     return not (is_number or is_label or "\t" in word or RANGE.fullmatch(word))
 
 
-def read_counted(source: Source, names: Sequence[str], what: str) -> Table:
+def read_counted(source: Source, names: Sequence[str], what: str) -> TextTable:
     """Return columns of whole numbers below a line that begins with how many rows there are."""
     text = source.text
     number, line = text.first_line()
     count = whole(text, number, f"number of {what}", cells(line)[1][0])
-    table = read_table(text, [Column(name, whole=True) for name in names], skip=number)
+    table = read_table(text, [TextColumn(name, whole=True) for name in names], skip=number)
     if table.n_rows != count:
         expected = f"{table.n_rows}, as many lines"
         raise text.fault(f"wrong number of {what}", number, count, expected)
@@ -198,7 +198,7 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     number, line = text.first_line()
     parts = cells(line)[1]
     if parts == ONE_DIMENSION and torus.ndim == 1:
-        columns = [Column(name, whole=True) for name in names_of_places(torus)]
+        columns = [TextColumn(name, whole=True) for name in names_of_places(torus)]
         return at_coordinates(read_table(text, columns, skip=number), options)
     found = f"{counted(len(parts), 'column')}: {line[:50]}"
     wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
@@ -206,7 +206,7 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     if len(parts) not in (torus.ndim, torus.ndim + 1) or len(parts) == 1:
         raise text.fault("columns of a mapping without names", number, found, expected)
     names = names_of_places(torus)[: len(parts)]
-    table = read_table(text, [Column(name, whole=True) for name in names])
+    table = read_table(text, [TextColumn(name, whole=True) for name in names])
     if _may_start_with_tasks(table, len(parts), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"
@@ -223,7 +223,7 @@ def names_of_places(torus: Torus) -> list[str]:
     return [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
 
 
-def at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
+def at_coordinates(table: TextTable, options: MappingOptions) -> TaskMapping:
     """Build the mapping of columns of coordinates, and of slots where there is one more."""
     torus, axes = options.torus, list(table.columns)[: options.torus.ndim]
     for axis, size in zip(axes, torus.shape, strict=True):
@@ -232,7 +232,7 @@ def at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
     return mapping_of(table.assign(node=torus.node(places)), options)
 
 
-def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> bool:
+def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions) -> bool:
     """Whether the columns may be task and node (and slot): every task stands once in the first."""
     ndim = options.torus.ndim
     if width > 3 or (width == ndim + 1 and ndim != 1):

@@ -27,7 +27,7 @@ from .placements import (
     read_ranks,
 )
 from .source import Source, Text, cells, renamed, whole, write_text
-from .tables import Column, read_table, read_words, table_of, write_rows
+from .tables import TextColumn, read_table, read_words, table_of, write_rows
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # The writer's comment with the ranks of a host.
@@ -284,7 +284,7 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
     if wanted == {"host"}:
         return _of_hosts(text, columns, options)
-    wholes = [None if c is None else Column(c, whole=True) for c in kept]
+    wholes = [None if c is None else TextColumn(c, whole=True) for c in kept]
     table = read_table(source.stream, wholes, number)
     for axis, size in zip(axes, options.torus.shape, strict=False):
         check_range(table, axis, size)

@@ -16,7 +16,7 @@ from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 
 from .source import Text, label, warn_of, whole
-from .tables import Table, Whole, table_of
+from .tables import TextTable, Whole, table_of
 
 MAX_RANKS = 2**20
 
@@ -121,7 +121,7 @@ def read_ranks(
     return at, owners, ranks
 
 
-def check_range(table: Table, name: str, size: int) -> None:
+def check_range(table: TextTable, name: str, size: int) -> None:
     """Raise, naming the line, unless all values of a column are from 0 to size - 1."""
     values = table[name]
     bad = np.flatnonzero((values < 0) | (values >= size))
@@ -133,7 +133,7 @@ def check_range(table: Table, name: str, size: int) -> None:
         raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
-def rows_by_task(table: Table) -> Whole:
+def rows_by_task(table: TextTable) -> Whole:
     """Find the row of each task, where every task from 0 on must stand once."""
     task = table["task"]
     if repeat := first_repeat(task):
@@ -149,7 +149,7 @@ def rows_by_task(table: Table) -> Whole:
     return order
 
 
-def mapping_of(table: Table, options: MappingOptions, name: str | None = None) -> TaskMapping:
+def mapping_of(table: TextTable, options: MappingOptions, name: str | None = None) -> TaskMapping:
     """Build the mapping of the columns node and maybe slot, in the order of the column task."""
     capacity, task = options.capacity, table.columns.get("task")
     check_range(table, "node", options.torus.n_nodes)

@@ -65,7 +65,7 @@ _BLANKS = re.compile(rb"(?m)^ +| +$")
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """Name of a column for messages, and whether its numbers are whole."""
 
     name: str
@@ -73,7 +73,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Columns of a text file by name, and where each row stands.
 
     That is ``lines[row]``, or if there are no ``lines``, the row-th line with data after ``skip``.
@@ -92,7 +92,7 @@ class Table:
         """Number of rows."""
         return next(iter(self.columns.values())).size
 
-    def assign(self, **columns: NDArray[Any]) -> Table:
+    def assign(self, **columns: NDArray[Any]) -> TextTable:
         """Return the table with more columns, or others of the same names."""
         return replace(self, columns=self.columns | columns)
 
@@ -109,19 +109,19 @@ class Table:
 
 def table_of(
     text: Text, at: Sequence[int] | Whole, **columns: Sequence[int] | Whole | None
-) -> Table:
+) -> TextTable:
     """Return a table of columns that were read line by line; None columns are left out."""
     arrays = {
         name: np.array(column, dtype=np.int64)
         for name, column in columns.items()
         if column is not None
     }
-    return Table(text, arrays, lines=np.array(at, dtype=np.int64))
+    return TextTable(text, arrays, lines=np.array(at, dtype=np.int64))
 
 
 def read_table(
-    text: Text, columns: Sequence[Column | None], skip: int = 0, separator: str | None = ""
-) -> Table:
+    text: Text, columns: Sequence[TextColumn | None], skip: int = 0, separator: str | None = ""
+) -> TextTable:
     """Return all lines after the first ``skip`` as columns; None columns are not read.
 
     An empty ``separator`` is that of the first line, None is blanks.
@@ -141,11 +141,11 @@ def read_table(
     dtypes = [np.int64 if column.whole else np.float64 for column in kept]
     pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes]]
     joined = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return Table(text, dict(zip((column.name for column in kept), joined, strict=True)), skip)
+    return TextTable(text, dict(zip((column.name for column in kept), joined, strict=True)), skip)
 
 
 def _parse_piece(
-    data: bytes, columns: Sequence[Column | None], separator: str | None
+    data: bytes, columns: Sequence[TextColumn | None], separator: str | None
 ) -> list[NDArray[Any]] | None:
     """Columns of a piece of whole lines; None if one of them is not easy."""
     if b"#" in data or b"%" in data:
@@ -186,7 +186,11 @@ def _parse_piece(
 
 
 def _parse_lines(
-    text: Text, data: bytes, before: int, columns: Sequence[Column | None], separator: str | None
+    text: Text,
+    data: bytes,
+    before: int,
+    columns: Sequence[TextColumn | None],
+    separator: str | None,
 ) -> list[NDArray[Any]]:
     """Columns of a piece, read line by line; the first bad line is an `InputError`."""
     rows = []
@@ -206,7 +210,7 @@ def row_of(
     text: Text,
     number: int,
     line: str,
-    columns: Sequence[Column | None],
+    columns: Sequence[TextColumn | None],
     separator: str | None,
 ) -> list[float]:
     """Return the numbers of one line, without those of columns that are None."""

@@ -47,10 +47,9 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    assert (over_links(loads) == link_loads(comm, torus, now)).all()
-    assert (
-        loads.units_of_hops * loads.ends.unit == (dilations(comm, torus, now) * comm.nbytes).sum()
-    )
+    assert (over_links(loads) == link_loads(MappingProblem(comm, torus), now)).all()
+    hops = dilations(MappingProblem(comm, torus), now)
+    assert loads.units_of_hops * loads.ends.unit == (hops * comm.nbytes).sum()
     again = moving_loads(comm, torus, now)
     assert (again.load == loads.load).all()
     assert not loads.change.load.any()
@@ -65,7 +64,7 @@ def test_fifos_and_receivers_are_those_of_the_routing(case):
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    fifo = injection_fifos(comm, torus, now)
+    fifo = injection_fifos(MappingProblem(comm, torus), now)
     remote = fifo >= 0
     if torus.network.fifo_rule == "round_robin":
         fifo[remote] = 0
@@ -86,7 +85,7 @@ def test_adaptive_loads_are_the_even_split(case):
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
     now = TaskMapping(loads.node, torus)
-    expected = link_loads(comm, torus, now, routing="adaptive")
+    expected = link_loads(MappingProblem(comm, torus, "adaptive"), now)
     rounding = comm.nbytes.sum() * 2.0**-17 + 1e-6
     np.testing.assert_allclose(over_links(loads), expected, rtol=1e-12, atol=rounding)
     assert (moving_loads(comm, torus, now, routing="adaptive").load == loads.load).all()
@@ -98,7 +97,7 @@ def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():
     comm = CommGraph(8, *pairs.T, np.full(len(pairs), 3.0))
     mapping = TaskMapping(np.arange(8), torus)
     loads = moving_loads(comm, torus, mapping, routing="adaptive")
-    expected = link_loads(comm, torus, mapping, routing="adaptive")
+    expected = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
     np.testing.assert_allclose(over_links(loads), expected, atol=1e-2)
 
 

@@ -11,8 +11,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import linalg
-from scipy.linalg import cho_factor
+from numpy.linalg import cholesky
 from threadpoolctl import threadpool_info, threadpool_limits
 from waiting import PATIENCE, until
 from worker_tasks import double, end_always, end_once, links, refuse
@@ -249,15 +248,22 @@ def blas_threads():
 def test_small_matrices_get_one_blas_thread(monkeypatch):
     seen = []
 
-    def factor(*args, **options):
+    def factor(matrix):
         seen.append(blas_threads())
-        return cho_factor(*args, **options)
+        return cholesky(matrix)
 
-    monkeypatch.setattr(linalg, "cho_factor", factor)
-    process = posterior.Posterior(np.zeros(3), np.ones(3), np.eye(3))
+    monkeypatch.setattr(np.linalg, "cholesky", factor)
+    kernel = posterior.Kernel(0.0, 0.0, 1.0)
+    prior = posterior.Posterior(
+        centres=np.zeros((1, 3)),
+        errors={"prior": posterior.ErrorTerm(np.ones(3), kernel)},
+        sources={posterior.TIME: ("prior",), posterior.FULL: ("prior",)},
+        features=np.eye(3),
+        bounds=np.zeros(3),
+    )
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        process.given(np.array([0]), np.array([1.0]))
+        prior.condition(np.array([0]), posterior.FULL, np.array([1.0])).marginal()
         assert blas_threads() == before
         with OneBlasThread():
             with OneBlasThread():
