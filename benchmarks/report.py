@@ -97,9 +97,7 @@ RACE = {
     "within_1_percent": "within 1 %",
     "rcc": "RCC",
     "coverage": "held",
-    "ordering": "cost of the order",
-    "ordered_rcc": "RCC, table",
-    "ordered_coverage": "held, table",
+    "cost": "cost",
 }
 RACE_TARGETS = {"what": "what", "target": "target", "reached": "reached"}
 RANK = {
