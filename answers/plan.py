@@ -12,13 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.decision import Plan, Runs
+from toruscast.decision.results import default_order
 from toruscast.mapping import TaskMapping
 from toruscast.text import counted, joined, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .learned import times_against
-from .ranking import DEFAULT_ORDER, Ranking, badge, default_order, how_sure, less
+from .ranking import DEFAULT_ORDER, Ranking, badge, how_sure, less
 from .table import Column, Table, records
 from .traffic import setting_of
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from toruscast.decision import Forecast
-from toruscast.decision.results import OF_SUMS, Networks
+from toruscast.decision.results import OF_SUMS, Networks, default_order
 from toruscast.routing.mapping_bounds import min_time
 from toruscast.text import (
     counted,
@@ -24,7 +24,7 @@ from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
-from .ranking import Ranking, badge, default_order, how_sure
+from .ranking import Ranking, badge, how_sure
 from .table import Column, Table, records
 from .traffic import setting_of
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from toruscast.decision.results import Verdict
-from toruscast.errors import InputError
-from toruscast.mapping import MappingProblem, TaskMapping, Torus
-from toruscast.mapping.task_mapping import Allocation
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.text import (
     change,
     counted,
@@ -29,34 +25,10 @@ from .table import Column, Mark
 from .traffic import View
 
 DEFAULT_ORDER = "the default order of tasks"
-# What the launcher of Fugaku does where nobody says otherwise.
-_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
 # By how much all candidates differ at most where none is worth choosing.
 _ALIKE = 0.01
 # Rows of the picture of times, and letters of a name in it.
 _FIRST, _LABEL = 5, 60
-
-
-def default_order(
-    mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus | None
-) -> int | None:
-    """Return which mapping puts the tasks in order on the nodes, if one does."""
-    if torus is None:
-        return None
-    launched = next((i for i, name in enumerate(names) if name in _DEFAULTS), None)
-    if launched is not None:
-        return launched
-    first = mappings[0]
-    try:
-        allocation = Allocation(torus, tasks_per_node=first.tasks_per_node)
-        in_order = allocation.in_order(first.n_tasks).node
-    except InputError:
-        in_order = np.empty(0, dtype=np.int32)
-    pairs = enumerate(zip(mappings, names, strict=True))
-    return next(
-        (i for i, (m, name) in pairs if name == "identity" or np.array_equal(m.node, in_order)),
-        None,
-    )
 
 
 def less(time: float, than: float, what: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toruscast.decision.results import default_order
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.simulation import Simulation
@@ -20,7 +21,7 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .links import Candidate
-from .ranking import Ranking, default_order, less
+from .ranking import Ranking, less
 from .table import Column, Table, records
 from .traffic import View, bound_line, link_note, node_label, setting_of
 

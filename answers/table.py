@@ -84,7 +84,7 @@ class Column:
     against : float, optional
         Baseline of a ``change``.
     below : Column, optional
-        What is shown in brackets on a second line of the cell, such as an interval.
+        Column in brackets on a second line of the cell, such as an interval.
     """
 
     name: str

@@ -24,6 +24,7 @@ from toruscast import datasets
 from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import REGRET, Decision, decide
 from toruscast.decision.posterior import Posterior
+from toruscast.decision.results import default_order, names_of
 from toruscast.decision.simulations import RecordedTimes
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training import rcc
@@ -74,7 +75,13 @@ def captured(kept: Path, seeds: int) -> Iterator[Recorded]:
             costs = {level: simulations.hops(level) for level in times}
             bounds = simulations.lower, simulations.release
             recorded = RecordedTimes(times, *bounds, simulations.packets, costs)
-            yield Recorded(name, seed, candidates.posterior, recorded, candidates.default)
+            yield Recorded(
+                name,
+                seed,
+                candidates.posterior,
+                recorded,
+                default_order(sample, names_of(sample), problem.torus),
+            )
 
 
 def race(each: Recorded) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from studies.unseen.orders import cases
 from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import Decision, decide
 from toruscast.decision.posterior import ErrorTerm, Kernel, Posterior
+from toruscast.decision.results import default_order, names_of
 from toruscast.decision.simulations import RecordedTimes, coarse_error
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training.default_model import load_default
@@ -65,7 +66,12 @@ def recorded() -> Iterator[Recorded]:
         }
         bounds = simulations.lower, simulations.release
         kept = RecordedTimes(times, *bounds, simulations.packets, costs)
-        yield Recorded(case.name, candidates.posterior, kept, candidates.default)
+        yield Recorded(
+            case.name,
+            candidates.posterior,
+            kept,
+            default_order(sample, names_of(sample), problem.torus),
+        )
 
 
 def coarse_rows(each: Recorded) -> Iterator[dict[str, Any]]:

@@ -44,6 +44,7 @@ from .results import (
     Networks,
     PhysicalOrder,
     Verdict,
+    default_order,
     names_of,
     ranked,
 )
@@ -98,7 +99,7 @@ def forecast(
     Parameters
     ----------
     traffic, torus, mappings
-        What is sent, over which network, and the candidates; see `MappingProblem`.
+        The traffic, the network and the candidates; see `MappingProblem`.
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
     times : path, dict of names to seconds, DataFrame or Runs, optional
@@ -184,15 +185,6 @@ class CandidateSet(NamedTuple):
         """Return a feature of each."""
         return self.features[name].to_numpy(dtype=np.float64)
 
-    @property
-    def default(self) -> int | None:
-        """The candidate with the tasks in order, if it is one of them."""
-        nodes = np.arange(self.problem.n_tasks)
-        for number, mapping in enumerate(self.mappings):
-            if mapping.name == "identity" or np.array_equal(mapping.node, nodes):
-                return number
-        return None
-
 
 def describe_candidates(
     problem: MappingProblem,
@@ -242,7 +234,9 @@ def _forecast_simulated(
             simulations,
             goal,
             budget,
-            default=candidates.default,
+            default=default_order(
+                candidates.mappings, names_of(candidates.mappings), candidates.problem.torus
+            ),
             n_cores=simulations.n_jobs,
             progress=None if progress is None else partial(progress, "simulations"),
         )
@@ -271,7 +265,7 @@ def _forecast_simulated(
     columns = {"time": time, "low": low, "high": high, "p_best": chances, "how": source}
     leads = decision.times == decision.best_time
     if not decision.n_simulated:
-        # Of equal predictions, the one that loads the network least leads.
+        # Among equal predictions, the mapping with the smallest load of the network leads.
         loads, shown = candidates.column("hop_bytes"), np.array([f"{each:.3g}" for each in time])
         leads = shown == shown[time.argmin()]
         leads &= loads == loads[leads].min()

@@ -125,8 +125,6 @@ class Decision:
         self.coarsening: int | None = None
         """Packets in one of the coarse simulations; None without any."""
 
-    # -- what is known ------------------------------------------------------------------------
-
     @property
     def is_simulated(self) -> NDArray[np.bool_]:
         """Which candidates were simulated with real packets."""
@@ -198,8 +196,6 @@ class Decision:
         # Where chances are equal, as where none is left, the bound decides.
         order = np.lexsort((self.posterior.bounds[rivals], -chance))
         return rivals[order[:_MAX_SWEPT]], chance[order]
-
-    # -- what is done -------------------------------------------------------------------------
 
     def simulate(self, which: Indices) -> bool:
         """Simulate candidates with real packets as far as the budget allows; False if it ends."""

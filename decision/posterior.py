@@ -2,9 +2,9 @@
 
 Each number is the logarithm of a time plus errors. An error has a width for each candidate and a
 kernel, the share of it that candidates have in common, so that every number teaches something about
-all candidates. What is not Gaussian takes a few values, the worlds, which the observations weigh:
-the scale of the errors, and for runs the constant in a measured time, its noise and the network of
-the machine. Five scales are a Student-t distribution of four degrees of freedom.
+all candidates. Quantities that are not Gaussian take a few values, the worlds, which observations
+weigh: the scale of the errors, and for runs the constant in a measured time, its noise and the
+network of the machine. Five scales are a Student-t distribution of four degrees of freedom.
 """
 
 from __future__ import annotations
@@ -239,10 +239,6 @@ class Posterior:
     def evidence(self) -> float:
         """Logarithm of the density of the observations."""
         return self._fit[1]
-
-    def mean_of(self, name: str) -> float:
-        """Return the mean of a value of the worlds."""
-        return float(self.weights @ [getattr(world, name) for world in self.worlds])
 
     @property
     def noise(self) -> float:

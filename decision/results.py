@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted, percent, seconds, shown_name
@@ -228,6 +229,32 @@ class Forecast:
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
         return html_card(self, facts)
+
+
+# The default of the launcher of Fugaku.
+_DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
+
+
+def default_order(
+    mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus | None
+) -> int | None:
+    """Return which mapping puts the tasks in order on the nodes, if one does."""
+    if torus is None:
+        return None
+    launched = next((i for i, name in enumerate(names) if name in _DEFAULTS), None)
+    if launched is not None:
+        return launched
+    first = mappings[0]
+    try:
+        allocation = Allocation(torus, tasks_per_node=first.tasks_per_node)
+        in_order = allocation.in_order(first.n_tasks).node
+    except InputError:
+        in_order = np.empty(0, dtype=np.int32)
+    pairs = enumerate(zip(mappings, names, strict=True))
+    return next(
+        (i for i, (m, name) in pairs if name == "identity" or np.array_equal(m.node, in_order)),
+        None,
+    )
 
 
 def names_of(mappings: Sequence[TaskMapping]) -> list[str]:

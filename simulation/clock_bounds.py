@@ -115,7 +115,7 @@ def clock_loss(problem: MappingProblem, mapping: TaskMapping, coarsening: int) -
     node = problem.placed(mapping).node
     src, dst = node[comm.src], node[comm.dst]
     packets, wire = packet_counts(problem, coarsening)
-    # Of messages, all that the clock looks at.
+    # The clock reads these columns only.
     columns: dict[str, Any] = dict.fromkeys(Messages._fields)
     columns |= {"src": src, "dst": dst, "nbytes": comm.nbytes, "packets": packets, "wire": wire}
     messages = Messages(**columns | {"software": software_times(comm, network)})
