@@ -64,8 +64,10 @@ def captured(kept: Path, seeds: int) -> Iterator[Recorded]:
         problem = MappingProblem(comm, shape)
         for seed in range(1, seeds + 1):
             sample = strategies.sample(comm, problem.torus, n=N, seed=seed)
-            candidates = describe_candidates(problem, problem.mappings(sample), model, 2)
-            simulations, file = candidates.simulations, kept / f"{name}-{seed}.npz"
+            candidates, simulations = describe_candidates(
+                problem, problem.mappings(sample), model, 2
+            )
+            file = kept / f"{name}-{seed}.npz"
             levels = [m for m in simulations.levels if m == 1 or m in COARSE]
             if not file.exists():
                 every = np.arange(N)

@@ -54,8 +54,7 @@ def recorded() -> Iterator[Recorded]:
     for seed, case in enumerate(cases()):
         problem = MappingProblem(case.workload, case.torus, case.routing)
         sample = strategies.sample(case.workload, case.torus, n=N, seed=seed)
-        candidates = describe_candidates(problem, problem.mappings(sample), model, 2)
-        simulations = candidates.simulations
+        candidates, simulations = describe_candidates(problem, problem.mappings(sample), model, 2)
         if simulations.hops() > MAX_HOPS:
             continue
         costs = {level: simulations.hops(level) for level in (1, *COARSE)}

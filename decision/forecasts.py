@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,9 +25,10 @@ from toruscast.training.feature_sets import BOUND, HELD_OUT, SKETCHED
 from toruscast.training.fitted import Model, prior_of
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
+from toruscast.training.samples import SIMULATED
 from toruscast.validation import job_count
 
-from .loop import REGRET, Budget, Decision, Goal, decide
+from .loop import Budget, Decision, Goal, decide
 from .machine import (
     LESS,
     for_several_networks,
@@ -39,6 +41,7 @@ from .results import (
     OF_SUMS,
     SHOWN_FEATURES,
     Cost,
+    Estimates,
     Forecast,
     Kind,
     Networks,
@@ -46,7 +49,6 @@ from .results import (
     Verdict,
     default_order,
     names_of,
-    ranked,
 )
 from .simulations import Simulations
 
@@ -153,33 +155,34 @@ def forecast(
         if check:
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
-        return learned_runs.forecast_machine(
+        learned = learned_runs.predict_machine(
             problem,
             several,
             chosen,
             times,
             simulate=n_allowed > 0,
-            coverage=coverage,
             n_jobs=job_count(n_jobs),
             seed=seed,
             progress=None if progress is None else partial(progress, "features"),
         )
-    candidates = describe_candidates(problem, several, chosen, job_count(n_jobs), seed, progress)
+        return _forecast_learned(problem, several, learned, coverage)
+    candidates, simulations = describe_candidates(
+        problem, several, chosen, job_count(n_jobs), seed, progress
+    )
     if times is not None:
-        return _forecast_runs(candidates, Runs.of(times), coverage)
-    return _forecast_simulated(candidates, goal, budget, check, coverage, progress)
+        return _forecast_runs(candidates, simulations, Runs.of(times), coverage)
+    return _forecast_simulated(candidates, simulations, goal, budget, check, coverage, progress)
 
 
 class CandidateSet(NamedTuple):
-    """CandidateSet of a problem before any is simulated."""
+    """Candidates of a problem with their features and the posterior of their times."""
 
     problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
     model: Model
     features: pd.DataFrame
     posterior: Posterior
-    simulations: Simulations
-    unlearned: tuple[str, ...]
+    unlearned: tuple[str, ...] = ()
 
     def column(self, name: str) -> Floats:
         """Return a feature of each."""
@@ -193,8 +196,8 @@ def describe_candidates(
     n_jobs: int,
     seed: int = 0,
     progress: Progress | None = None,
-) -> CandidateSet:
-    """Return the features of candidates, and what a model says of their times."""
+) -> tuple[CandidateSet, Simulations]:
+    """Return candidates with what a model says of their times, and how they are simulated."""
     began = time.monotonic()
     features = extract(
         problem.workload,
@@ -215,11 +218,12 @@ def describe_candidates(
     posterior = Posterior.from_prediction(prediction, sure, seed)
     if len(simulations.networks) > 1:
         posterior = for_several_networks(posterior)
-    return CandidateSet(problem, mappings, model, features, posterior, simulations, unlearned)
+    return CandidateSet(problem, mappings, model, features, posterior, unlearned), simulations
 
 
 def _forecast_simulated(
     candidates: CandidateSet,
+    simulations: Simulations,
     goal: Goal,
     budget: Budget,
     check: bool,
@@ -227,96 +231,92 @@ def _forecast_simulated(
     progress: Progress | None,
 ) -> Forecast:
     """Return the answer that simulations decide."""
-    simulations, model = candidates.simulations, candidates.model
+    names, model = names_of(candidates.mappings), candidates.model
     decision = decide(
         Decision(
             candidates.posterior,
             simulations,
             goal,
             budget,
-            default=default_order(
-                candidates.mappings, names_of(candidates.mappings), candidates.problem.torus
-            ),
+            default=default_order(candidates.mappings, names, candidates.problem.torus),
             n_cores=simulations.n_jobs,
             progress=None if progress is None else partial(progress, "simulations"),
         )
     )
     n_networks, is_simulated = len(simulations.networks), decision.is_simulated
-    posterior = decision.posterior
-    time, low, high = posterior.interval(coverage)
-    kind: Kind | None
-    kind, certainty = decision.verdict()
-    chances = (decision.draws() if is_simulated.any() else posterior.sample()).p_best(time.size)
+    posterior, release = decision.posterior, candidates.column(BOUND)
+    kind: Kind | None = None
+    networks, bounds = None, candidates.posterior.bounds
     if n_networks > 1:
         posterior = with_machine_error(posterior)
-        time, low, high = posterior.interval(coverage)
+        estimates = Estimates.of(posterior, coverage)
         spread = np.log(simulations.times).std(axis=1)
         is_known = np.isfinite(spread)
+        if is_known.any():
+            networks = _networks(candidates, simulations)
         spread[~is_known] = spread[is_known].mean() if is_known.any() else 0.0
-        low, high = low * np.exp(-spread), high * np.exp(spread)
-        draws = posterior.sample()
-        chances, best = draws.p_best(time.size), int(draws.which[time[draws.which].argmin()])
-        kind, certainty = None, float((draws.loss(best) <= np.log1p(REGRET)).mean())
+        low, high = estimates.low * np.exp(-spread), estimates.high * np.exp(spread)
+        estimates = estimates._replace(low=low, high=high)
+        bounds = np.minimum(candidates.column("lower_bound"), estimates.time)
     else:
+        kind, certainty = decision.verdict()
+        draws = decision.draws() if is_simulated.any() else posterior.sample()
         # Without the rounding of a logarithm.
-        time, low, high = (np.where(is_simulated, decision.times, end) for end in (time, low, high))
+        time, low, high = (
+            np.where(is_simulated, decision.times, end) for end in posterior.interval(coverage)
+        )
+        estimates = Estimates(time, low, high, draws.p_best(posterior.n), certainty)
     source = np.where(decision.is_coarse, "sketched", "forecast")
     source = np.where(is_simulated, "simulated" if n_networks == 1 else "averaged", source)
-    columns = {"time": time, "low": low, "high": high, "p_best": chances, "how": source}
     leads = decision.times == decision.best_time
     if not decision.n_simulated:
         # Among equal predictions, the mapping with the smallest load of the network leads.
-        loads, shown = candidates.column("hop_bytes"), np.array([f"{each:.3g}" for each in time])
-        leads = shown == shown[time.argmin()]
+        loads = candidates.column("hop_bytes")
+        shown = np.array([f"{each:.3g}" for each in estimates.time])
+        leads = shown == shown[estimates.time.argmin()]
         leads &= loads == loads[leads].min()
-    table = ranked(
-        names_of(candidates.mappings),
-        candidates.features,
-        columns,
-        leads if goal == "fastest" else None,
-    )
-    verdict = Verdict.of(table, certainty, expected_rcc(posterior), kind)
-    rows, lower = table.index.to_numpy(), candidates.column("lower_bound")
-    bound = candidates.posterior.bounds if n_networks == 1 else np.minimum(lower, time)
-    table["lower_bound"] = bound[rows]
-    physical = None
-    release = candidates.column(BOUND)
-    if not isinstance(model, DefaultModel):
-        table[BOUND] = release[rows]
-        first = names_of(candidates.mappings)[int(release.argmin())]
-        physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
-    scores: dict[str, float] = {}
     cost = Cost(
         decision.n_simulated,
-        len(table),
+        posterior.n,
         bool(SKETCHED & set(model.required_columns)),
         coarsening=decision.coarsening,
         networks=n_networks,
     )
+    found = _build_forecast(
+        candidates,
+        estimates,
+        source,
+        cost,
+        coverage,
+        bounds=bounds,
+        leads=leads if goal == "fastest" else None,
+        rcc=expected_rcc(posterior),
+        kind=kind,
+        networks=networks,
+        goal=goal,
+    )
+    table, physical, scores = found.table, None, {}
+    if not isinstance(model, DefaultModel):
+        table[BOUND] = table["mapping"].map(dict(zip(names, release, strict=True)))
+        first = names[int(release.argmin())]
+        physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
     if check:
-        rest = np.flatnonzero(~is_simulated)
-        times = decision.times.copy()
-        times[rest] = simulations(rest) if rest.size else times[rest]
+        times, rest = decision.times.copy(), np.flatnonzero(~is_simulated)
+        if rest.size:
+            times[rest] = simulations(rest)
+        rows = np.array([names.index(name) for name in table["mapping"]])
         table.insert(4, "observed_time", times[rows])
         scores = score_answer(table, release[rows])
     if candidates.problem.workload.summed:
         table["low"], table["high"] = OF_SUMS[0] * table["low"], OF_SUMS[1] * table["high"]
-    return _build_forecast(
-        candidates,
-        table,
-        verdict,
-        cost,
-        coverage,
-        scores=scores,
-        physical=physical,
-        networks=_networks(candidates) if n_networks > 1 and is_known.any() else None,
-        goal=goal,
-    )
+    spent = dict(simulations.spent)
+    return replace(found, physical=physical, scores=scores, spent=spent)
 
 
-def _forecast_runs(candidates: CandidateSet, runs: Runs, coverage: float) -> Forecast:
+def _forecast_runs(
+    candidates: CandidateSet, simulations: Simulations, runs: Runs, coverage: float
+) -> Forecast:
     """Return the answer of runs on a machine, which weigh the networks that it may have."""
-    simulations, names = candidates.simulations, names_of(candidates.mappings)
     mappings_of(candidates.mappings, runs)
     coarsening = simulate_all(simulations)
     prior = machine_posterior(
@@ -325,32 +325,56 @@ def _forecast_runs(candidates: CandidateSet, runs: Runs, coverage: float) -> For
         coarsening or 1,
         constants=(*LESS, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     )
-    place = {name: i for i, name in enumerate(names)}
+    place = {name: i for i, name in enumerate(names_of(candidates.mappings))}
     kept = ~runs.is_outlier
     ran = np.array([place[name] for name in runs.names])[runs.which[kept]]
     posterior = prior.condition(ran, RUN, runs.seconds[kept])
-    time, low, high = posterior.interval(coverage)
-    draws = posterior.sample()
-    best = int(draws.which[time[draws.which].argmin()])
-    certainty = float((draws.loss(best) <= np.log1p(REGRET)).mean())
-    is_measured = np.isin(np.arange(time.size), ran)
-    simulated = "averaged" if coarsening else "forecast"
-    source = np.where(is_measured, "measured", simulated)
-    columns = {"time": time, "low": low, "high": high, "p_best": draws.p_best(time.size)}
-    table = ranked(names, candidates.features, {**columns, "how": source})
-    # Measured times are of another level than the bounds.
-    table["lower_bound"] = np.nan
-    n = time.size if coarsening else 0
+    is_measured = np.isin(np.arange(prior.n), ran)
+    source = np.where(is_measured, "measured", "averaged" if coarsening else "forecast")
+    networks, n = None, 0
+    if coarsening:
+        networks, n = _networks(candidates, simulations, posterior.network_weights), prior.n
     n_networks = len(simulations.networks)
-    cost = Cost(n, time.size, False, int(is_measured.sum()), coarsening, n_networks)
-    networks = _networks(candidates, posterior.network_weights) if coarsening else None
-    verdict = Verdict.of(table, certainty, expected_rcc(posterior))
-    return _build_forecast(candidates, table, verdict, cost, coverage, networks=networks)
+    return _build_forecast(
+        candidates,
+        Estimates.of(posterior, coverage),
+        source,
+        Cost(n, prior.n, False, int(is_measured.sum()), coarsening, n_networks),
+        coverage,
+        rcc=expected_rcc(posterior),
+        networks=networks,
+        spent=dict(simulations.spent),
+    )
 
 
-def _networks(candidates: CandidateSet, weights: Floats | None = None) -> Networks:
+def _forecast_learned(
+    problem: MappingProblem,
+    mappings: tuple[TaskMapping, ...],
+    learned: learned_runs.MachinePrediction,
+    coverage: float,
+) -> Forecast:
+    """Return the answer of a model that learned from times on the machine."""
+    candidates = CandidateSet(problem, mappings, learned.model, learned.features, learned.posterior)
+    estimates = Estimates.of(learned.posterior, coverage)
+    bounds = candidates.column("lower_bound")
+    # Measured times below it show that it is none.
+    is_bounded = learned.is_bounded and not (estimates.time < bounds).any()
+    sketched = bool({*SKETCHED, *SIMULATED} & set(learned.model.required_columns))
+    return _build_forecast(
+        candidates,
+        estimates,
+        np.where(learned.is_measured, "measured", "forecast"),
+        Cost(0, len(mappings), sketched, int(learned.is_measured.sum())),
+        coverage,
+        bounds=bounds if is_bounded else None,
+        learned=learned.measured,
+    )
+
+
+def _networks(
+    candidates: CandidateSet, simulations: Simulations, weights: Floats | None = None
+) -> Networks:
     """Return the times on each network, and how likely each is; equally, if not given."""
-    simulations = candidates.simulations
     names = [network.name for network in simulations.networks]
     rows = pd.Index(names_of(candidates.mappings), name="mapping")
     each = np.full(len(names), 1 / len(names)) if weights is None else weights
@@ -360,21 +384,37 @@ def _networks(candidates: CandidateSet, weights: Floats | None = None) -> Networ
 
 def _build_forecast(
     candidates: CandidateSet,
-    table: pd.DataFrame,
-    verdict: Verdict,
+    estimates: Estimates,
+    source: NDArray[np.str_],
     cost: Cost,
     coverage: float,
+    *,
+    bounds: Floats | None = None,
+    leads: NDArray[np.bool_] | None = None,
+    rcc: float | None = None,
+    kind: Kind | None = None,
     **more: Any,
 ) -> Forecast:
+    """Return the answer with its table, best first: of those that lead, if some do."""
+    shown = {name: candidates.column(name) for name in SHOWN_FEATURES}
+    # Measured times are of another level than the bounds of the network.
+    shown["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
+    columns = estimates._asdict()
+    certainty = columns.pop("certainty")
+    names = names_of(candidates.mappings)
+    table = pd.DataFrame({"mapping": names, **columns, "how": source, **shown})
+    last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
+    table = table.iloc[np.lexsort((-table["p_best"], table["time"], last))]
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    table = table.reset_index(drop=True)
     return Forecast(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
         coverage=coverage,
-        table=table.reset_index(drop=True),
-        verdict=verdict,
+        table=table,
+        verdict=Verdict.of(table, certainty, rcc, kind),
         cost=cost,
         unlearned=candidates.unlearned,
-        spent=dict(candidates.simulations.spent),
         **more,
     )

@@ -1,27 +1,27 @@
-"""The answer from times that were measured on a machine: nothing is simulated to decide it."""
+"""What a model of measured times says of a machine: nothing is simulated to decide it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from toruscast.decision.loop import REGRET
 from toruscast.decision.posterior import TIME, ErrorTerm, Kernel, Posterior
-from toruscast.decision.results import SHOWN_FEATURES, Cost, Forecast, Verdict, ranked
+from toruscast.decision.results import SHOWN_FEATURES
 from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.text import factor
 from toruscast.training.default_model import DefaultModel
-from toruscast.training.feature_sets import FEATURE_SETS, SKETCHED
-from toruscast.training.fitted import Model, prior_of
+from toruscast.training.feature_sets import FEATURE_SETS
+from toruscast.training.fitted import FittedModel, Model, prior_of
 from toruscast.training.prior import PriorPrediction
-from toruscast.training.samples import SIMULATED, in_words, references_to_try, with_references
+from toruscast.training.samples import in_words, references_to_try, with_references
 
 from .measured import Measured, learn
 from .runs import Runs, Times, check_enough, mappings_of
@@ -92,19 +92,31 @@ def _ask_for_unit(found: Measured) -> None:
     )
 
 
-def forecast_machine(
+class MachinePrediction(NamedTuple):
+    """Times on a machine, as a model of measured times and the runs behind it say."""
+
+    model: FittedModel
+    features: pd.DataFrame
+    posterior: Posterior
+    is_measured: NDArray[np.bool_]
+    is_bounded: bool
+    """Whether no time can fall below the lower bounds of the network."""
+    measured: Measured | None
+    """What was learned from the runs, where there are some."""
+
+
+def predict_machine(
     problem: MappingProblem,
     mappings: Sequence[TaskMapping],
     model: Model,
     times: Times | None,
     *,
     simulate: bool,
-    coverage: float,
     n_jobs: int,
     seed: int,
     progress: Callable[[int, int], object] | None,
-) -> Forecast:
-    """Return the answer of a model of measured times, and of the runs that it learned from."""
+) -> MachinePrediction:
+    """Return the times of mappings by a model of measured times, or by runs of some of them."""
     workload, torus, routing = problem.workload, problem.torus, problem.routing
     shared: dict[str, Any] = {"routing": routing, "n_jobs": n_jobs, "progress": progress}
     learned = None
@@ -117,32 +129,11 @@ def forecast_machine(
     names = (*model.required_columns, *SHOWN_FEATURES)
     features = with_references(workload, torus, mappings, names, **shared)
     prediction, _ = prior_of(model, features, problem, mappings)
-    rows = list(map(str, features.index))
     posterior, is_measured = condition_on_runs(
-        prediction, rows, None if learned is None else learned.runs, seed
+        prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed
     )
-    time, low, high = posterior.interval(coverage)
-    draws = posterior.sample()
-    chances = draws.p_best(time.size)
-    leads = np.flatnonzero(time == time.min())
-    best = int(leads[np.argmax(chances[leads])])
-    certainty = float((draws.loss(best) <= np.log1p(REGRET)).mean())
-    how = np.where(is_measured, "measured", "forecast")
-    columns = {"time": time, "low": low, "high": high, "p_best": chances, "how": how}
-    table = ranked(rows, features, columns).reset_index(drop=True)
-    if not prediction.is_bounded or (table["time"] < table["lower_bound"]).any():
-        # Measured times below it show that it is none.
-        table["lower_bound"] = np.nan
-    sketched = bool({*SKETCHED, *SIMULATED} & set(model.required_columns))
-    return Forecast(
-        problem=problem,
-        mappings=tuple(mappings),
-        fitted=model,
-        coverage=coverage,
-        table=table,
-        verdict=Verdict.of(table, certainty),
-        cost=Cost(0, len(mappings), sketched, int(is_measured.sum())),
-        learned=learned,
+    return MachinePrediction(
+        model, features, posterior, is_measured, prediction.is_bounded, learned
     )
 
 

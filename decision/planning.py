@@ -487,7 +487,7 @@ def plan(
     fitted.check_model(chosen)
     fitted.check_sends(problem.workload)
     noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
-    candidates = describe_candidates(
+    candidates, simulations = describe_candidates(
         problem,
         several,
         chosen,
@@ -497,10 +497,10 @@ def plan(
     )
     coarsening = None
     if simulate and len(several) > 1 and isinstance(chosen, DefaultModel):
-        coarsening = simulate_all(candidates.simulations)
+        coarsening = simulate_all(simulations)
     prior = machine_posterior(
         candidates.posterior,
-        None if coarsening is None else candidates.simulations,
+        None if coarsening is None else simulations,
         coarsening or 1,
         noise=noise,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -21,14 +21,15 @@ from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 
 from .loop import REGRET, SURE, Goal
+from .posterior import Posterior
 
 if TYPE_CHECKING:
     from toruscast.decision.measured import Measured
     from toruscast.training.predictor import TimePredictor
 
+Floats = NDArray[np.float64]
 SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 """Features that stand in the table of an answer."""
-# Rows that a notebook shows.
 OF_SUMS = (0.84, 2.3)
 """Times of programs with their rounds over those of all their messages at once: 90 % lie between
 (`python -m studies run real_mpi`)."""
@@ -82,6 +83,27 @@ class Verdict:
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
         rivals = rest["mapping"][rest["p_best"] >= TOLD_APART]
         return cls(kind, certainty, () if kind == "proved" else tuple(rivals), rcc)
+
+
+class Estimates(NamedTuple):
+    """What a posterior says of the candidates' times, seconds: ``(n,)`` each."""
+
+    time: Floats
+    low: Floats
+    high: Floats
+    p_best: Floats
+    certainty: float
+    """Probability that none is faster than the likely best by more than `REGRET`."""
+
+    @classmethod
+    def of(cls, posterior: Posterior, coverage: float) -> Self:
+        """Return the times with intervals that hold this share of the cases."""
+        time, low, high = posterior.interval(coverage)
+        draws = posterior.sample()
+        chances = draws.p_best(time.size)
+        best = int(draws.which[np.lexsort((-chances[draws.which], time[draws.which]))[0]])
+        certainty = float((draws.loss(best) <= np.log1p(REGRET)).mean())
+        return cls(time, low, high, chances, certainty)
 
 
 class Cost(NamedTuple):
@@ -260,21 +282,3 @@ def default_order(
 def names_of(mappings: Sequence[TaskMapping]) -> list[str]:
     """Return the names in the table: that of each mapping, or its number."""
     return [mapping.name or str(i) for i, mapping in enumerate(mappings)]
-
-
-def ranked(
-    names: Sequence[str],
-    features: pd.DataFrame,
-    columns: Mapping[str, Any],
-    leads: NDArray[np.bool_] | None = None,
-) -> pd.DataFrame:
-    """Return the table of an answer, best first, indexed by the numbers of the candidates.
-
-    The ``columns`` are time, low, high, p_best and how. The best of those that lead comes first.
-    """
-    shown = {name: features[name].to_numpy() for name in SHOWN_FEATURES}
-    table = pd.DataFrame({"mapping": list(names), **columns, **shown})
-    last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
-    table = table.iloc[np.lexsort((-table["p_best"], table["time"], last))]
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
-    return table
