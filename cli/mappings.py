@@ -62,9 +62,10 @@ def stream_mappings(
         orders = put(launcher_orders.order_mappings(workload, torus, capacity), torus, fixed)
         return iter(orders), len(orders)
     if mappings is None:
+        placement = tc.strategies.Placement(tc.MappingProblem(workload, torus), capacity)
         if n is None:
-            n = sampling.max_mappings(workload, torus, capacity, DEFAULT_CANDIDATES)
-        sample = tc.strategies.iter_sample(workload, torus, n=n, seed=seed, tasks_per_node=capacity)
+            n = int(min(DEFAULT_CANDIDATES, sampling.count_left(placement, ())))
+        sample = sampling.draw_mappings(placement, n, seed)
         if not fixed:
             return sample, n
         confined = put(list(sample), torus, fixed)

@@ -103,15 +103,16 @@ def _sources(
     n, torus = problem.n_tasks, problem.torus
     # Strategies use the whole torus.
     capacity = min(max(-(-n // torus.n_nodes), 1), allocation.tasks_per_node)
-    placement = strategies.Placement(problem.workload, torus, capacity, clock.is_over)
+    placement = strategies.Placement(problem, capacity, clock.is_over)
 
     def named(names: Iterable[str]) -> Iterator[TaskMapping]:
         for name in names:
             node = registry.nodes(placement, name, seed)
-            yield allocation.confine(registry.mapping(placement, name, node))
+            yield allocation.confine(placement.mapping(node, name))
 
     def variants() -> Iterator[TaskMapping]:
-        names = strategies.variants(problem.workload, torus, tasks_per_node=capacity)
+        kinds = registry.chosen(None)
+        names = (name for kind in kinds for name in registry.variant_names(placement, kind))
         yield from named(name for name in dict.fromkeys(names) if name not in _FAST)
 
     def products() -> Iterator[TaskMapping]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pandas as pd
 from sklearn.base import clone
 
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.strategies.sampling import max_mappings, sample_inequivalent
-from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping.strategies import Placement
+from toruscast.mapping.strategies.sampling import count_left, sample_inequivalent
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted
@@ -118,13 +118,17 @@ def draw_samples(
 
     No two of them are alike but for a symmetry of the torus, unless there are too few others.
     """
-    workload = as_workload(traffic)
-    check_sends(workload)
+    problem = MappingProblem(traffic, torus, routing)
+    check_sends(problem.workload)
+    known = problem.mappings(exclude)
+    if tasks_per_node is None:
+        tasks_per_node = max((mapping.tasks_per_node for mapping in known), default=None)
+    placement = Placement(problem, tasks_per_node)
     if n is None:
-        n = max_mappings(workload, torus, tasks_per_node, USUAL, as_mappings(exclude))
-    mappings, n_twins = sample_inequivalent(workload, torus, n, seed, exclude, tasks_per_node)
+        n = int(min(USUAL, count_left(placement, known)))
+    mappings, n_twins = sample_inequivalent(placement, n, seed, known)
     samples = build_samples(
-        [(workload, torus, mappings)],
+        [(problem.workload, problem.torus, mappings)],
         store_path,
         n_jobs=n_jobs,
         level=level,

@@ -17,7 +17,7 @@ from toruscast.formats import parse_torus
 from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, as_workload
 from toruscast.mapping.patterns import from_recipe
 from toruscast.mapping.strategies.placement import Placement
-from toruscast.mapping.strategies.registry import mapping, nodes
+from toruscast.mapping.strategies.registry import nodes
 from toruscast.routing import dilations
 from toruscast.validation import Routing, job_count, whole_number
 from toruscast.workers import Task
@@ -123,7 +123,7 @@ def blocks_of(
                 "samples do not tell what was sent", found=name, expected="its graph (--comm)"
             )
         there = _torus_of(host) if torus is None else torus
-        placement = Placement(traffic, there, capacity)
+        placement = Placement(MappingProblem(traffic, there), capacity)
         key = digest(host, *_shape_of(placement))
         yield SampleBlock(name, host, rows, placement, made.setdefault(key, {}))
 
@@ -170,8 +170,8 @@ def _values(
             message = f"mapping of {block.name} is none of a strategy"
             expected = "a name that makes it again"
             raise InputError(message, found=name, expected=expected) from None
-    there = mapping(placement, name, block.made[name])
-    problem = MappingProblem(placement.traffic, placement.torus, routing)
+    there = placement.mapping(block.made[name], name)
+    problem = MappingProblem(placement.problem.workload, placement.torus, routing)
     hops = dilations(problem.total, there)
     again = _CHECKS[check](hops, placement.total.nbytes)
     if not np.isclose(again, told, rtol=1e-9, atol=0.0):

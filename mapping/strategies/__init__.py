@@ -10,14 +10,13 @@ from toruscast import plugins
 from . import nested, permute, sampling, traffic_driven  # noqa: F401
 from .placement import Placement
 from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
-from .sampling import iter_sample, sample
+from .sampling import sample
 
 __all__ = [
     "STRATEGIES",
     "Placement",
     "Strategy",
     "examples",
-    "iter_sample",
     "make",
     "names",
     "register",

@@ -1,4 +1,4 @@
-"""The input of strategies: traffic, its task grid, the torus and the places on its nodes."""
+"""The input of strategies: a mapping problem, its task grid and the places on the nodes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from toruscast.errors import InputError
 from toruscast.text import counted
 from toruscast.validation import whole_number
 
-from ..comm_graph import CommGraph, Partners, Workload, as_workload
-from ..task_mapping import MAX_SLOTS, check_torus
+from ..comm_graph import CommGraph, Partners
+from ..problem import MappingProblem
+from ..task_mapping import MAX_SLOTS, TaskMapping
 from ..torus import Torus
 from ..twist import Metric, images
 
@@ -36,11 +37,9 @@ class Placement:
 
     Parameters
     ----------
-    traffic : Workload or CommGraph
-        Its total is what strategies look at, its grid what they fold; without a grid, tasks count
-        as numbered along a near-cubic one of three dimensions.
-    torus : Torus
-        The host.
+    problem : MappingProblem
+        Strategies read the total of its traffic and fold its grid; without a grid, tasks count as
+        numbered along a near-cubic one of three dimensions.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
     is_late : callable
@@ -48,25 +47,24 @@ class Placement:
 
     Examples
     --------
-    >>> placement = Placement(CommGraph(12, [0], [1], [8]), Torus((3, 3)))
+    >>> placement = Placement(MappingProblem(CommGraph(12, [0], [1], [8]), "3x3"))
     >>> placement.grid, placement.tasks_per_node, placement.n_places
     ((3, 2, 2), 2, 18)
     """
 
-    traffic: Workload | CommGraph
-    torus: Torus
+    problem: MappingProblem
     tasks_per_node: int | None = None
     is_late: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        check_torus(self.torus)
         n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
         capacity = self.tasks_per_node
         if capacity is None:
             capacity = min(-(-n_tasks // n_nodes), MAX_SLOTS)
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         if n_tasks > n_nodes * capacity:
-            where = f" in {self.traffic.name}" if self.traffic.name else ""
+            name = self.problem.workload.name
+            where = f" in {name}" if name else ""
             found = f"{n_tasks}{where}"
             expected = f"at most {counted(n_nodes, 'node')} x {capacity}"
             raise InputError("too many tasks for the torus", found=found, expected=expected)
@@ -78,9 +76,19 @@ class Placement:
         return int(self.tasks_per_node or 1)
 
     @property
+    def torus(self) -> Torus:
+        """The host."""
+        return self.problem.torus
+
+    @property
+    def total(self) -> CommGraph:
+        """The traffic of all phases."""
+        return self.problem.comm
+
+    @property
     def n_tasks(self) -> int:
         """Number of tasks."""
-        return self.traffic.n_tasks
+        return self.problem.n_tasks
 
     @property
     def n_places(self) -> int:
@@ -93,14 +101,9 @@ class Placement:
         return (*self.torus.shape, self.capacity)
 
     @lazy
-    def total(self) -> CommGraph:
-        """The traffic of all phases."""
-        return as_workload(self.traffic).total
-
-    @lazy
     def grid(self) -> tuple[int, ...]:
         """The logical task grid."""
-        return self.traffic.grid or near_cube(self.n_tasks, 3)
+        return self.problem.workload.grid or near_cube(self.n_tasks, 3)
 
     @lazy
     def letters(self) -> str:
@@ -127,6 +130,10 @@ class Placement:
     def bases(self) -> dict[str, NDArray[Any]]:
         """Mappings that others start from, by name, each made once."""
         return {}
+
+    def mapping(self, node: NDArray[Any], name: str) -> TaskMapping:
+        """Return the mapping of a name, given the node of each task."""
+        return TaskMapping(node, self.torus, tasks_per_node=self.capacity, name=name)
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, for a node of each task."""

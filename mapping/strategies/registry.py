@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 
-from ..comm_graph import CommGraph, Workload
+from ..comm_graph import CommGraph
+from ..problem import MappingProblem
 from ..task_mapping import Allocation, TaskMapping
-from ..torus import Torus
 from .placement import Placement
+
+if TYPE_CHECKING:
+    from ..comm_graph import Traffic
+    from ..problem import TorusLike
 
 Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
 Variants = Callable[[Placement], list[str]]
@@ -140,8 +144,8 @@ def chosen(kinds: Iterable[str] | None) -> list[Strategy]:
 
 
 def variants(
-    traffic: Workload | CommGraph,
-    torus: Torus,
+    traffic: Traffic,
+    torus: TorusLike,
     *,
     tasks_per_node: int | None = None,
     kinds: Iterable[str] | None = None,
@@ -155,21 +159,22 @@ def variants(
 
     Examples
     --------
-    >>> variants(CommGraph(4, [0], [1], [8], grid=(2, 2)), Torus((2, 2)))[:3]
+    >>> variants(CommGraph(4, [0], [1], [8], grid=(2, 2)), "2x2")[:3]
     ['identity', 'permute-YX', 'zigzag-XY']
     """
-    placement = Placement(traffic, torus, tasks_per_node)
-    return [
-        join(strategy.family, variant)
-        for strategy in chosen(kinds)
-        for variant in strategy.variants(placement)
-    ]
+    placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
+    return [name for strategy in chosen(kinds) for name in variant_names(placement, strategy)]
+
+
+def variant_names(placement: Placement, strategy: Strategy) -> list[str]:
+    """Return the names of a strategy's variants."""
+    return [join(strategy.family, variant) for variant in strategy.variants(placement)]
 
 
 def make(
     name: str,
-    traffic: Workload | CommGraph,
-    torus: Torus,
+    traffic: Traffic,
+    torus: TorusLike,
     *,
     tasks_per_node: int | None = None,
     seed: int = 1,
@@ -181,10 +186,8 @@ def make(
     name : str
         A strategy and its parameters, as listed by `names`; ``@2``, ``@3``, ... behind a name that
         draws at random gives further draws.
-    traffic : Workload or CommGraph
-        What is mapped.
-    torus : Torus
-        The host.
+    traffic, torus
+        What is mapped and the host, as `MappingProblem` takes them.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
     seed : int
@@ -193,18 +196,17 @@ def make(
     Examples
     --------
     >>> line = CommGraph(4, [0, 1, 2], [1, 2, 3], [8, 8, 8], grid=(4,))
-    >>> make("zigzag-XY", line, Torus((2, 2))).node
+    >>> make("zigzag-XY", line, "2x2").node
     array([0, 1, 3, 2], dtype=int32)
     """
-    placement = Placement(traffic, torus, tasks_per_node)
-    return mapping(placement, name, nodes(placement, name, whole_number(seed, "seed", 0)))
+    placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
+    return placement.mapping(nodes(placement, name, whole_number(seed, "seed", 0)), name)
 
 
 def compile_strategies() -> None:
     """Compile the kernels of strategies."""
-    comm, torus = CommGraph(2, [0], [1], [1.0]), Torus((2,))
     for name in ("bisect-graph", "greedy-heaviest"):
-        make(name, comm, torus)
+        make(name, CommGraph(2, [0], [1], [1.0]), "2")
 
 
 def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
@@ -244,17 +246,12 @@ def _on_ours(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[A
     ours = Allocation(torus, tasks_per_node=capacity)
     if family == "identity":
         return ours.in_order(placement.n_tasks).node
-    return ours.confine(TaskMapping(node, torus, tasks_per_node=capacity)).node
+    return ours.confine(placement.mapping(node, family)).node
 
 
 def stream(name: str, seed: int) -> np.random.Generator:
     """Random numbers for a name."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
-
-
-def mapping(placement: Placement, name: str, node: NDArray[Any]) -> TaskMapping:
-    """Wrap the node of each task."""
-    return TaskMapping(node, placement.torus, tasks_per_node=placement.capacity, name=name)
 
 
 def join(family: str, variant: str) -> str:

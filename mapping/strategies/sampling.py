@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from toruscast.errors import TooFewMappingsError
 from toruscast.validation import whole_number
 
-from ..comm_graph import CommGraph, Workload, as_workload
-from ..task_mapping import TaskMapping, as_mappings
-from ..torus import Torus
+from ..problem import MappingProblem
+from ..task_mapping import TaskMapping
 from . import registry
 from .placement import Placement
 from .registry import VariantError, nodes, register
+
+if TYPE_CHECKING:
+    from ..comm_graph import Traffic
+    from ..problem import TorusLike
 
 Rng = np.random.Generator
 
@@ -80,14 +83,14 @@ def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray
     return np.array(node)
 
 
-def count_mappings(placement: Placement) -> int | None:
-    """Return how many different mappings there are; None if too many to count."""
+def count_mappings(placement: Placement) -> float:
+    """Return how many different mappings there are; infinite if too many to count."""
     tasks, capacity = placement.n_tasks, placement.capacity
     nodes = placement.torus.usable_nodes.size
     if nodes == 1:
         return 1
     if tasks > _FEW_TASKS:
-        return None
+        return math.inf
     # ways[t]: of t given tasks on the nodes so far; nodes join by doubling.
     ways, base = [1] + [0] * tasks, [int(t <= capacity) for t in range(tasks + 1)]
     while nodes:
@@ -135,8 +138,8 @@ _BASES = 4
 
 
 def sample(
-    traffic: Workload | CommGraph,
-    torus: Torus,
+    traffic: Traffic,
+    torus: TorusLike,
     n: int = 84,
     seed: int = 1,
     tasks_per_node: int | None = None,
@@ -151,10 +154,9 @@ def sample(
 
     Parameters
     ----------
-    traffic : Workload or CommGraph
-        What is mapped; its logical grid is used, or a near-cubic one if it has none.
-    torus : Torus
-        The host.
+    traffic, torus
+        What is mapped and the host, as `MappingProblem` takes them. The logical grid of the traffic
+        is used, or a near-cubic one if it has none.
     n : int
         Number of mappings.
     seed : int
@@ -175,47 +177,36 @@ def sample(
 
     Examples
     --------
-    >>> from toruscast.mapping import Torus, patterns, strategies
+    >>> from toruscast.mapping import patterns, strategies
     >>> halo = patterns.halo_2d((4, 4), 8)
-    >>> mappings = strategies.sample(halo, Torus((4, 4)), n=20, seed=3)
+    >>> mappings = strategies.sample(halo, "4x4", n=20, seed=3)
     >>> len({m.node.tobytes() for m in mappings}), len({m.name for m in mappings})
     (20, 20)
     >>> mappings[0].name, mappings[-1].name
     ('identity', 'random@2')
     """
-    return list(iter_sample(traffic, torus, n, seed, tasks_per_node, exclude, kinds))
+    placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
+    return list(draw_mappings(placement, n, seed, exclude, kinds))
 
 
-def iter_sample(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    n: int = 84,
-    seed: int = 1,
-    tasks_per_node: int | None = None,
+def draw_mappings(
+    placement: Placement,
+    n: int,
+    seed: int,
     exclude: Sequence[TaskMapping] = (),
     kinds: Iterable[str] | None = None,
 ) -> Iterator[TaskMapping]:
-    """Yield the mappings of `sample`, each made when it is needed, so that memory is not filled.
-
-    Parameters and errors are those of `sample`; of too few mappings, some may be given before.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import Torus, patterns
-    >>> many = iter_sample(patterns.halo_2d((16, 16), 8), Torus((16, 16)), n=100_000)
-    >>> next(many).name
-    'identity'
-    """
-    placement = Placement(traffic, torus, tasks_per_node)
+    """Check the arguments of `sample`, and yield each of its mappings when it is needed."""
     n = whole_number(n, "number of mappings", 1)
     seed = whole_number(seed, "seed", 0)
-    exclude = as_mappings(exclude)
-    for mapping in exclude:
-        mapping.check(placement.n_tasks, torus)
+    exclude = placement.problem.mappings(exclude)
     families = registry.chosen(kinds)
-    chosen = _Selection(placement, seed, exclude)
-    chosen.check_possible(n)
-    return _each_mapping(chosen, families, n)
+    possible, left = count_mappings(placement), count_left(placement, exclude)
+    if n > left:
+        excluded = f", {possible - left} of them excluded" if left < possible else ""
+        found = f"{possible}{excluded}"
+        raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
+    return _each_mapping(_Selection(placement, seed, exclude), families, n)
 
 
 def _each_mapping(
@@ -256,25 +247,10 @@ def _add_random(chosen: _Selection, n: int) -> Iterator[TaskMapping]:
                 break
 
 
-def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | None:
-    """Return the number of mappings that are not excluded; None if too many to count."""
-    possible = count_mappings(placement)
-    if possible is None:
-        return None
+def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> float:
+    """Return how many mappings are not excluded; infinite if too many to count."""
     fit = {m.node.tobytes() for m in exclude if m.occupancy.max() <= placement.capacity}
-    return possible - len(fit)
-
-
-def max_mappings(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    tasks_per_node: int | None,
-    most: int,
-    besides: Sequence[TaskMapping] = (),
-) -> int:
-    """Return the number of different mappings besides some, at most ``most``."""
-    left = count_left(Placement(traffic, torus, tasks_per_node), besides)
-    return most if left is None else min(most, left)
+    return count_mappings(placement) - len(fit)
 
 
 class _Selection:
@@ -285,21 +261,11 @@ class _Selection:
         self.seed = seed
         self.names: set[str] = set()
         self.taken = {_digest_of(mapping.node) for mapping in exclude}
-        self.exclude = exclude
 
     @property
     def n(self) -> int:
         """How many are chosen."""
         return len(self.names)
-
-    def check_possible(self, n: int) -> None:
-        """Raise unless ``n`` mappings are left."""
-        possible = count_mappings(self.placement)
-        left = count_left(self.placement, self.exclude)
-        if possible is not None and left is not None and n > left:
-            excluded = f", {possible - left} of them excluded" if left < possible else ""
-            found = f"{possible}{excluded}"
-            raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
 
     def is_new(self, node: NDArray[Any]) -> bool:
         """Whether no chosen or excluded mapping is the same."""
@@ -311,7 +277,7 @@ class _Selection:
             node = registry.nodes(self.placement, name, self.seed)
         if not self.is_new(node):
             return []
-        mapping = registry.mapping(self.placement, name, node)
+        mapping = self.placement.mapping(node, name)
         self.taken.add(_digest_of(mapping.node))
         self.names.add(name)
         return [mapping]
@@ -327,10 +293,7 @@ def _add_structured(
 ) -> Generator[TaskMapping, None, list[tuple[float, str]]]:
     """Choose up to ``count`` structured mappings, the families in turn; return costs and names."""
     placement = chosen.placement
-    queues: list[Iterator[str]] = [
-        iter([registry.join(f.family, variant) for variant in f.variants(placement)])
-        for f in families
-    ]
+    queues = [iter(registry.variant_names(placement, family)) for family in families]
     costs: list[float] = []
     found: list[tuple[float, str]] = []
     equivalent: list[str] = []
@@ -399,12 +362,7 @@ def _add_swaps(
 
 
 def sample_inequivalent(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    n: int,
-    seed: int,
-    exclude: Sequence[TaskMapping],
-    tasks_per_node: int | None = None,
+    placement: Placement, n: int, seed: int, exclude: Sequence[TaskMapping]
 ) -> tuple[list[TaskMapping], int]:
     """Draw mappings of other distances than the excluded ones and each other.
 
@@ -412,35 +370,26 @@ def sample_inequivalent(
     it would know the answer. Where there are too few others, such twins fill up; their number is
     returned too.
     """
-    exclude = as_mappings(exclude)
-    total = as_workload(traffic).total
-    capacity = tasks_per_node
-    if capacity is None:
-        capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
-    known = {fingerprint(total, torus, mapping) for mapping in exclude}
+    left = count_left(placement, exclude)
+    known = {fingerprint(placement.problem, mapping) for mapping in exclude}
     drawn = n
     for _ in range(3):
-        mappings = sample(
-            traffic, torus, n=drawn, seed=seed, tasks_per_node=capacity, exclude=exclude
-        )
+        mappings = list(draw_mappings(placement, drawn, seed, exclude))
         different: dict[bytes, TaskMapping] = {}
         for mapping in mappings:
-            mark = fingerprint(total, torus, mapping)
+            mark = fingerprint(placement.problem, mapping)
             if mark not in known:
                 different.setdefault(mark, mapping)
-        left = count_left(Placement(traffic, torus, capacity), exclude)
         if len(different) >= n or drawn == left:
             break
-        drawn += n - len(different)
-        if left is not None:
-            drawn = min(drawn, left)
+        drawn = int(min(drawn + n - len(different), left))
     kept = list(different.values())[:n]
     names = {mapping.name for mapping in kept}
     twins = [mapping for mapping in mappings if mapping.name not in names][: n - len(kept)]
     return kept + twins, len(twins)
 
 
-def fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
+def fingerprint(problem: MappingProblem, mapping: TaskMapping) -> bytes:
     """Equal for mappings that differ by a symmetry of the torus: the hops of every edge."""
-    node = mapping.node
-    return torus.distance(node[comm.src], node[comm.dst]).tobytes()
+    node, comm = mapping.node, problem.comm
+    return problem.torus.distance(node[comm.src], node[comm.dst]).tobytes()
