@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping.strategies.orders import loop, snake
-from toruscast.mapping.strategies.placement import divisors
+from toruscast.mapping.strategies.orders import divisors, loop, snake
 from toruscast.mapping.torus import TIE_RULES, Holes, Torus
 
 from .traffic import MeshAxes

@@ -16,7 +16,7 @@ from toruscast.errors import InputError
 from toruscast.formats import parse_torus
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import named
-from toruscast.mapping.strategies.placement import divisors
+from toruscast.mapping.strategies.orders import divisors
 from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, devices_at
 from toruscast.mesh.traffic import PARTS, MeshAxes, MeshTraffic, step_traffic
 

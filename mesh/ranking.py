@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, sum_edges
 from toruscast.mapping.collectives import schedule
 from toruscast.mapping.machines import named, names
-from toruscast.mapping.strategies.placement import divisors
+from toruscast.mapping.strategies.orders import divisors
 from toruscast.mapping.task_mapping import check_torus
 from toruscast.mesh.devices import Devices, chips_as_devices, usual_devices
 from toruscast.mesh.hlo import HloStep

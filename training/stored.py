@@ -16,8 +16,7 @@ from toruscast.features.table import tabulate
 from toruscast.formats import parse_torus
 from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, as_workload
 from toruscast.mapping.patterns import from_recipe
-from toruscast.mapping.strategies.placement import Placement
-from toruscast.mapping.strategies.registry import nodes
+from toruscast.mapping.strategies.registry import Placement, nodes
 from toruscast.routing import dilations
 from toruscast.validation import Routing, job_count, whole_number
 from toruscast.workers import Task

@@ -8,8 +8,16 @@ from toruscast import plugins
 
 # The modules register their strategies when they are imported.
 from . import nested, permute, sampling, traffic_driven  # noqa: F401
-from .placement import Placement
-from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
+from .registry import (
+    STRATEGIES,
+    Placement,
+    Strategy,
+    examples,
+    make,
+    names,
+    register,
+    variants,
+)
 from .sampling import sample
 
 __all__ = [

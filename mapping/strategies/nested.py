@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .orders import hilbert, permuted, tile_number, tiled, z_order, zigzag
-from .placement import Placement, block_shape, boxes
-from .registry import VariantError, register
+from .orders import block_shape, boxes, hilbert, permuted, tile_number, tiled, z_order, zigzag
+from .registry import Placement, VariantError, register
 
 Rng = np.random.Generator
 

@@ -1,4 +1,4 @@
-"""Orders in which to visit the cells of a grid: permutations of their C-order numbers."""
+"""Boxes of a grid, and orders of its cells: permutations of their C-order numbers."""
 
 from __future__ import annotations
 
@@ -126,3 +126,45 @@ def _by_digits(coords: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
 
 def _cell_numbers(shape: Sequence[int]) -> NDArray[np.int64]:
     return np.arange(math.prod(shape)).reshape(shape)
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the divisors of a number, rising."""
+    low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return tuple(low + [number // d for d in reversed(low) if d * d != number])
+
+
+def near_cube(volume: int, ndim: int) -> tuple[int, ...]:
+    """Return ``ndim`` factors of ``volume``, largest first, about as equal as can be."""
+    sizes: list[int] = []
+    for left in range(ndim, 0, -1):
+        # The largest factor not above the root of what is left keeps the rest no smaller.
+        target = round(volume ** (1 / left), 9)
+        factor = max((f for f in divisors(volume) if f <= target), default=1)
+        factor = volume if left == 1 else factor
+        sizes.append(factor)
+        volume //= factor
+    return tuple(sorted(sizes, reverse=True))
+
+
+def block_shape(shape: Sequence[int], volume: int) -> tuple[int, ...]:
+    """Return a near-cubic block of at most ``volume`` cells that fits into ``shape``."""
+    block = [1] * len(shape)
+    while True:
+        room = [
+            d
+            for d, size in enumerate(shape)
+            if block[d] < size and math.prod(block) // block[d] * min(2 * block[d], size) <= volume
+        ]
+        if not room:
+            return tuple(block)
+        d = min(room, key=lambda d: (block[d], d))
+        block[d] = min(2 * block[d], shape[d])
+
+
+def boxes(shape: Sequence[int], volume: int) -> list[tuple[int, ...]]:
+    """Return all boxes of that volume whose sizes divide those of the shape."""
+    if not shape:
+        return [()] if volume == 1 else []
+    edges = [e for e in range(1, min(shape[0], volume) + 1) if shape[0] % e == volume % e == 0]
+    return [(e, *rest) for e in edges for rest in boxes(shape[1:], volume // e)]

@@ -29,8 +29,7 @@ from ..task_mapping import TaskMapping
 from ..torus import Torus
 from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
-from .placement import Placement
-from .registry import VariantError, make, register
+from .registry import Placement, VariantError, make, register
 
 Rng = np.random.Generator
 

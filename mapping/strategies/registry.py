@@ -1,27 +1,155 @@
-"""The registry of strategies, by name."""
+"""What a strategy places, and the registry of strategies by name."""
 
 from __future__ import annotations
 
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
+from toruscast.text import counted
 from toruscast.validation import whole_number
 
-from ..comm_graph import CommGraph
+from ..comm_graph import CommGraph, Partners
 from ..problem import MappingProblem
-from ..task_mapping import Allocation, TaskMapping
-from .placement import Placement
+from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping
+from ..torus import Torus
+from ..twist import Metric, images
+from .orders import near_cube
 
 if TYPE_CHECKING:
     from ..comm_graph import Traffic
     from ..problem import TorusLike
+    from . import placement_kernels as placement_kernels
+else:
+    # numba takes long to start, and few strategies need it.
+    placement_kernels = Slow("toruscast.mapping.strategies.placement_kernels")
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The task of placing tasks on nodes.
+
+    A *place* is a slot of a node: place ``p`` is slot ``p % tasks_per_node`` of node
+    ``p // tasks_per_node``.
+
+    Parameters
+    ----------
+    problem : MappingProblem
+        Strategies read the total of its traffic and fold its grid; without a grid, tasks count as
+        numbered along a near-cubic one of three dimensions.
+    tasks_per_node : int, optional
+        The ``capacity`` of a node; the least that suffices if not given.
+    is_late : callable
+        Whether a strategy that looks at several mappings is to end with the best so far.
+
+    Examples
+    --------
+    >>> placement = Placement(MappingProblem(CommGraph(12, [0], [1], [8]), "3x3"))
+    >>> placement.grid, placement.capacity, placement.n_places
+    ((3, 2, 2), 2, 18)
+    """
+
+    problem: MappingProblem
+    tasks_per_node: InitVar[int | None] = None
+    is_late: Callable[[], bool] = lambda: False
+    capacity: int = field(init=False)
+
+    def __post_init__(self, tasks_per_node: int | None) -> None:
+        n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
+        if tasks_per_node is None:
+            tasks_per_node = min(-(-n_tasks // n_nodes), MAX_SLOTS)
+        capacity = whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
+        if n_tasks > n_nodes * capacity:
+            name = self.problem.workload.name
+            where = f" in {name}" if name else ""
+            found = f"{n_tasks}{where}"
+            expected = f"at most {counted(n_nodes, 'node')} x {capacity}"
+            raise InputError("too many tasks for the torus", found=found, expected=expected)
+        object.__setattr__(self, "capacity", capacity)
+
+    @property
+    def torus(self) -> Torus:
+        """The host."""
+        return self.problem.torus
+
+    @property
+    def total(self) -> CommGraph:
+        """The traffic of all phases."""
+        return self.problem.comm
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return self.problem.n_tasks
+
+    @property
+    def n_places(self) -> int:
+        """Slots of all nodes."""
+        return self.torus.n_nodes * self.capacity
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the torus, and the slots of a node."""
+        return (*self.torus.shape, self.capacity)
+
+    @lazy
+    def grid(self) -> tuple[int, ...]:
+        """The logical task grid."""
+        return self.problem.workload.grid or near_cube(self.n_tasks, 3)
+
+    @lazy
+    def letters(self) -> str:
+        """A letter for each torus dimension, as the machine calls them, and T for the slots."""
+        return self.torus.axes + "T"
+
+    @lazy
+    def partners(self) -> Partners:
+        """Traffic both ways between tasks."""
+        total = self.total.without_self_messages()
+        weights = total.to_scipy()
+        both = (weights + weights.T).tocsr()
+        both.sort_indices()
+        ends = both.indptr.astype(np.int64), both.indices.astype(np.int64)
+        return Partners(*ends, both.data)
+
+    @lazy
+    def metric(self) -> Metric:
+        """Distances on the torus, for kernels."""
+        shape, twist = self.torus.shape, self.torus.twist
+        return Metric(np.array(shape), np.array(self.torus.wrap), images(shape, twist))
+
+    @lazy
+    def bases(self) -> dict[str, NDArray[Any]]:
+        """Mappings that others start from, by name, each made once."""
+        return {}
+
+    def mapping(self, node: NDArray[Any], name: str) -> TaskMapping:
+        """Return the mapping of a name, given the node of each task."""
+        return TaskMapping(node, self.torus, tasks_per_node=self.capacity, name=name)
+
+    def hop_bytes(self, node: NDArray[Any]) -> float:
+        """Return the sum of bytes times hops over all edges, for a node of each task."""
+        edges = self.total
+        if self.torus.twist:
+            return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
+        return float(
+            placement_kernels.sum_hop_bytes(
+                edges.src,
+                edges.dst,
+                edges.nbytes,
+                self.torus.coords[node],
+                np.array(self.torus.shape, dtype=np.int32),
+                np.array(self.torus.wrap),
+            )
+        )
+
 
 Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
 Variants = Callable[[Placement], list[str]]

@@ -18,8 +18,7 @@ from toruscast.validation import whole_number
 from ..problem import MappingProblem
 from ..task_mapping import TaskMapping
 from . import registry
-from .placement import Placement
-from .registry import VariantError, nodes, register
+from .registry import Placement, VariantError, nodes, register
 
 if TYPE_CHECKING:
     from ..comm_graph import Traffic

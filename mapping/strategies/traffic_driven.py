@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ..torus import Torus
 from .orders import zigzag
-from .placement import Placement, placement_kernels
-from .registry import VariantError, register
+from .registry import Placement, VariantError, placement_kernels, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
 _METHODS = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toruscast import InputError
 from toruscast.mapping import CommGraph, Torus, patterns, strategies
-from toruscast.mapping.strategies.placement import boxes
+from toruscast.mapping.strategies.orders import boxes
 
 
 def cell_order(shape, levels):

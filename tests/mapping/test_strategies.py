@@ -22,7 +22,7 @@ from toruscast.mapping import (
     strategies,
 )
 from toruscast.mapping.strategies import Placement, orders, registry
-from toruscast.mapping.strategies.placement import block_shape, near_cube
+from toruscast.mapping.strategies.orders import block_shape, near_cube
 from toruscast.mapping.strategies.sampling import all_mappings, count_mappings
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
