@@ -176,20 +176,21 @@ class Call(NamedTuple):
     segment: float = 0.0
 
 
-class _Algorithm(NamedTuple):
-    lanes: Callable[[Call], Lanes]
+Algorithm = Callable[[Call], Lanes]
+
+
+class _Registered(NamedTuple):
+    lanes: Algorithm
     several_ports: bool
     at_once: bool
 
 
-_ALGORITHMS: dict[str, _Algorithm] = {}
+_ALGORITHMS: dict[str, _Registered] = {}
 
 
-def register(
-    name: str, lanes: Callable[[Call], Lanes], *, ports: bool = False, at_once: bool = False
-) -> None:
+def register(name: str, lanes: Algorithm, *, ports: bool = False, at_once: bool = False) -> None:
     """Register an algorithm; ``ports`` if it drives several ports by itself."""
-    _ALGORITHMS[name] = _Algorithm(lanes, ports, at_once)
+    _ALGORITHMS[name] = _Registered(lanes, ports, at_once)
 
 
 def backwards(lanes: Lanes, *, reduces: bool = False) -> Lanes:

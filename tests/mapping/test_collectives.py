@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping.collectives import Round, butterfly_partners, names, schedule
-from toruscast.mapping.collectives import trees as shapes
+from toruscast.mapping.collectives import algorithms as shapes
 from toruscast.simulation import simulate, simulate_flows
 
 SHAPES = [(2, 2, 2), (8,), (4, 4), (4, 2)]
