@@ -124,41 +124,9 @@ class Machine:
             raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
         if nodes is not None:
             shape = self._block_shape(nodes)
-        found = self.parts(self.content["shape"] if shape is None else shape)
-        return self.torus(*found[0], wrap=wrap, twisted=twisted)
-
-    def parts(self, shape: object) -> list[tuple[Sizes, Sizes]]:
-        """Return the given sizes and the inner ones, for each way that a shape can be read."""
-        rules, sizes = self.shapes, whole_sizes(shape, "torus shape")
-        known, inner = rules.dimensions, rules.inner
-        always = inner if not rules.inner_behind else ()
-        found = [(sizes, always)] if not known or len(sizes) in known else []
-        behind = rules.inner_behind or known
-        if inner and sizes[-len(inner) :] == inner and len(sizes) - len(inner) in behind:
-            found.append((sizes[: -len(inner)], inner))
-        if not found:
-            raise InputError(f"bad {self.called} shape", found=sizes, expected=self._known_sizes())
-        fitting = []
-        for pair in found:
-            try:
-                self._check_sizes(pair[0])
-                fitting.append(pair)
-            except InputError:
-                if len(found) == 1:
-                    raise
-        return fitting or found
-
-    def torus(
-        self,
-        outer: Sizes,
-        inner: Sizes = (),
-        *,
-        wrap: bool | Sequence[bool] | None = None,
-        twisted: bool | None = None,
-    ) -> Torus:
-        """Return the torus of sizes that were read by `parts`."""
-        rules, sizes = self.shapes, (*outer, *inner)
+        outer, inner = self.split_sizes(self.content["shape"] if shape is None else shape)
         self._check_sizes(outer)
+        rules, sizes = self.shapes, (*outer, *inner)
         rings = self._closed_dimensions(outer, wrap)
         if inner:
             rings += wraps(rules.inner_wrap or True, len(inner))
@@ -176,6 +144,17 @@ class Machine:
         if rules.queue_a_port:
             changes["fifos"] = 2 * len(sizes)
         return Torus(**content, network=Network(**changes))
+
+    def split_sizes(self, shape: object) -> tuple[Sizes, Sizes]:
+        """Return the given sizes and the inner ones, which may be typed behind them."""
+        rules, sizes = self.shapes, whole_sizes(shape, "torus shape")
+        known, inner = rules.dimensions, rules.inner
+        if not known or len(sizes) in known:
+            return sizes, () if rules.inner_behind else inner
+        n_outer = len(sizes) - len(inner)
+        if inner and sizes[n_outer:] == inner and n_outer in (rules.inner_behind or known):
+            return sizes[:n_outer], inner
+        raise InputError(f"bad {self.called} shape", found=sizes, expected=self._known_sizes())
 
     def _block_shape(self, nodes: object) -> Sizes:
         blocks = self.shapes.blocks
@@ -396,31 +375,25 @@ def get(text: str) -> Torus:
         expected = name + ":" + sizes_alone
         raise InputError("machine that is not twisted", found=text, expected=expected)
     try:
-        made = [
-            machine.torus(*pair, wrap=_given_wrap(machine, given, len(pair[0])), twisted=twisted)
-            for pair in machine.parts(given.shape)
-        ]
+        outer, _ = machine.split_sizes(given.shape)
+        # Sizes without an m leave it to the machine what wraps.
+        is_free = not (machine.shapes.decide or all(given.wrap))
+        wrap = given.wrap[: len(outer)] if is_free else None
+        torus = machine(given.shape, wrap=wrap, twisted=twisted)
     except InputError as error:
         found = rest if isinstance(error.found, tuple) else error.found
         raise InputError(error.message, found=found, expected=error.expected) from None
-    if all(given.wrap):
-        return made[0]
-    for torus in made:
-        if torus.wrap == given.wrap:
-            return torus
-    expected = str(made[0]).replace(" ", ":")
-    raise InputError("machine decides itself which dimensions wrap", found=text, expected=expected)
+    if not all(given.wrap) and torus.wrap != given.wrap:
+        expected = str(torus).replace(" ", ":")
+        fault = "machine decides itself which dimensions wrap"
+        raise InputError(fault, found=text, expected=expected)
+    return torus
 
 
 def torus_from_text(text: str) -> Torus:
     """Return the torus of sizes such as ``8x8x8m``, or of a machine as in `get`."""
     is_machine = isinstance(text, str) and text.strip()[:1].isalpha()
     return get(text) if is_machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
-
-
-def _given_wrap(machine: Machine, given: Torus, n_outer: int) -> tuple[bool, ...] | None:
-    """Which of the given dimensions are typed as rings, where that is free."""
-    return None if machine.shapes.decide or all(given.wrap) else given.wrap[:n_outer]
 
 
 def _split_name(text: str) -> tuple[str, str, str]:
