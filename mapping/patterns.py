@@ -112,11 +112,7 @@ def sub_all_to_all(
     >>> sub_all_to_all(256, 1024)
     CommGraph(sub-all-to-all-4x64: 256 tasks, 16128 edges, 16515072 bytes, 16128 messages)
     """
-    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    members = whole_number(group, "group", 1, MAX_TASKS)
-    if size % members:
-        raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks")
-    grid = (size // members, members)
+    grid = _group_grid(n_tasks, group, at_least=1)
     return _all_to_all_along(
         grid, 1, nbytes, n_messages, name=f"sub-all-to-all-{_sizes_text(grid)}"
     )
@@ -161,14 +157,13 @@ def xor_exchange(
     return _exchange_rounds("xor-exchange", grid, partners, nbytes, n_messages)
 
 
-def _group_grid(n_tasks: int, group: int | None) -> tuple[int, int]:
+def _group_grid(n_tasks: int, group: int | None, at_least: int = 2) -> tuple[int, int]:
     """Return the groups and the tasks of each."""
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     members = size if group is None else whole_number(group, "group", 1, MAX_TASKS)
-    if members < 2 or size % members:
-        raise InputError(
-            "bad group", found=members, expected=f"a divisor of {size} tasks that is 2 or more"
-        )
+    if members < at_least or size % members:
+        more = f" that is {at_least} or more" if at_least > 1 else ""
+        raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks{more}")
     return size // members, members
 
 

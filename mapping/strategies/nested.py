@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .orders import block_shape, boxes, hilbert, permuted, tile_number, tiled, z_order, zigzag
+from .permute import axes_of
 from .registry import Placement, VariantError, register
 
 Rng = np.random.Generator
@@ -305,15 +306,7 @@ def _cell_order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int
     if word in CURVES:
         return CURVES[word](shape)
     if match := _PERMUTED.fullmatch(word):
-        axes = [letters.find(letter) for letter in match[1]]
-        absent = [axis for axis in range(len(shape)) if axis not in axes]
-        if (
-            len(set(axes)) != len(axes)
-            or not set(axes) <= set(range(len(shape)))
-            or any(shape[axis] > 1 for axis in absent)
-        ):
-            raise VariantError
-        return permuted(shape, absent + axes)
+        return permuted(shape, axes_of(match[1], letters[: len(shape)], shape))
     if match := _TILT.fullmatch(word):
         moved, along = letters.find(match[1]), letters.find(match[2])
         if moved == along or not 0 <= min(moved, along) <= max(moved, along) < len(shape):

@@ -75,14 +75,14 @@ def _zigzag_orders(placement: Placement) -> list[str]:
 @register("permute-LETTERS", _letter_orders, example="permute-ZYX", parameters=_ORDER)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
-    axes = _axes_of(placement, variant)
+    axes = axes_of(variant, placement.letters, placement.shape)
     return permuted(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
 @register("zigzag-LETTERS", _zigzag_orders, example="zigzag-XYZ", parameters=_ORDER)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
-    axes = _axes_of(placement, variant)
+    axes = axes_of(variant, placement.letters, placement.shape)
     return zigzag_order(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
@@ -154,15 +154,11 @@ def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return np.arange(placement.n_tasks) * step % placement.n_places // placement.capacity
 
 
-def _axes_of(placement: Placement, word: str) -> list[int]:
-    """Axis of each letter; dimensions that the word leaves out must have one coordinate."""
-    letters = placement.letters
+def axes_of(word: str, letters: str, shape: Sequence[int]) -> list[int]:
+    """Return the axis of each letter of a word, behind those that it may leave out, of size 1."""
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
-    if (
-        len(set(word)) != len(word)
-        or set(word) - set(letters)
-        or any(placement.shape[axis] > 1 for axis in absent)
-    ):
+    is_known = len(set(word)) == len(word) and set(word) <= set(letters)
+    if not is_known or any(shape[axis] > 1 for axis in absent):
         raise VariantError
     return absent + [letters.index(letter) for letter in word]
 

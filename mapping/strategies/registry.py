@@ -391,20 +391,17 @@ def _name_form(placement: Placement, strategy: Strategy) -> str:
     """The form of a strategy's names, with a fitting example if there is one."""
     if not strategy.parameters:
         return strategy.form
-    suitable, how, example = strategy.variants(placement), strategy.parameters, ""
-    if suitable:
-        example = join(strategy.family, suitable[0])
-    elif _takes_example(strategy, placement):
-        example = strategy.example
-    for word, here in (
-        ("{letters}", " ".join(placement.letters)),
-        ("{dimensions}", " ".join(placement.torus.axes)),
-        ("{grid}", "x".join(map(str, placement.grid))),
-        ("{places}", str(placement.n_places)),
-    ):
-        how = how.replace(word, here)
-    such = f" such as {example}" if example else ""
-    return f"{strategy.form}{such}; {how}"
+    suitable = variant_names(placement, strategy)[:1]
+    if not suitable and _takes_example(strategy, placement):
+        suitable = [strategy.example]
+    such = f" such as {suitable[0]}" if suitable else ""
+    parameters = strategy.parameters.format(
+        letters=" ".join(placement.letters),
+        dimensions=" ".join(placement.torus.axes),
+        grid="x".join(map(str, placement.grid)),
+        places=placement.n_places,
+    )
+    return f"{strategy.form}{such}; {parameters}"
 
 
 def _takes_example(strategy: Strategy, placement: Placement) -> bool:

@@ -213,11 +213,9 @@ def _each_mapping(
 ) -> Iterator[TaskMapping]:
     named = {family.family for family in families}
     swaps, at_random = "swap" in named, "random" in named
-    if swaps or at_random:
-        count = math.ceil(_STRUCTURED * n)
-        structured = yield from _add_structured(chosen, families, count, count // 2)
-    else:
-        structured = yield from _add_structured(chosen, families, n, n)
+    mixed = swaps or at_random
+    count = math.ceil(_STRUCTURED * n) if mixed else n
+    structured = yield from _add_structured(chosen, families, count, count // 2 if mixed else n)
     n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if at_random and n > 1 else 0
     if swaps:
         yield from _add_swaps(chosen, structured, n - n_random)
