@@ -60,7 +60,7 @@ def answer(
     by_name = dict(zip(made.names, made.mappings, strict=True))
     view = ranking.view(made.problem, [by_name[name] for name in ranking.names])
     sections += [*view.why(), *_runs(made), *view.where(), view.traffic()]
-    about = setting_of(made.workload, made.problem.torus)
+    about = setting_of(made.problem)
     runs = runs_made(made, times)
     return Answer(
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",

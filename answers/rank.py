@@ -97,7 +97,7 @@ class _Ranking:
             sections.append(Section("The check", [Sentence(self._quality())]))
         if found.networks is None:
             sections.append(self._model())
-        about = setting_of(found.workload, found.torus)
+        about = setting_of(found.problem)
         said = [trust(found), interval, self._distance(), ranking.alike(), *notes]
         if found.fitted.target != "measured":
             said.append(_NETWORK_ONLY)

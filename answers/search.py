@@ -50,8 +50,8 @@ def answer(found: SearchResult, *, yours: bool = False, setting: str = "", top: 
     if found.objective != TIME:
         del sections[0]
     return Answer(
-        setting=setting or setting_of(found.problem.workload, found.problem.torus),
-        title=f"Search: {setting_of(found.problem.workload, found.problem.torus)}",
+        setting=setting or setting_of(found.problem),
+        title=f"Search: {setting_of(found.problem)}",
         headline=_headline(found, against),
         badge=proof,
         notes=notes,
@@ -200,7 +200,6 @@ def _content(found: SearchResult) -> dict[str, object]:
 
 def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
     """Return why a mapping takes its time, compared with another."""
-    torus = why.problem.torus
     name, other = shown_name(why.mapping.name), shown_name(why.against.name)
     head = Headline(
         "",
@@ -229,8 +228,8 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         Section("What the model weighs", [_weights(why, other)], folded=True),
     ]
     return Answer(
-        setting=setting or setting_of(why.problem.workload, torus),
-        title=f"Explanation of {name}: {setting_of(why.problem.workload, torus)}",
+        setting=setting or setting_of(why.problem),
+        title=f"Explanation of {name}: {setting_of(why.problem)}",
         headline=head,
         notes=notes,
         sections=sections,

@@ -85,7 +85,6 @@ def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
 
 def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "") -> Answer:
     """Return what a simulation of one mapping says; ``why`` is what bounds it, where known."""
-    workload, torus = result.workload, result.torus
     why = why or explain(result.problem, result.mapping)
     name = shown_name(result.mapping.name or "the mapping")
     one = Candidate(result.mapping.name or "mapping", result.mapping, result.time)
@@ -106,7 +105,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     head = f" takes {seconds(result.time)}{each}"
     if least:
         head += f", {result.time / least:.2f} times the lower bound of {seconds(least)}"
-    about = setting_of(workload, torus)
+    about = setting_of(result.problem)
     return Answer(
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",

@@ -334,14 +334,14 @@ class View:
         return File("best.map", bluegene_text(self.best, self.torus))
 
 
-def setting_of(workload: Workload, torus: Torus) -> str:
+def setting_of(problem: MappingProblem) -> str:
     """Return what is sent over which torus, in a line."""
-    comm = workload.total
+    workload, comm = problem.workload, problem.comm
     kind = "one exchange of messages"
     if len(workload) > 1:
         kind = counted(len(workload), "round" if workload.dependent else "phase")
     name = shown_name(comm.name or "application")
-    return f"{name}, {counted(comm.n_tasks, 'task')}, on torus {torus}, {kind}"
+    return f"{name}, {counted(comm.n_tasks, 'task')}, on torus {problem.torus}, {kind}"
 
 
 def node_label(torus: Torus, node: int) -> str:

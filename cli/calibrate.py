@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Times:
-    """Measured times, and what becomes of them."""
+class Benchmarks:
+    """Times of microbenchmarks, and what becomes of them."""
 
     files: tuple[str, ...] = argument("FILE...", nargs=-1)
     torus: str = option(TorusOptions.TORUS, "TORUS", required=True, group="Machine")
@@ -35,21 +35,27 @@ class Times:
         type=click.Tuple([int, int]),
         group="Input",
     )
+    check: bool = option("Hold out every fifth time and predict it.", default=False)
+    target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
+
+
+@dataclass(frozen=True)
+class MeasuredProgram:
+    """A program, its mappings and their times."""
+
+    GROUP: ClassVar = "Input"
     comm: tuple[str, ...] = option(
         "Communication graph of a program that ran under --mappings: its times weigh the rules "
         "that no microbenchmark tells.",
         "FILE|NAME",
         default=(),
-        group="Input",
     )
-    mappings: str | None = option(TIMED, "FILE|FOLDER", group="Input")
+    mappings: str | None = option(TIMED, "FILE|FOLDER")
     runs: str | None = times_option("Measured times of --mappings")
-    check: bool = option("Hold out every fifth time and predict it.", default=False)
-    target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
 
 
 @sub_command("calibrate")
-def command(times: Times, output: Output) -> None:
+def command(times: Benchmarks, program: MeasuredProgram, output: Output) -> None:
     """Find the constants of a machine's network from microbenchmarks.
 
     Reads what OSU's latency, bandwidth and message-rate tests, IMB and nccom-test print,
@@ -64,7 +70,7 @@ def command(times: Times, output: Output) -> None:
     toruscast calibrate times.csv --torus 8x8 --comm app.goal --mappings maps/ --times runs.csv
     """  # noqa: D301
     target = times.target
-    if len({bool(times.comm), bool(times.mappings), bool(times.runs)}) > 1:
+    if len({bool(program.comm), bool(program.mappings), bool(program.runs)}) > 1:
         raise click.UsageError("--comm, --mappings and --times go together")
     output.check({"--write": target})
     if target is not None:
@@ -72,8 +78,8 @@ def command(times: Times, output: Output) -> None:
     torus = tc.parse_torus(times.torus)
     found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
     weights: dict[str, float] = {}
-    if times.runs is not None:
-        found, weights = _weighed(found, times)
+    if program.runs is not None:
+        found, weights = _weighed(found, program)
     if target is not None:
         found.write(target)
     constants = records(found.table)
@@ -103,12 +109,12 @@ def command(times: Times, output: Output) -> None:
     )
 
 
-def _weighed(found: Calibration, times: Times) -> tuple[Calibration, dict[str, float]]:
+def _weighed(found: Calibration, program: MeasuredProgram) -> tuple[Calibration, dict[str, float]]:
     """Return how likely networks of other rules are, and the machine without rules of its own."""
     torus = found.torus.with_network(rules="unknown")
-    workload = load_application(Traffic(comms=times.comm)).workload
-    mappings = tc.read_mappings(times.mappings or "", torus)
-    said = tc.forecast(workload, torus, mappings, times=times.runs).networks
+    workload = load_application(Traffic(comms=program.comm)).workload
+    mappings = tc.read_mappings(program.mappings or "", torus)
+    said = tc.forecast(workload, torus, mappings, times=program.runs).networks
     return replace(found, torus=torus), {} if said is None else said.weights
 
 

@@ -56,7 +56,8 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     tasks = places if asked.tasks is None else asked.tasks
     # A strategy looks at the ring of ranks, the commonest of the patterns.
     ring = tc.Workload([tc.patterns.ring(tasks, 1)])
-    chosen = load_mapping(ring, torus, asked.mapping, asked, draw.seed)
+    problem = tc.MappingProblem(ring, torus)
+    chosen = load_mapping(problem, asked.mapping, asked, draw.seed)
     with output.progress("Simulating") as progress:
         table = flows.rank_collectives(kind, nbytes, torus, chosen, progress=progress)
     ran = table[table["time"].notna()]

@@ -36,12 +36,14 @@ def command(traffic: Traffic, two: Compared, work: Work, output: PageOutput) -> 
     toruscast explain --comm app.prof --torus 8x8x8 --mapping my.map --against best.map
     """  # noqa: D301
     output.check()
-    setting = load_setting(traffic)
-    workload, torus = setting.workload, setting.torus
+    setting = load_setting(traffic, work.routing)
+    problem = setting.problem
     first, second = (
-        load_mapping(workload, torus, name, two, work.seed) for name in (two.mapping, two.against)
+        load_mapping(problem, name, two, work.seed) for name in (two.mapping, two.against)
     )
     with output.progress("Explaining"):
-        why = tc.explain(workload, torus, first, second, routing=work.routing, n=two.top)
+        why = tc.explain(
+            problem.workload, problem.torus, first, second, routing=problem.routing, n=two.top
+        )
     in_words = f"{setting.in_words()}."
     output.deliver(answers.search.explanation(why, setting=in_words, top=two.top))

@@ -71,9 +71,9 @@ def command(
         return
     if not traffic.is_given or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    setting = load_setting(traffic, simulated=False)
-    workload, host = setting.workload, setting.torus
-    picked, n = stream_mappings(workload, host, candidates, work.seed)
+    setting = load_setting(traffic, work.routing, simulated=False)
+    problem = setting.problem
+    picked, n = stream_mappings(problem, candidates, work.seed)
     if what.chosen:
         refuse("without --features", "level")
     wanted = None if what.chosen is None else names_of(what.chosen, mine)
@@ -84,11 +84,11 @@ def command(
         growing(output.csv_path, what.parquet) as add,
     ):
         blocks = tc.features.extract_blocks(
-            workload,
-            host,
+            problem.workload,
+            problem.torus,
             map(seen.note, picked),
             level=max(what.level, tc.training.needed_level(mine)),
-            routing=work.routing,
+            routing=problem.routing,
             features=wanted,
             n_jobs=work.jobs,
             progress=lambda done: progress(done, n),
@@ -104,8 +104,8 @@ def command(
     columns = list(table.columns)
     if wanted is None:
         columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
-    tasks = counted(workload.n_tasks, "task")
-    head = f"{counted(seen.n, 'mapping')} of {tasks} on torus {host}: {seen}."
+    tasks = counted(problem.n_tasks, "task")
+    head = f"{counted(seen.n, 'mapping')} of {tasks} on torus {problem.torus}: {seen}."
     output.show(_answer(head, table, columns, seen.n))
 
 

@@ -18,10 +18,9 @@ from toruscast.files import check_target
 from toruscast.text import percent
 
 from .options import Traffic, argument, option, sub_command
+from .phrases import load_setting
 from .progress import bar_on_stderr
 from .slow import jobs
-from .torus import load_torus
-from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
@@ -79,12 +78,12 @@ def command(traffic: Traffic, job_of: Launched) -> int:
     check_target(file)
     if traffic.torus is None and job is not None and job.shape:
         traffic = replace(traffic, torus=job.shape)
-    torus = load_torus(traffic)
-    application = load_application(traffic)
-    jobs.check_tasks(words, application.workload.n_tasks)
+    problem = load_setting(traffic, "deterministic").problem
+    torus = problem.torus
+    jobs.check_tasks(words, problem.n_tasks)
     ours = _hosts(job, job_of.hosts, torus)
     share = job_of.tasks_per_node or (None if job is None else job.tasks_per_node)
-    found = _search(application.workload, torus, ours, share, job_of.seconds)
+    found = _search(problem, ours, share, job_of.seconds)
     given, variables = list(words), dict[str, str]()
     if found is None or found.gain < LEAST_GAIN:
         saved = (
@@ -151,22 +150,19 @@ def _hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> tc.Hosts
 
 
 def _search(
-    workload: tc.Workload,
-    torus: tc.Torus,
-    hosts: tc.Hosts | None,
-    share: int | None,
-    seconds: float,
+    problem: tc.MappingProblem, hosts: tc.Hosts | None, share: int | None, seconds: float
 ) -> SearchResult | None:
     """The best placement beside the launcher's; None where there is but one node."""
+    torus, n_tasks = problem.torus, problem.n_tasks
     n_hosts = torus.n_nodes if hosts is None else len(hosts.names)
-    share = share or -(-workload.n_tasks // n_hosts)
-    first = jobs.in_order(workload.n_tasks, torus, hosts, share)
+    share = share or -(-n_tasks // n_hosts)
+    first = jobs.in_order(n_tasks, torus, hosts, share)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
-    if workload.n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
+    if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
     with bar_on_stderr(f"Searching for {seconds:g} s", False):
         return tc.search_mapping(
-            workload,
+            problem.workload,
             torus,
             [first],
             seconds=seconds,

@@ -20,9 +20,8 @@ from toruscast.text import closest
 from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output
+from .phrases import load_setting
 from .slow import drawn_samples, metrics
-from .torus import load_torus
-from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.decision import Measured
@@ -107,17 +106,16 @@ class Samples:
         if source.samples is not None:
             check_target(source.samples)
         refuse("with --times and --mappings", "hosts", "fixed")
-        workload = load_application(traffic).workload
-        host = load_torus(traffic)
+        problem = load_setting(traffic, work.routing).problem
         with self.output.progress("Simulating mappings") as progress:
             return drawn_samples.draw_samples(
-                workload,
-                host,
+                problem.workload,
+                problem.torus,
                 source.number,
                 seed=work.seed,
                 tasks_per_node=source.tasks_per_node,
                 level=level,
-                routing=work.routing,
+                routing=problem.routing,
                 store_path=source.samples,
                 n_jobs=work.jobs,
                 progress=progress,
@@ -132,22 +130,21 @@ class Samples:
             raise click.UsageError("--times needs --comm and --torus")
         refuse("without --times", "number", "samples", "target")
         runs = tc.Runs.of(source.times)
-        workload = load_application(traffic).workload
-        torus = load_torus(traffic)
+        problem = load_setting(traffic, work.routing).problem
         files = Candidates(
             source.form, source.tasks_per_node, source.hosts, mappings=source.mappings
         )
-        mappings = load_mappings(workload, torus, files, work.seed)
+        mappings = load_mappings(problem, files, work.seed)
         missing = len(mappings) - len(runs.names)
         if missing > 0:
             self.output.message(f"{missing} of {len(mappings)} mappings have no time")
         with self.output.progress("Simulating what was measured") as progress:
             found = tc.learn_runs(
-                workload,
-                torus,
+                problem.workload,
+                problem.torus,
                 mappings,
                 runs,
-                routing=work.routing,
+                routing=problem.routing,
                 simulate=not names or tc.training.needed_level(names) > 1,
                 features=names or None,
                 more=more,

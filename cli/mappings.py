@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 import toruscast as tc
+from toruscast._slow import numpy as np
 from toruscast.errors import InputError, InputWarning
-from toruscast.files import check_target
+from toruscast.files import at_file, check_target
 from toruscast.text import closest
 
-from .options import Candidates, Placing
+from .options import Candidates, Placing, option
+from .output import Output, check_folder
 from .progress import working
-from .slow import allocation, launcher_orders, rank_orders, readers, registry, sampling
+from .slow import allocation, rank_orders, readers, registry, sampling, sources
 from .traffic import is_file
 
 if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus, Workload
-import os
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import ClassVar
+    from numpy.typing import NDArray
 
-from .options import option
-from .output import Output, check_folder
+    from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 DEFAULT_CANDIDATES = 84
+_FUGAKU = "tofu_d"
+# A node of Fugaku, X Y Z a b c, with or without brackets and commas.
+_PLACE = re.compile(r"[(\s]*" + r"[,;\s]+".join(["([0-9]{1,6})"] * 6) + r"[)\s]*")
 
 
-def load_mappings(
-    workload: Workload, torus: Torus, candidates: Candidates, seed: int
-) -> list[TaskMapping]:
+def load_mappings(problem: MappingProblem, candidates: Candidates, seed: int) -> list[TaskMapping]:
     """Read mappings, or make a sample of them."""
     made = candidates.mappings is None
     loaded: list[TaskMapping] = []
     with working("Making mappings" if made else "Reading mappings") as progress:
-        found, n = stream_mappings(workload, torus, candidates, seed)
+        found, n = stream_mappings(problem, candidates, seed)
         for mapping in found:
             loaded.append(mapping)
             progress(len(loaded), n)
@@ -48,66 +51,56 @@ def load_mappings(
 
 
 def stream_mappings(
-    workload: Workload, torus: Torus, candidates: Candidates, seed: int
+    problem: MappingProblem, candidates: Candidates, seed: int
 ) -> tuple[Iterator[TaskMapping], int | None]:
     """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
 
     Very many are not held, but where tasks are bound, which may make some of them alike.
     """
-    mappings, n = candidates.mappings, candidates.candidates
-    capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
-    if mappings is not None and n is not None:
-        raise click.UsageError("--mappings and --candidates exclude each other")
+    n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.bound
+    if candidates.mappings is not None:
+        if n is not None:
+            raise click.UsageError("--mappings and --candidates exclude each other")
+        return _stream_files(problem, candidates.mappings, candidates)
+    made: Iterable[TaskMapping]
     if isinstance(n, str):
-        orders = put(launcher_orders.order_mappings(workload, torus, capacity), torus, fixed)
-        return iter(orders), len(orders)
-    if mappings is None:
-        placement = tc.strategies.Placement(tc.MappingProblem(workload, torus), capacity)
+        made = order_mappings(problem, capacity)
+        n = len(made)
+    else:
+        placement = tc.strategies.Placement(problem, capacity)
         if n is None:
             n = int(min(DEFAULT_CANDIDATES, sampling.count_left(placement, ())))
-        sample = sampling.draw_mappings(placement, n, seed)
-        if not fixed:
-            return sample, n
-        confined = put(list(sample), torus, fixed)
-        return iter(confined), len(confined)
-    files = readers.mapping_files(mappings)
-    n_tasks = workload.n_tasks
-    how = candidates.how
+        made = sampling.draw_mappings(placement, n, seed)
+    if fixed:
+        made = confine(list(made), problem.torus, fixed)
+        n = len(made)
+    return iter(made), n
+
+
+def _stream_files(
+    problem: MappingProblem, path: str, placing: Placing
+) -> tuple[Iterator[TaskMapping], int | None]:
+    """Give the mappings of a file or folder, each after a look at whether it fits."""
+    files = readers.mapping_files(path)
+    how = placing.how
     form = how.pop("format")
-    options = readers.mapping_options(torus, n_tasks=n_tasks, **how)
-    found = readers.each_mapping(mappings, options, form)
-    checked = _checked(found, mappings, n_tasks, torus, fixed)
+    options = readers.mapping_options(problem.torus, n_tasks=problem.n_tasks, **how)
+    found = readers.each_mapping(path, options, form)
+    fixed = placing.bound
+    checked = (check_mapping(problem, mapping, path, fixed) for mapping in found)
     return checked, None if files is None else len(files)
 
 
-def _checked(
-    found: Iterable[TaskMapping],
-    file: str,
-    n_tasks: int,
-    torus: Torus,
-    fixed: Mapping[int, int],
-) -> Iterator[TaskMapping]:
-    """Give mappings of a file or folder, each after a look at whether it fits."""
-    for mapping in found:
-        check_mappings([mapping], file, n_tasks, torus)
-        check_fixed([mapping], file, fixed)
-        yield mapping
-
-
-def load_mapping(
-    workload: Workload, torus: Torus, mapping: str, placing: Placing, seed: int
-) -> TaskMapping:
+def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: int) -> TaskMapping:
     """Read one mapping from a file, or make one by a strategy's name or the machine's own word."""
-    fixed = read_fixed(placing.fixed)
+    torus, capacity, fixed = problem.torus, placing.tasks_per_node, placing.bound
     is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
     if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
-        chosen = tc.read_mapping(mapping, torus, n_tasks=workload.n_tasks, **placing.how)
-        check_mappings([chosen], mapping, workload.n_tasks, torus)
-        check_fixed([chosen], mapping, fixed)
-        return chosen
+        chosen = tc.read_mapping(mapping, torus, n_tasks=problem.n_tasks, **placing.how)
+        return check_mapping(problem, chosen, mapping, fixed)
     if rank_orders.letters_of(mapping, torus):
-        found = rank_orders.ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
-        return put([found], torus, fixed)[0]
+        made = rank_orders.ordered(mapping, torus, problem.n_tasks, capacity)
+        return confine([made], torus, fixed)[0]
     if not is_known:
         known = tc.strategies.examples()
         raise InputError(
@@ -117,64 +110,77 @@ def load_mapping(
         )
     if said := rank_orders.remark(mapping, torus):
         warnings.warn(said, InputWarning, stacklevel=2)
-    capacity = placing.tasks_per_node
     with working("Making the mapping"):
-        made = tc.strategies.make(mapping, workload, torus, tasks_per_node=capacity, seed=seed)
-    return put([made], torus, fixed)[0]
-
-
-def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, torus: Torus) -> None:
-    """Raise, naming the file, unless every mapping fits."""
-    try:
-        for mapping in mappings:
-            mapping.check(n_tasks, torus)
-    except InputError as error:
-        raise error.replace(file=file) from None
-
-
-def read_fixed(words: Sequence[str]) -> dict[int, int]:
-    """Return the node of each task in words such as ``0=17``."""
-    fixed: dict[int, int] = {}
-    for word in words:
-        match = re.fullmatch("([0-9]{1,9})=([0-9]{1,9})", word.strip())
-        if match is None:
-            raise InputError("bad --fix", found=word, expected="TASK=NODE, such as 0=17")
-        task, node = map(int, match.groups())
-        if fixed.setdefault(task, node) != node:
-            raise InputError(
-                "task bound to two nodes", found=word, expected=f"{task}={fixed[task]}"
-            )
-    return fixed
-
-
-def put(
-    mappings: Sequence[TaskMapping], torus: Torus, fixed: Mapping[int, int]
-) -> list[TaskMapping]:
-    """Return mappings of our own making with tasks put where they are bound, each once."""
-    if not fixed:
-        return list(mappings)
-    confined = [
-        allocation.Allocation(torus, tasks_per_node=mapping.tasks_per_node, fixed=fixed).confine(
-            mapping
+        made = tc.strategies.make(
+            mapping, problem.workload, torus, tasks_per_node=capacity, seed=seed
         )
-        for mapping in mappings
-    ]
-    different = {mapping.node.tobytes(): mapping for mapping in reversed(confined)}
-    return list(different.values())[::-1]
+    return confine([made], torus, fixed)[0]
 
 
-def check_fixed(mappings: Sequence[TaskMapping], file: str, fixed: Mapping[int, int]) -> None:
-    """Raise, naming the file, if a mapping has a bound task elsewhere."""
-    for mapping in mappings:
+def check_mapping(
+    problem: MappingProblem,
+    mapping: TaskMapping,
+    file: str,
+    fixed: Mapping[int, int] = MappingProxyType({}),
+) -> TaskMapping:
+    """Return a mapping of a file; raise, naming the file, if it does not fit or moves a task."""
+    with at_file(file):
+        mapping.check(problem.n_tasks, problem.torus)
         for task, node in fixed.items():
             if task >= mapping.n_tasks or mapping.node[task] != node:
                 there = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "nowhere"
                 raise InputError(
                     f"mapping {mapping.name} has a bound task elsewhere",
-                    file=file,
                     found=f"task {task} {there}",
                     expected=f"on node {node}, as --fix has it",
                 )
+    return mapping
+
+
+def confine(
+    mappings: Iterable[TaskMapping], torus: Torus, fixed: Mapping[int, int]
+) -> list[TaskMapping]:
+    """Return mappings of our own making with tasks put where they are bound, each once."""
+    if not fixed:
+        return list(mappings)
+    confined: dict[bytes, TaskMapping] = {}
+    for mapping in mappings:
+        share = mapping.tasks_per_node
+        ours = allocation.Allocation(torus, tasks_per_node=share, fixed=fixed).confine(mapping)
+        confined.setdefault(ours.node.tobytes(), ours)
+    return list(confined.values())
+
+
+def order_mappings(problem: MappingProblem, tasks_per_node: int | None = None) -> list[TaskMapping]:
+    """Return the orders of ranks that the launcher of a machine offers."""
+    torus = problem.torus
+    if torus.name == _FUGAKU and torus.ndim <= 3:
+        # The nodes of a job are those of the torus that it asks for.
+        found = rank_orders.job_mappings(problem.workload, torus.shape)[1].values()
+        return [tc.TaskMapping(each.node, torus, name=each.name) for each in found]
+    words = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
+    if not rank_orders.letters_of(words[0], torus):
+        expected = "Fugaku or a Blue Gene, or --candidates N"
+        raise InputError("no launcher with words for orders", found=str(torus), expected=expected)
+    return [rank_orders.ordered(word, torus, problem.n_tasks, tasks_per_node) for word in words]
+
+
+def scattered_job(
+    problem: MappingProblem, path: str
+) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
+    """Return the orders of a job whose nodes are those of a file, as `job_mappings` does."""
+    torus = problem.torus
+    if torus.name != _FUGAKU:
+        expected = "a job on Fugaku, such as --torus fugaku:4x6x8"
+        raise InputError("--coords of another machine", found=str(torus), expected=expected)
+    return rank_orders.job_mappings(problem.workload, torus.shape, _read_coords(path))
+
+
+def _read_coords(path: str) -> NDArray[np.int64]:
+    text = sources.read_text(path)
+    found = text.matches(_PLACE, "coordinates", "six whole numbers, X Y Z a b c")
+    rows = [[int(word) for word in match.groups()] for _, match in found]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), 6)
 
 
 _NAMED = 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -160,12 +161,21 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
     return GroupedOption([*names, each.name], default=default, **how)
 
 
-def read_pair(text: str, option: str | None = None) -> tuple[str, str]:
-    """Read NAME=VALUE."""
+def read_pair(text: str, option: str | None = None, form: str = "NAME=VALUE") -> tuple[str, str]:
+    """Read NAME=VALUE, or what ``form`` says."""
     name, _, value = (word.strip() for word in text.partition("="))
     if not (name and value):
-        raise click.BadParameter(f"found {text}, expected NAME=VALUE", param_hint=option)
+        raise click.BadParameter(f"found {text}, expected {form}", param_hint=option)
     return name, value
+
+
+def read_bound(text: str) -> tuple[int, int]:
+    """Read TASK=NODE."""
+    form = "TASK=NODE, such as 0=17"
+    words = read_pair(text, form=form)
+    if not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
+        raise click.BadParameter(f"found {text}, expected {form}")
+    return int(words[0]), int(words[1])
 
 
 def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, str]:
@@ -260,8 +270,8 @@ class Formats:
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
         """Return the format of graphs or mappings; "auto" where it is not given."""
         for text in self.form:
-            kind, equals, name = text.rpartition("=")
-            if equals and kind not in ("graph", "mapping"):
+            kind, name = read_pair(text, "--format") if "=" in text else ("", text)
+            if kind not in ("", "graph", "mapping"):
                 raise InputError("bad --format", found=text, expected="graph=NAME or mapping=NAME")
             others = {
                 each.name
@@ -417,11 +427,12 @@ class Placing(Formats):
         "NAME=COLUMN,...",
         default=dict,
     )
-    fixed: tuple[str, ...] = option(
+    fixed: tuple[tuple[int, int], ...] = option(
         "A task that stays on its node. May be given several times.",
         "TASK=NODE",
         "--fix",
         default=(),
+        type=read_bound,
     )
 
     @property
@@ -433,6 +444,19 @@ class Placing(Formats):
             "format": self.format_of("mapping"),
             "columns": self.mapping_columns,
         }
+
+    @property
+    def bound(self) -> dict[int, int]:
+        """The node of each task that stays where it is."""
+        bound: dict[int, int] = {}
+        for task, node in self.fixed:
+            if bound.setdefault(task, node) != node:
+                raise InputError(
+                    "task bound to two nodes",
+                    found=f"{task}={node}",
+                    expected=f"{task}={bound[task]}",
+                )
+        return bound
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import toruscast as tc
 from toruscast._slow import numpy as np
 from toruscast.text import counted, nbytes, percent, printable
 
@@ -14,7 +15,8 @@ from .torus import load_torus
 from .traffic import LoadedTraffic, load_application
 
 if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus, Workload
+    from toruscast.mapping import MappingProblem, TaskMapping
+    from toruscast.validation import Routing
 
 # Share of the bytes that are left out.
 _NOTABLE = 0.001
@@ -56,20 +58,15 @@ def application_line(application: LoadedTraffic) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """An application's phases, and the torus they go over; ``changes`` are those of its network."""
+    """A problem, where its traffic is from, and the ``changes`` of its network."""
 
     application: LoadedTraffic
-    torus: Torus
+    problem: MappingProblem
     changes: Sequence[str] = ()
-
-    @property
-    def workload(self) -> Workload:
-        """What is sent."""
-        return self.application.workload
 
     def describe(self) -> dict[str, Any]:
         """Return what JSON output says about it."""
-        torus = self.torus
+        torus = self.problem.torus
         return {
             "application": self.application.describe(),
             "torus": {
@@ -85,7 +82,7 @@ class Setting:
     def in_words(self) -> str:
         """Return it as a line for people."""
         changed = f"; {', '.join(map(printable, self.changes))}" if self.changes else ""
-        return f"{application_line(self.application)}; on torus {self.torus}{changed}"
+        return f"{application_line(self.application)}; on torus {self.problem.torus}{changed}"
 
     def of(self, mappings: Sequence[TaskMapping]) -> str:
         """Return it with the candidates, as a line for people."""
@@ -94,11 +91,17 @@ class Setting:
 
 
 def load_setting(
-    traffic: Traffic, unused: Collection[str] = (), *, simulated: bool = True
+    traffic: Traffic,
+    routing: Routing,
+    unused: Collection[str] = (),
+    *,
+    simulated: bool = True,
 ) -> Setting:
     """Read what is sent and the torus; keys of its network that are ``unused`` must not be set."""
     application = load_application(traffic, simulated=simulated)
-    return Setting(application, load_torus(traffic, unused), traffic.changes)
+    torus = load_torus(traffic, unused)
+    problem = tc.MappingProblem(application.workload, torus, routing)
+    return Setting(application, problem, traffic.changes)
 
 
 def occupancy(mappings: Sequence[TaskMapping]) -> str:

@@ -201,21 +201,21 @@ def command(
     to_fill = None if launch.script is None else times
     if to_fill is not None:
         check_target(to_fill)
-    setting = load_setting(traffic)
-    workload, torus = setting.workload, setting.torus
-    mappings = load_mappings(workload, torus, candidates, work.seed)
+    setting = load_setting(traffic, work.routing)
+    problem = setting.problem
+    mappings = load_mappings(problem, candidates, work.seed)
     launch.check_names(mappings, times)
     with nullcontext() if to_fill is None else run_loop.only_one(to_fill):
         with output.progress("Routing") as progress:
             made = tc.plan(
-                workload,
-                torus,
+                problem.workload,
+                problem.torus,
                 mappings,
                 times,
                 noise=pace.noise,
                 goal=pace.goal,
                 run_cost=pace.run_cost,
-                routing=work.routing,
+                routing=problem.routing,
                 n_jobs=work.jobs,
                 seed=work.seed,
                 progress=progress,

@@ -12,7 +12,7 @@ from toruscast import answers
 from toruscast.text import printable
 
 from .learning import COVERAGE, load_plugin
-from .mappings import MappingFile, is_folder, load_mappings, write_to_folder
+from .mappings import MappingFile, is_folder, load_mappings, scattered_job, write_to_folder
 from .options import (
     Basis,
     Candidates,
@@ -26,7 +26,6 @@ from .options import (
 )
 from .output import Output, PageOutput
 from .phrases import Setting, load_setting
-from .slow import launcher_orders
 from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}
@@ -78,19 +77,20 @@ def command(
     output.check(also={"--out": best.out})
     best.check(candidates.hosts, folder=True)
     load_plugin(basis.plugin)
-    setting = load_setting(traffic)
-    workload, torus = setting.workload, setting.torus
-    compiling = None if limits.no_simulation else Compiling(torus, work.routing, output.message)
+    setting = load_setting(traffic, work.routing)
+    problem = setting.problem
+    compiling = None if limits.no_simulation else Compiling(problem, output.message)
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
-        mappings = load_mappings(workload, torus, candidates, work.seed)
+        mappings = load_mappings(problem, candidates, work.seed)
     else:
         own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
         refuse("without --coords", *own, "changes", "slow_links", "allocation")
-        mappings, in_job = launcher_orders.scattered_job(workload, torus, how.coords)
-        torus = mappings[0].torus or torus
-        setting = replace(setting, torus=torus)
-    budget = _budget(workload, torus, mappings, basis, limits, how, work, output)
+        mappings, in_job = scattered_job(problem, how.coords)
+        network = mappings[0].torus or problem.torus
+        problem = tc.MappingProblem(problem.workload, network, problem.routing)
+        setting = replace(setting, problem=problem)
+    budget = _budget(problem, mappings, basis, limits, how, work, output)
     with output.progress("Routing") as show:
 
         def tell(stage: str, done: int, total: int) -> None:
@@ -99,14 +99,14 @@ def command(
                 compiling.wait()
 
         found = tc.forecast(
-            workload,
-            torus,
+            problem.workload,
+            problem.torus,
             mappings,
             model=basis.model,
             times=basis.times,
             goal=limits.goal,
             budget=budget,
-            routing=work.routing,
+            routing=problem.routing,
             check=how.check,
             coverage=COVERAGE,
             n_jobs=work.jobs,
@@ -126,15 +126,14 @@ def command(
         },
     )
     if best.out is not None and is_folder(best.out):
-        write_to_folder(mappings, torus, best.out, output)
+        write_to_folder(mappings, problem.torus, best.out, output)
     elif best.out is not None:
         chosen = in_job.get(found.best.name or "", found.best)
-        output.say(best.write(chosen, chosen.torus or torus, candidates.hosts))
+        output.say(best.write(chosen, chosen.torus or problem.torus, candidates.hosts))
 
 
 def _budget(
-    workload: tc.Workload,
-    torus: tc.Torus,
+    problem: tc.MappingProblem,
     mappings: list[tc.TaskMapping],
     basis: Basis,
     limits: Limits,
@@ -150,7 +149,6 @@ def _budget(
     if math.isfinite(seconds) and not every:
         return budget
     most = len(mappings) if every else most
-    problem = tc.MappingProblem(workload, torus)
     minutes = tc.decision.simulation_minutes(problem, mappings, most)
     minutes = math.ceil(minutes / work.jobs)
     if minutes <= _LONG:

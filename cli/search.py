@@ -10,7 +10,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .mappings import MappingFile, check_mappings, read_fixed
+from .mappings import MappingFile, check_mapping
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
 from .phrases import load_setting
@@ -61,14 +61,16 @@ def command(
     """  # noqa: D301
     output.check(also={"--out": best.out})
     best.check(how.hosts)
-    setting = load_setting(traffic)
-    workload, torus = setting.workload, setting.torus
-    compiling = Compiling(torus, work.routing, output.message) if how.objective == "time" else None
+    setting = load_setting(traffic, work.routing)
+    problem = setting.problem
+    torus = problem.torus
+    compiling = Compiling(problem, output.message) if how.objective == "time" else None
     given: list[tc.TaskMapping] = []
     if how.mappings is not None:
         with output.progress("Reading mappings"):
-            given = tc.read_mappings(how.mappings, torus, n_tasks=workload.n_tasks, **how.how)
-        check_mappings(given, how.mappings, workload.n_tasks, torus)
+            given = tc.read_mappings(how.mappings, torus, n_tasks=problem.n_tasks, **how.how)
+        for mapping in given:
+            check_mapping(problem, mapping, how.mappings)
 
     def keep(mapping: tc.TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)
@@ -77,15 +79,15 @@ def command(
         compiling.wait()
     with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
         found = tc.search_mapping(
-            workload,
+            problem.workload,
             torus,
             given,
             seconds=how.seconds,
             objective=how.objective,
-            fixed=read_fixed(how.fixed),
+            fixed=how.bound,
             tasks_per_node=how.tasks_per_node,
             also=how.also,
-            routing=work.routing,
+            routing=problem.routing,
             seed=work.seed,
             n_jobs=work.jobs,
             better=keep,

@@ -82,16 +82,13 @@ def _rank(
     output: Output,
 ) -> None:
     """Simulate every mapping, several at once, and write which is fastest."""
-    torus, workload = setting.torus, setting.workload
-    problem = tc.mapping.MappingProblem(
-        workload, torus, "deterministic" if packets.flows else work.routing
-    )
+    problem = setting.problem
     about: dict[str, Any]
     task: Task[Sent]
     if packets.flows:
         what, how = "messages", "messages flow, in dimension order"
         about = {"error": packets.flow_error, "seed": work.seed}
-        messages = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
+        messages = sum(int((phase.whole_messages > 0).sum()) for phase in problem.workload)
         sizes = [messages] * len(mappings)
         task = pool.Task(_send_flows, problem, packets.flow_error)
     else:
@@ -119,15 +116,15 @@ def _rank(
     output.deliver(
         answers.simulation.answer_of_many(
             mappings,
-            torus,
+            problem.torus,
             table,
             found[table["mapping"].iloc[0]][1],
             setting=f"{setting.of(mappings)}; {how}.",
-            content={**setting.describe(), "network": asdict(torus.network), **about},
+            content={**setting.describe(), "network": asdict(problem.torus.network), **about},
             error=about["error"] or 0.0,
             top=top,
             estimated=not packets.flows and routes.ways_are_open(problem),
-            dependent=workload.dependent,
+            dependent=problem.workload.dependent,
             notes=[note],
         )
     )
@@ -418,12 +415,15 @@ def command(
     if details.out is not None:
         _check_result_folder(details.out)
     every = details.every()
-    setting = load_setting(traffic, OF_PACKETS if packets.flows else ())
-    workload, torus = setting.workload, setting.torus
+    setting = load_setting(
+        traffic,
+        "deterministic" if packets.flows else work.routing,
+        OF_PACKETS if packets.flows else (),
+    )
     if which.mapping is None:
-        several = load_mappings(workload, torus, which, work.seed)
+        several = load_mappings(setting.problem, which, work.seed)
     else:
-        several = [load_mapping(workload, torus, which.mapping, which, work.seed)]
+        several = [load_mapping(setting.problem, which.mapping, which, work.seed)]
     if which.mapping is None or packets.flows:
         _rank(setting, several, packets, work, which.top, output)
     else:
@@ -440,8 +440,8 @@ def _simulate_one(
     output: SimulationOutput,
 ) -> None:
     """Simulate a mapping, and write all that is wanted of it."""
-    torus = setting.torus
-    problem = tc.mapping.MappingProblem(setting.workload, torus, work.routing)
+    problem = setting.problem
+    torus = problem.torus
     if every is not None:
         bound = reasons.explain(problem, mapping).lower_bound
         shortest = bound / simulation_run.most_snapshots(torus)

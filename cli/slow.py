@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from toruscast import _jit as jit
     from toruscast import mesh as mesh
     from toruscast import workers as pool
-    from toruscast.cli import orders as launcher_orders
     from toruscast.decision import measured as measured_runs
     from toruscast.decision import results as forecast_results
     from toruscast.decision import run_loop as run_loop

@@ -20,8 +20,7 @@ from .options import Include, Traffic
 from .progress import working
 
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, Torus, Workload
-    from toruscast.mapping.collectives import Schedule
+    from toruscast.mapping import CommGraph, Workload
 
 
 def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, float | None]:
@@ -70,14 +69,17 @@ def is_file(text: str) -> bool:
 FORM = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64MB:2"
 
 
-def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
+def _load_collective(traffic: Traffic, text: str) -> LoadedTraffic:
     """Return the rounds of a collective; on all nodes if the number of tasks is not given.
 
     The algorithm sees the dimensions of the torus where there is a task a node.
     """
-    name, *rest = (traffic.collective or "").split(":")
+    if traffic.comms:
+        raise click.UsageError("give --comm or --collective, not both")
+    torus = tc.parse_torus(traffic.torus or "")
+    name, *rest = text.split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
-        raise InputError("bad --collective", found=traffic.collective, expected=FORM)
+        raise InputError("bad --collective", found=text, expected=FORM)
     collectives = tc.mapping.collectives
     known = collectives.names()
     if name not in known:
@@ -87,7 +89,8 @@ def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
     tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
     shape = torus.shape if tasks == torus.n_nodes else None
     ports = int(rest[1]) if len(rest) == 2 else 1
-    return collectives.schedule(name, tasks, read_bytes(rest[0]), shape, ports=ports)
+    rounds = collectives.schedule(name, tasks, read_bytes(rest[0]), shape, ports=ports)
+    return LoadedTraffic(rounds.workload(), (text,), traffic.include, None)
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraff
     Of several files, some may have nothing to send.
     """
     if traffic.collective is not None:
-        return _load_collective(traffic)
+        return _load_collective(traffic, traffic.collective)
     if traffic.tasks is not None:
         raise click.UsageError("--tasks goes with --collective")
     if not traffic.comms:
@@ -224,15 +227,6 @@ def check_sends(workload: Workload, file: str) -> None:
             expected="one in each of the --iterations; a list of edges without a fourth column has "
             "one in all",
         )
-
-
-def _load_collective(traffic: Traffic) -> LoadedTraffic:
-    """The rounds of a collective, in place of graphs."""
-    if traffic.comms:
-        raise click.UsageError("give --comm or --collective, not both")
-    text = traffic.collective or ""
-    workload = load_collective(traffic, tc.parse_torus(traffic.torus or "")).workload()
-    return LoadedTraffic(workload, (text,), traffic.include, None)
 
 
 def task_grid(text: str) -> tuple[int, ...]:

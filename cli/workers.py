@@ -12,7 +12,7 @@ from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -23,10 +23,6 @@ from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
 
 from .slow import jit, loop, setup
-
-if TYPE_CHECKING:
-    from toruscast.validation import Routing
-
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
 _SYSTEMS = {
@@ -174,14 +170,15 @@ _LONGEST = 300.0
 class Compiling:
     """Kernels that another process may be compiling, until the command ends."""
 
-    def __init__(self, torus: tc.Torus, routing: Routing, say: Callable[[str], None]) -> None:
+    def __init__(self, problem: tc.MappingProblem, say: Callable[[str], None]) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         stats = getattr(loop.run, "stats", None)
         # Without a folder to keep them in, every process compiles for itself.
         if stats is None or stats.cache_path is None:
             return
         # That network alone is simulated by what the process compiles.
-        if routing != "deterministic" or setup.is_special(torus.network, looked_at=False):
+        network = problem.torus.network
+        if problem.routing != "deterministic" or setup.is_special(network, looked_at=False):
             return
         if jit.is_compiled(loop.run):
             return

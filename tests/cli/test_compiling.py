@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from toruscast.cli import main
 from toruscast.cli import workers as compiling
-from toruscast.mapping import Torus
+from toruscast.mapping import CommGraph, MappingProblem
 from toruscast.simulation import loop_kernels
 
-TORUS = Torus((4,))
+PROBLEM = MappingProblem(CommGraph(2, [0], [1], [512.0]), "4")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def kept_in(monkeypatch, folder):
 def test_an_empty_folder_starts_it_and_says_so(monkeypatch, tmp_path, started):
     kept_in(monkeypatch, tmp_path)
     said = []
-    process = compiling.Compiling(TORUS, "deterministic", said.append)
+    process = compiling.Compiling(PROBLEM, said.append)
     assert len(started) == len(said) == 1
     assert "once on this machine" in said[0]
     process.wait()
@@ -55,7 +55,7 @@ def test_kept_or_not_to_be_kept_starts_nothing(monkeypatch, tmp_path, started, f
     (tmp_path / "loop_kernels.run-32.py311.nbi").write_bytes(b"")
     kept_in(monkeypatch, None if folder is None else tmp_path)
     said = []
-    compiling.Compiling(TORUS, "deterministic", said.append).wait()
+    compiling.Compiling(PROBLEM, said.append).wait()
     assert started == said == []
 
 
@@ -67,13 +67,14 @@ def test_an_index_older_than_the_source_counts_for_nothing(monkeypatch, tmp_path
     source = Path(loop_kernels.run.py_func.__code__.co_filename)
     os.utime(index, (0, source.stat().st_mtime - 1))
     kept_in(monkeypatch, tmp_path)
-    compiling.Compiling(TORUS, "deterministic", [].append)
+    compiling.Compiling(PROBLEM, [].append)
     assert len(started) == 1
 
 
 def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, started):
     kept_in(monkeypatch, tmp_path)
-    compiling.Compiling(TORUS, "adaptive", [].append)
+    problem = MappingProblem(PROBLEM.workload, PROBLEM.torus, "adaptive")
+    compiling.Compiling(problem, [].append)
     assert started == []
 
 
