@@ -16,7 +16,7 @@ from toruscast.text import percent
 
 from .options import TIMED, TorusOptions, Traffic, argument, option, sub_command, times_option
 from .output import Output
-from .traffic import load_application
+from .problem import load_application
 
 if TYPE_CHECKING:
     from toruscast.decision.calibration import Calibration

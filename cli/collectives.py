@@ -16,8 +16,8 @@ from toruscast.validation import read_bytes
 from .mappings import load_mapping
 from .options import Placing, Seed, TorusOptions, argument, mapping_option, option, sub_command
 from .output import Output
+from .problem import load_torus
 from .slow import flows
-from .torus import load_torus
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from toruscast.text import counted
 from .mappings import MappingFile, is_folder, write_to_folder
 from .options import Placing, Reading, TorusOptions, argument, option, refuse, sub_command
 from .output import Output
-from .phrases import graph_line, occupancy
+from .problem import graph_line, load_torus, occupancy, per_iteration, read_traffic
 from .slow import rank_orders, registry
-from .torus import load_torus
-from .traffic import per_iteration, read_traffic
 
 
 @dataclass(frozen=True)

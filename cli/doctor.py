@@ -19,9 +19,8 @@ from toruscast.text import counted, nbytes, one_line
 from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
-from .phrases import graph_line
+from .problem import graph_line, load_torus
 from .slow import dialects, guess, readers, registry, sources
-from .torus import load_torus
 
 if TYPE_CHECKING:
     from toruscast.formats.dialect import Dialect

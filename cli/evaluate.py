@@ -29,9 +29,8 @@ from .options import (
     sub_command,
 )
 from .output import PageOutput
+from .problem import load_application, load_torus
 from .slow import evaluation, feature_registry, measured_runs, stored
-from .torus import load_torus
-from .traffic import load_application
 
 if TYPE_CHECKING:
     from toruscast.training.evaluation import HoldOut, PMNFBaseline

@@ -10,7 +10,7 @@ from toruscast import answers
 from .mappings import load_mapping
 from .options import MAPPING_HELP, Placing, Traffic, Work, mapping_option, sub_command, top_option
 from .output import PageOutput
-from .phrases import load_setting
+from .problem import load_setting
 
 
 @dataclass(frozen=True)

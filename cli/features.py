@@ -17,7 +17,7 @@ from .learning import check_use, load_plugin, names_of
 from .mappings import stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing
-from .phrases import Occupancy, load_setting
+from .problem import Occupancy, load_setting
 
 # Rows that a terminal shows.
 MOST_SHOWN = 1000

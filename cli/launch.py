@@ -18,7 +18,7 @@ from toruscast.files import check_target
 from toruscast.text import percent
 
 from .options import Traffic, argument, option, sub_command
-from .phrases import load_setting
+from .problem import load_setting
 from .progress import bar_on_stderr
 from .slow import jobs
 

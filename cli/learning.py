@@ -20,7 +20,7 @@ from toruscast.text import closest
 from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
 from .output import Output
-from .phrases import load_setting
+from .problem import load_setting
 from .slow import drawn_samples, metrics
 
 if TYPE_CHECKING:

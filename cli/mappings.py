@@ -23,9 +23,9 @@ from toruscast.text import closest
 
 from .options import Candidates, Placing, option
 from .output import Output, check_folder
+from .problem import is_file
 from .progress import working
 from .slow import allocation, rank_orders, readers, registry, sampling, sources
-from .traffic import is_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

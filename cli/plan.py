@@ -30,7 +30,7 @@ from .options import (
     top_option,
 )
 from .output import Output, PageOutput, check_folder
-from .phrases import load_setting
+from .problem import load_setting
 from .slow import forecast_results, registry, run_loop
 from .slow import times as times_files
 

@@ -25,7 +25,7 @@ from .options import (
     top_option,
 )
 from .output import Output, PageOutput
-from .phrases import Setting, load_setting
+from .problem import Setting, load_setting
 from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}

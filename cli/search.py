@@ -13,7 +13,7 @@ from toruscast import answers
 from .mappings import MappingFile, check_mapping
 from .options import Placing, Traffic, Work, option, sub_command, top_option
 from .output import PageOutput
-from .phrases import load_setting
+from .problem import load_setting
 from .workers import Compiling
 
 

@@ -34,10 +34,9 @@ from .options import (
     top_option,
 )
 from .output import Output, PageOutput, check_folder, write_text
-from .phrases import Setting, load_setting, occupancy
+from .problem import Setting, load_setting, occupancy, read_time
 from .progress import json_text
 from .slow import flows, pool, reasons, routes, simulation_run, simulation_trace, simulator
-from .torus import read_time
 
 if TYPE_CHECKING:
     from toruscast.features.reasons import Reasons

@@ -17,6 +17,7 @@ from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
 from toruscast.cli.options import TorusOptions, Workers, option, sub_command
 from toruscast.cli.output import PageOutput, write_text
+from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
     device_lists,
     layouts,
@@ -27,7 +28,6 @@ from toruscast.cli.slow import (
     placements,
     registry,
 )
-from toruscast.cli.torus import load_torus
 from toruscast.files import atomic_path, check_target
 from toruscast.text import seconds
 

@@ -16,7 +16,7 @@ import pandas as pd
 from format_examples import example_bytes
 
 import toruscast as tc
-from toruscast.cli.torus import change_links, only_nodes
+from toruscast.cli.problem import change_links, only_nodes
 from toruscast.decision.runs import Runs
 from toruscast.errors import InputError
 from toruscast.formats import (

@@ -58,7 +58,7 @@ def test_failed_work_ends_with_one_line(run, monkeypatch, error, code, message):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("toruscast.cli.phrases.load_torus", fail)
+    monkeypatch.setattr("toruscast.cli.problem.load_torus", fail)
     line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json out.json"
     assert run(line, code).stderr.lstrip().startswith(f"toruscast: error: {message}")
 
@@ -78,7 +78,7 @@ def test_warnings_take_one_line(run, monkeypatch):
         warnings.warn("two\nlines", stacklevel=1)
         return Torus((4, 4))
 
-    monkeypatch.setattr("toruscast.cli.phrases.load_torus", warn)
+    monkeypatch.setattr("toruscast.cli.problem.load_torus", warn)
     result = run("simulate --comm halo.csv --torus 4x4 --mapping identity")
     assert result.stderr == "toruscast: warning: two lines\n"
 
@@ -87,7 +87,7 @@ def test_traceback_on_request(run, monkeypatch):
     def fail(*_):
         raise RuntimeError("where")
 
-    monkeypatch.setattr("toruscast.cli.phrases.load_torus", fail)
+    monkeypatch.setattr("toruscast.cli.problem.load_torus", fail)
     monkeypatch.setenv("TORUSCAST_TRACEBACK", "1")
     result = run("simulate --comm halo.csv --torus 4x4 --mapping identity", code=1)
     assert isinstance(result.exception, RuntimeError)

@@ -14,7 +14,7 @@ import toruscast
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.options import Traffic, argument, sub_command
-from toruscast.cli.traffic import load_application
+from toruscast.cli.problem import load_application
 from toruscast.decision import forecast
 from toruscast.features import FEATURES, extract, unregister
 from toruscast.formats import (

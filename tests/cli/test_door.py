@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toruscast.cli import main
-from toruscast.cli.torus import change_network
+from toruscast.cli.problem import change_network
 from toruscast.errors import InputError
 from toruscast.formats import (
     read_comm,

@@ -171,7 +171,7 @@ def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
 
 
 def test_fields_of_any_length_in_tables_of_times_and_links(tmp_path):
-    from toruscast.cli.torus import change_links
+    from toruscast.cli.problem import change_links
     from toruscast.formats import read_runs
 
     (tmp_path / "a.csv").write_text("mapping,time\n" + "x" * 200_000 + ",1\n")

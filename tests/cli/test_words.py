@@ -1,6 +1,6 @@
 """What commands say about numbers: how many tasks share a node, plurals, large counts."""
 
-from toruscast.cli.phrases import occupancy
+from toruscast.cli.problem import occupancy
 from toruscast.mapping import CommGraph, TaskMapping
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_cases import TIES, cases, graphs, mapped, simulated_networks
 
-from toruscast.cli.torus import change_network
+from toruscast.cli.problem import change_network
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, machines
 from toruscast.mapping import network as bluegene_routes
