@@ -36,27 +36,37 @@ _STYLES: Mapping[str, str] = {"best": "green", "yours": "yellow"}
 def show(answer: Answer, console: Console, details: bool = False) -> None:
     """Print an answer; ``details`` are the sections that a page folds."""
     head = answer.headline
-    if first := str(head):
-        console.print(
-            Text.assemble(
-                (printable(head.before), "bold"),
-                (shown_name(head.name), "bold green"),
-                (printable(head.after), "bold"),
-            )
-        )
+    parts = ((head.before, "bold"), (shown_name(head.name), "bold green"), (head.after, "bold"))
+    if str(head):
+        _print(Text.assemble(*((printable(text), style) for text, style in parts)), console)
     for note in answer.notes:
-        console.print(note)
+        _print(note, console)
+    is_first = not str(head)
     main = [] if answer.table is None else [Section("", [replace(answer.table, title="")])]
     for section in [*main, *answer.sections]:
         if section.only != "page" and (details or (section.brief and not section.folded)):
-            first = _print_section(section, console, apart=bool(first)) or first
+            is_first = not _print_section(section, console, apart=not is_first) and is_first
     if answer.setting:
         console.print()
-        console.print(answer.setting, style="dim")
+        _print(answer.setting, console, "dim")
 
 
-def _print_section(section: Section, console: Console, apart: bool) -> str:
-    """Print the blocks that a terminal can show; return a word if there are any."""
+def _print(content: str | Text | rich_table.Table, console: Console, style: str = "") -> None:
+    """Print lines without the blanks at their ends, and without what a terminal would obey."""
+    if isinstance(content, str):
+        content = _plain(content, style)
+    for line in console.render_lines(content, pad=False):
+        text = Text.assemble(*((part.text, part.style or "") for part in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+
+def _plain(text: str, style: str = "") -> Text:
+    return Text("\n".join(map(printable, text.split("\n"))), style)
+
+
+def _print_section(section: Section, console: Console, apart: bool) -> bool:
+    """Print the blocks that a terminal can show; return whether there are any."""
     shown = [
         block
         for block in section.blocks
@@ -65,35 +75,38 @@ def _print_section(section: Section, console: Console, apart: bool) -> str:
         or (isinstance(block, LinkMap) and can_draw(console))
     ]
     if not shown:
-        return ""
+        return False
     if apart:
         console.print()
     if section.title:
         end = "" if ":" in section.title else ":"
-        console.print(f"{section.title}{end}", style="bold")
+        _print(f"{section.title}{end}", console, "bold")
     before: object = None
     for block in shown:
         if isinstance(block, Table) and isinstance(before, Table):
             console.print()
         before = block
-        if isinstance(block, Sentence):
-            console.print(block.text, soft_wrap=block.as_it_is)
+        if isinstance(block, Sentence) and block.as_it_is:
+            # A command to copy is not broken.
+            console.print(_plain(block.text), soft_wrap=True)
+        elif isinstance(block, Sentence):
+            _print(block.text, console)
         elif isinstance(block, LinkMap):
             _print_links(block, console)
         elif isinstance(block, Table):
             if block.title and block.title != section.title:
-                console.print(f"{block.title}:")
+                _print(f"{block.title}:", console)
             _print_table(block, console)
-    return "shown"
+    return True
 
 
 def _print_links(view: LinkMap, console: Console) -> None:
     for use in view.load(2):
         busiest = float(use.seconds.max(initial=0.0))
-        console.print(f"{shown_name(use.name)}, busiest link {seconds(busiest)}", style="bold")
+        _print(f"{shown_name(use.name)}, busiest link {seconds(busiest)}", console, "bold")
         for axis, plus, minus in heat_lines(view.torus, use.seconds, _MOST):
             console.print(f"  {axis}  +|{plus}|  -|{minus}|", soft_wrap=True)
-    console.print(_LEGEND, style="dim")
+    _print(_LEGEND, console, "dim")
 
 
 def _print_table(table: Table, console: Console) -> None:
@@ -121,13 +134,13 @@ def _print_table(table: Table, console: Console) -> None:
             elif table.is_alike(column):
                 alike.append(f"{table.heading(column)} {' '.join(table.cells(column)[0])}")
                 columns.remove(column)
-    console.print(_drawn(table, columns, rows, padding, fits(padding)))
+    _print(_drawn(table, columns, rows, padding, fits(padding)), console)
     if alike:
-        console.print(f"(all: {', '.join(alike)})", style="dim")
+        _print(f"(all: {', '.join(alike)})", console, "dim")
     if left_out:
-        console.print(f"(no room for: {', '.join(left_out)})", style="dim")
+        _print(f"(no room for: {', '.join(left_out)})", console, "dim")
     if hidden:
-        console.print(f"({hidden} of {len(table)} rows are not shown)", style="dim")
+        _print(f"({hidden} of {len(table)} rows are not shown)", console, "dim")
 
 
 def _widths(table: Table, column: Column, rows: list[int]) -> tuple[int, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,50 +28,54 @@ from .traffic import binned
 # Nodes up to which a torus is drawn: its picture stands in the notebook's file.
 _MOST_DRAWN = 4096
 _MOST_ROWS = 5
-_ANSWERS: tuple[tuple[Any, Callable[[Any], Answer]], ...] = (
-    (Forecast, rank.answer),
-    (Plan, plan.answer),
-    (MeshForecast, mesh.answer),
-    (Training | Measured, learned.answer),
-    (Simulation, simulation.answer),
-    (SearchResult, search.answer),
-    (Explanation, search.explanation),
-)
-# What a notebook shows of an object.
-_SHOWN: tuple[tuple[type, Callable[[Any], Chart], Callable[[Any], Table] | None], ...] = (
-    (Forecast, rank.times_chart, rank.candidates),
-    (Plan, plan.times_chart, plan.candidates),
-    (MeshForecast, mesh.times_chart, mesh.layouts),
-    (SearchResult, search.progress_chart, search.compared),
-    (Explanation, search.limits_chart, None),
-    (Measured, learned.observed_chart, None),
-    (MessageTimes, simulation.timeline_chart, None),
-    (Runs, plan.runs_chart, None),
-)
 Result = (
     Forecast | Plan | MeshForecast | Training | Measured | Simulation | SearchResult | Explanation
 )
+
+
+class Shown(NamedTuple):
+    """What makes the answer of a result, and the picture and table of a notebook."""
+
+    answer: Callable[[Any], Answer] | None = None
+    chart: Callable[[Any], Chart] | None = None
+    table: Callable[[Any], Table] | None = None
+
+
+_SHOWN: Mapping[type, Shown] = {
+    Forecast: Shown(rank.answer, rank.times_chart, rank.candidates),
+    Plan: Shown(plan.answer, plan.times_chart, plan.candidates),
+    MeshForecast: Shown(mesh.answer, mesh.times_chart, mesh.layouts),
+    SearchResult: Shown(search.answer, search.progress_chart, search.compared),
+    Explanation: Shown(search.explanation, search.limits_chart),
+    Measured: Shown(learned.answer, learned.observed_chart),
+    Training: Shown(learned.answer),
+    Simulation: Shown(simulation.answer, simulation.timeline_chart),
+    MessageTimes: Shown(chart=simulation.timeline_chart),
+    Runs: Shown(chart=plan.runs_chart),
+}
+
+
+def _shown(thing: object) -> Shown:
+    """Return what is shown of an object, the most special kind first."""
+    return next((_SHOWN[kind] for kind in type(thing).__mro__ if kind in _SHOWN), Shown())
 
 
 def answer_of(result: Result | Answer) -> Answer:
     """Return what a result answers, as blocks."""
     if isinstance(result, Answer):
         return result
-    for kind, answer in _ANSWERS:
-        if isinstance(result, kind):
-            return answer(result)
-    found = type(result).__name__
-    raise InputError("no answer to report", found=found, expected="such as a Forecast")
+    make = _shown(result).answer
+    if make is None:
+        found = type(result).__name__
+        raise InputError("no answer to report", found=found, expected="such as a Forecast")
+    return make(result)
 
 
 def shown_in_notebook(thing: object) -> str:
     """Return the table and the picture of an object as HTML; empty where there is none."""
-    rows = drawn = ""
-    for kind, chart, table in _SHOWN:
-        if isinstance(thing, kind):
-            rows = table(thing).to_notebook(_MOST_ROWS) if table else ""
-            drawn = chart(thing).draw()
-            break
+    _, chart, table = _shown(thing)
+    rows = table(thing).to_notebook(_MOST_ROWS) if table else ""
+    drawn = chart(thing).draw() if chart else ""
     if isinstance(thing, CommGraph | Workload):
         work = as_workload(thing)
         drawn = svg.matrix(*binned(work, np.arange(work.n_tasks), work.n_tasks), "task")

@@ -45,20 +45,13 @@ WRONG_INPUT = 2
 INTERRUPTED = 130
 TRACEBACK = "TORUSCAST_TRACEBACK"
 
-# Where the errors are defined whose message is for the user, and how they end the command.
-_TOLD = (
-    ("toruscast.errors", "InputError", WRONG_INPUT),
-    ("toruscast.errors", "WorkersError", FAILED),
-    ("toruscast.decision.run_loop", "RunError", FAILED),
-)
-
 
 def described(error: Exception) -> tuple[str, int]:
     """Return a text for an error, and the exit code."""
-    for module, name, code in _TOLD:
-        # Whatever raised one of these has imported the module that defines it.
-        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return str(error), code
+    # Errors whose message is for the user say how they end the command.
+    code = getattr(error, "exit_code", None)
+    if code is not None:
+        return str(error), code
     if isinstance(error, MemoryError):
         return "out of memory", FAILED
     if isinstance(error, OSError):

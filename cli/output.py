@@ -22,7 +22,7 @@ from toruscast._slow import parquet, pyarrow, rich_console
 from toruscast.answers.table import csv_text
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
-from toruscast.text import one_line, printable
+from toruscast.text import one_line
 
 from . import progress as recording
 from .options import option
@@ -150,10 +150,6 @@ class Output:
                 # rich would end the program itself, as code of a plugin may.
                 raise BrokenPipeError
 
-            def print(self, *objects: Any, **how: Any) -> None:
-                # Texts may hold names from files.
-                super().print(*map(_as_shown, objects), **how)
-
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
         return Piped(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
@@ -215,13 +211,6 @@ class PageOutput(Output):
         "Draw the charts of the answer and its map of links into FOLDER, a file each.", "FOLDER"
     )
     figure_format: Literal["svg", "png", "pdf"] = option("Kind of these files.", default="svg")
-
-
-def _as_shown(content: Any) -> Any:
-    """Return a text without what a terminal would take for a command; anything else as it is."""
-    if not isinstance(content, str):
-        return content
-    return "\n".join(map(printable, content.split("\n")))
 
 
 def write_text(text: str, path: str) -> None:

@@ -55,6 +55,8 @@ _AMOUNT = re.compile(rf"\d\s*(?:{_UNIT}|{_S})(?![a-z])", re.IGNORECASE)
 class RunError(RuntimeError):
     """A run on the machine failed, or gave no time."""
 
+    exit_code = 1
+
 
 def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:
     """Run a command on the file of a mapping and return the seconds that it prints.

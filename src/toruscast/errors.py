@@ -29,6 +29,8 @@ class InputError(ValueError):
     a.txt:3: bad byte count: found -4, expected >= 0
     """
 
+    exit_code = 2
+
     def __init__(
         self,
         message: str,
@@ -99,3 +101,5 @@ class InputWarning(UserWarning):
 
 class WorkersError(RuntimeError):
     """Processes or machines that the work ran on were lost; the message says so on one line."""
+
+    exit_code = 1
