@@ -19,7 +19,7 @@ from toruscast.text import counted, joined, percent, seconds, shown_name, time_u
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
 from .learned import times_against
-from .ranking import DEFAULT_ORDER, Ranking, badge, how_sure, less
+from .ranking import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, less
 from .table import Column, Table, records
 from .traffic import setting_of
 
@@ -159,7 +159,7 @@ def _how_sure(made: Plan) -> str:
     gain = f"More runs would gain {most}."
     if verdict.kind == "tied":
         below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
-        gain = f"It cannot be told apart from {joined(verdict.rivals)}{below}."
+        gain = indistinguishable(verdict, below)
     if verdict.kind == "priced":
         gain = f"All further runs together would gain {percent(made.mean_gain, 1)} in the mean."
         if made.next_gain < (made.run_cost or 0):

@@ -24,7 +24,7 @@ from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
-from .ranking import Ranking, badge, how_sure
+from .ranking import Ranking, badge, how_sure, indistinguishable
 from .table import Column, Table, records
 from .traffic import setting_of
 
@@ -301,55 +301,62 @@ def _about(model: Model) -> str:
 
 def trust(found: Forecast) -> str:
     """Return how sure the answer is, what is left open, and what it cost."""
-    verdict, cost = found.verdict, found.cost
-    if cost.candidates < 2:
+    if found.cost.candidates < 2:
         return "There is no other candidate."
     if found.networks is not None:
-        return _trust_networks(found, found.networks)
-    if found.fitted.target == "measured":
-        return _trust_machine(found)
+        said = _network_lines(found, found.networks)
+    elif found.fitted.target == "measured":
+        said = _machine_lines(found)
+    else:
+        said = [*_simulation_lines(found), _ordered(found), _physical(found), _of_a_sum(found)]
+    return " ".join(filter(None, said))
+
+
+def _simulation_lines(found: Forecast) -> list[str]:
+    """How sure an answer is that rests on simulations, and what they were."""
+    verdict, cost, how = found.verdict, found.cost, found.table["how"]
+    said = [_certainty(found)]
+    if verdict.kind == "open" and verdict.rivals:
+        may = joined(verdict.rivals)
+        said.append(f"These may still be faster: {may}; more --simulations may decide.")
+    if cost.simulated:
+        n = counted(cost.simulated, "simulation")
+        said.append(f"That took {n} of {cost.candidates} candidates.")
+    n_coarse, has_forecasts = int((how == "sketched").sum()), (how == "forecast").any()
+    if cost.coarsening is not None and cost.coarsening > 1 and n_coarse:
+        who = "The others are" if cost.simulated else "They are"
+        if has_forecasts:
+            who = f"{counted(n_coarse, 'candidate')} {'is' if n_coarse == 1 else 'are'}"
+        said.append(f"{who} ordered by a simulation with packets {cost.coarsening} times as long.")
+    if cost.sketched:
+        said.append("The model also read a coarser simulation of every candidate.")
+    if found.unlearned and has_forecasts:
+        kinds = " and no ".join(found.unlearned)
+        what = "its intervals do not hold there"
+        if isinstance(found.fitted, DefaultModel):
+            what = "forecast intervals are those of the traffic on which it is off furthest"
+        said.append(f"The model learned from no {kinds}: {what}.")
+    return said
+
+
+def _certainty(found: Forecast) -> str:
+    """How sure it is that no other candidate is faster."""
+    verdict, cost, chances = found.verdict, found.cost, found.table["p_best"]
     if verdict.kind == "proved":
         proved = "Proved for this graph" if found.workload.summed else "Proved"
-        text = f"{proved}: every other candidate takes at least as long."
-    elif cost.simulated:
-        text = how_sure(verdict)
-    else:
-        chance = percent(found.table["p_best"].iloc[0])
-        what = "Nothing was simulated" if cost.coarsening is None else "Only longer packets were"
-        text = f"{what}: its probability of being the fastest is {chance}."
-        likeliest = found.table.iloc[int(found.table["p_best"].argmax())]
-        first = found.table["p_best"].iloc[0]
-        if cost.coarsening is None and likeliest["p_best"] > first:
-            name, more = shown_name(likeliest["mapping"]), percent(likeliest["p_best"])
-            text = (
-                "Nothing was simulated, and the forecasts tie: the probability of being the "
-                f"fastest is {chance}, that of {name} {more}."
-            )
-    if verdict.kind == "open" and verdict.rivals:
-        text += (
-            f" These may still be faster: {joined(verdict.rivals)}; more --simulations may decide."
-        )
+        return f"{proved}: every other candidate takes at least as long."
     if cost.simulated:
-        text += (
-            f" That took {counted(cost.simulated, 'simulation')} of {cost.candidates} candidates."
+        return how_sure(verdict)
+    chance, likeliest = percent(chances.iloc[0]), int(chances.argmax())
+    if cost.coarsening is not None:
+        return f"Only longer packets were simulated: its probability of being the fastest is {chance}."
+    if chances.iloc[likeliest] > chances.iloc[0]:
+        name, more = found.table["mapping"].iloc[likeliest], percent(chances.iloc[likeliest])
+        return (
+            "Nothing was simulated, and the forecasts tie: the probability of being the fastest is "
+            f"{chance}, that of {shown_name(name)} {more}."
         )
-    n_sketched = int((found.table["how"] == "sketched").sum())
-    if cost.coarsening is not None and cost.coarsening > 1 and n_sketched:
-        who = "The others are" if cost.simulated else "They are"
-        if (found.table["how"] == "forecast").any():
-            who = f"{counted(n_sketched, 'candidate')} {'is' if n_sketched == 1 else 'are'}"
-        text += f" {who} ordered by a simulation with packets {cost.coarsening} times as long."
-    if cost.sketched:
-        text += " The model also read a coarser simulation of every candidate."
-    if found.unlearned and (found.table["how"] == "forecast").any():
-        kinds = " and no ".join(found.unlearned)
-        text += (
-            f" The model learned from no {kinds}: forecast intervals are those of the traffic on "
-            "which it is off furthest."
-            if isinstance(found.fitted, DefaultModel)
-            else f" The model learned from no {kinds}: its intervals do not hold there."
-        )
-    return text + _ordered(found) + _physical(found) + _of_a_sum(found)
+    return f"Nothing was simulated: its probability of being the fastest is {chance}."
 
 
 def _ordered(found: Forecast) -> str:
@@ -367,7 +374,7 @@ def _ordered(found: Forecast) -> str:
         for name, what in sources.items()
         if name in found.spent
     )
-    return f" {percent(rcc)} of all pairs are expected in the right order. That took {spent}."
+    return f"{percent(rcc)} of all pairs are expected in the right order. That took {spent}."
 
 
 def _physical(found: Forecast) -> str:
@@ -375,7 +382,7 @@ def _physical(found: Forecast) -> str:
     order, first = found.physical, found.table.iloc[0]
     if order is None or first["how"] != "forecast" or order.first == first["mapping"]:
         return ""
-    text = f" The release bound alone puts {shown_name(order.first)} first"
+    text = f"The release bound alone puts {shown_name(order.first)} first"
     if order.held_out is None:
         return f"{text}; the model does not tell which of them orders samples held out better."
     model, bound = order.held_out["model"], order.held_out["release_bound"]
@@ -392,45 +399,43 @@ def _of_a_sum(found: Forecast) -> str:
         return ""
     low, high = OF_SUMS
     return (
-        " Times hold if all messages start at once: a profile sums them. Programs with rounds take "
+        "Times hold if all messages start at once: a profile sums them. Programs with rounds take "
         f"{low:.2g} to {high:.2g} times as long; 'toruscast trace' records the rounds of this one."
     )
 
 
-def _trust_networks(found: Forecast, networks: Networks) -> str:
+def _network_lines(found: Forecast, networks: Networks) -> list[str]:
     """How sure an answer is for a machine of unknown rules."""
-    verdict, cost = found.verdict, found.cost
-    text = how_sure(verdict)
-    if verdict.rivals:
-        text += f" It cannot be told apart from {joined(verdict.rivals)}."
-    text += (
-        " Which FIFO a message takes, how a node feeds them and which packet goes first are not "
-        f"known: times are means over {cost.networks} networks, which differ by "
-        f"{percent(networks.spread)} about a mapping."
-    )
+    cost, coarsening = found.cost, found.cost.coarsening or 1
+    tell = "Measured times of a few candidates (--times) tell more."
     if cost.measured:
         likely = max(networks.weights, key=lambda name: networks.weights[name])
-        text += (
-            f" Times of {counted(cost.measured, 'mapping')} weigh them; the likeliest is "
+        tell = (
+            f"Times of {counted(cost.measured, 'mapping')} weigh them; the likeliest is "
             f"'{likely}', {percent(networks.weights[likely])}."
         )
-    else:
-        text += " Measured times of a few candidates (--times) tell more."
-    if cost.coarsening is not None and cost.coarsening > 1:
-        text += f" Simulated packets are {cost.coarsening} times as long as real ones."
-    text += _ordered(found)
-    return text if cost.measured else text + _of_a_sum(found)
+    packets = f"Simulated packets are {coarsening} times as long as real ones."
+    return [
+        how_sure(found.verdict),
+        indistinguishable(found.verdict),
+        "Which FIFO a message takes, how a node feeds them and which packet goes first are not "
+        f"known: times are means over {cost.networks} networks, which differ by "
+        f"{percent(networks.spread)} about a mapping.",
+        tell,
+        packets if coarsening > 1 else "",
+        _ordered(found),
+        "" if cost.measured else _of_a_sum(found),
+    ]
 
 
-def _trust_machine(found: Forecast) -> str:
+def _machine_lines(found: Forecast) -> list[str]:
     """How sure an answer is that rests on times of a machine."""
     verdict, cost = found.verdict, found.cost
-    text = how_sure(verdict)
-    if verdict.rivals:
-        noise = found.learned is not None and found.learned.runs.noise > 0
-        text += f" It cannot be told apart from {joined(verdict.rivals)}{' at this noise' * noise}."
-    if verdict.kind == "open" and cost.measured:
-        text += " More runs of these decide."
-    if cost.sketched:
-        text += " The model reads a simulation of every candidate."
-    return text
+    noisy = found.learned is not None and found.learned.runs.noise > 0
+    more = verdict.kind == "open" and cost.measured
+    return [
+        how_sure(verdict),
+        indistinguishable(verdict, " at this noise" if noisy else ""),
+        "More runs of these decide." if more else "",
+        "The model reads a simulation of every candidate." if cost.sketched else "",
+    ]

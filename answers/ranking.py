@@ -10,6 +10,7 @@ from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.text import (
     change,
     counted,
+    joined,
     percent,
     probability,
     seconds,
@@ -44,6 +45,11 @@ def how_sure(verdict: Verdict, among: str = "candidate") -> str:
     sure = f"{'Only ' * (verdict.kind == 'open')}{probability(verdict.certainty)} sure"
     goal = percent(verdict.goal, digits=3)
     return f"{sure.capitalize()} that no other {among} is more than {goal} faster."
+
+
+def indistinguishable(verdict: Verdict, how: str = "") -> str:
+    """Return which candidates cannot be told apart from the best, in a sentence."""
+    return f"It cannot be told apart from {joined(verdict.rivals)}{how}." if verdict.rivals else ""
 
 
 def badge(verdict: Verdict, certainty: float | None = None) -> str:

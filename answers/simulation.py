@@ -12,7 +12,7 @@ import pandas as pd
 
 from toruscast.decision.results import default_order
 from toruscast.features.reasons import Reasons, explain
-from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.simulation import Simulation
 from toruscast.simulation.message_times import MessageTimes
 from toruscast.simulation.trace import slowest_messages
@@ -119,45 +119,36 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     )
 
 
-def ranked(found: Mapping[str, tuple[dict[str, Any], Reasons]]) -> pd.DataFrame:
-    """Return a row for each mapping, the fastest first.
-
-    ``found`` are the time, the busiest link (None where nothing leaves a node), its share of the
-    time and more, with what bounds the time. Further columns: ``rank``, ``mapping``,
-    ``lower_bound`` and ``over_bound``, the time over the bound.
-    """
-    rows = [
-        {"mapping": name, "time": row["time"], "lower_bound": why.lower_bound, **row}
-        for name, (row, why) in found.items()
-    ]
-    table = pd.DataFrame(rows).sort_values("time", kind="stable", ignore_index=True)
-    table.insert(0, "rank", table["time"].rank(method="min").astype(int))
-    table.insert(4, "over_bound", table["time"] / table["lower_bound"].replace(0.0, math.nan))
-    return table
-
-
 def answer_of_many(
+    problem: MappingProblem,
     mappings: Sequence[TaskMapping],
-    torus: Torus,
-    table: pd.DataFrame,
-    why: Reasons,
+    found: Sequence[tuple[dict[str, Any], Reasons]],
     *,
     setting: str,
     content: dict[str, Any],
     error: float = 0.0,
     top: int = 10,
     estimated: bool = False,
-    dependent: bool = False,
-    notes: Sequence[str] = (),
+    note: str = "",
 ) -> Answer:
     """Return which of several mappings is fastest, and what limits it.
 
-    ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
-    are open; ``error`` is that of the times.
+    ``found`` holds for each mapping its time, the busiest link (None where nothing leaves a node),
+    its share of the time and more, with what bounds the time, by estimate where ways are open.
+    ``error`` is that of the times.
     """
+    rows = [
+        {"mapping": each.name or str(i), "time": 0.0, "lower_bound": found[i][1].lower_bound}
+        | found[i][0]
+        for i, each in enumerate(mappings)
+    ]
+    table = pd.DataFrame(rows).sort_values("time", kind="stable")
+    order = table.index.tolist()
+    table, why = table.reset_index(drop=True), found[order[0]][1]
+    table.insert(0, "rank", table["time"].rank(method="min").astype(int))
+    table.insert(4, "over_bound", table["time"] / table["lower_bound"].replace(0.0, math.nan))
     names = [str(name) for name in table["mapping"]]
-    by_name = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
-    yours = default_order([by_name[name] for name in names], names, torus)
+    yours = default_order([mappings[i] for i in order], names, problem.torus)
     ranking = Ranking(names, table["time"].tolist(), yours)
     link = table["busiest_link"].iloc[0]
     columns = [
@@ -170,13 +161,12 @@ def answer_of_many(
         Column("busy_share", "busy", "share"),
     ]
     known = [name for name in table if name not in ("phase_times", "coarsening", "change")]
-    said = [_others(table, error), ranking.alike(), bound_line(why, estimated, dependent)]
-    if link:
-        said.append(link_note(link))
+    bound = bound_line(why, estimated, problem.workload.dependent)
+    said = [_others(table, error), ranking.alike(), bound, link_note(link) if link else "", note]
     return Answer(
         setting=setting,
         headline=ranking.headline(),
-        notes=list(filter(None, [*said, *notes])),
+        notes=list(filter(None, said)),
         table=Table(table[known], columns, best=0, yours=ranking.yours, top=top),
         content=content | {"ranking": records(table)},
     )

@@ -109,22 +109,25 @@ def _rank(
         }
         task = pool.Task(_send_packets, problem, how_simulated)
     with output.progress("Simulating", count=part_of(what)) as progress:
-        found = _time_all(mappings, sizes, task, work.jobs, progress)
-    table = answers.simulation.ranked(found)
-    note = _NO_BUFFERS if packets.flows else _merged(table["coarsening"].tolist(), packets.error)
+        bar = _Bar(sizes, progress)
+        sent: dict[int, Sent] = {}
+        items = ((mapping, partial(bar.update, i)) for i, mapping in enumerate(mappings))
+        for i, timed in task.each(items, work.jobs):
+            sent[i] = timed
+            bar.update(i, sizes[i])
+    found = [sent[i] for i in range(len(mappings))]
+    note = _NO_BUFFERS if packets.flows else _merged(found, packets.error)
     output.deliver(
         answers.simulation.answer_of_many(
+            problem,
             mappings,
-            problem.torus,
-            table,
-            found[table["mapping"].iloc[0]][1],
+            found,
             setting=f"{setting.of(mappings)}; {how}.",
             content={**setting.describe(), "network": asdict(problem.torus.network), **about},
             error=about["error"] or 0.0,
             top=top,
             estimated=not packets.flows and routes.ways_are_open(problem),
-            dependent=problem.workload.dependent,
-            notes=[note],
+            note=note,
         )
     )
 
@@ -163,8 +166,9 @@ def _row(time: float, link: str | None, busy: float) -> dict[str, Any]:
     return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
 
 
-def _merged(coarsening: Sequence[int], error: float | None) -> str:
+def _merged(found: Sequence[Sent], error: float | None) -> str:
     """How many real packets one represents in the simulations, in a sentence."""
+    coarsening = [row["coarsening"] for row, _ in found]
     most = max(coarsening)
     merged = sum(each > 1 for each in coarsening)
     each_one = f"each simulated packet represents up to {most} real ones"
@@ -177,23 +181,6 @@ def _merged(coarsening: Sequence[int], error: float | None) -> str:
     if not merged:
         return f"No packets are merged: {others}"
     return f"In {merged} of {len(coarsening)} simulations {each_one}; in the others {others}"
-
-
-def _time_all(
-    mappings: Sequence[tc.TaskMapping],
-    sizes: Sequence[int],
-    time_one: Task[Sent],
-    jobs: int,
-    progress: Callable[[int, int], None],
-) -> dict[str, Sent]:
-    """Time each mapping, ``jobs`` at once; return them by name."""
-    bar = _Bar(sizes, progress)
-    found: dict[int, Sent] = {}
-    items = ((mapping, partial(bar.update, i)) for i, mapping in enumerate(mappings))
-    for i, timed in time_one.each(items, jobs):
-        found[i] = timed
-        bar.update(i, sizes[i])
-    return {mapping.name or str(i): found[i] for i, mapping in enumerate(mappings)}
 
 
 class _Bar:
@@ -245,21 +232,14 @@ def write_folder(
     Other files of an existing folder are kept. Files of an earlier run are replaced once all new
     ones are written; its time series is removed if this run has none.
     """
-    tables: dict[str, Callable[[], pd.DataFrame]] = {
-        "messages": result.messages,
-        "tasks": result.tasks,
-        "phases": result.phases,
-        "links": lambda: links,
-        "fifos": result.fifos,
-    }
-    if any(stretch.snapshots for stretch in result.stretches):
-        tables["series"] = result.series
     place = Path(os.path.realpath(folder))
     # In the place if it stands, else on the same disk.
     beside = place if place.exists() else place.parent
     with folder_beside(place, beside) as stage:
-        for name, table in tables.items():
-            write_text(csv_text(table()), str(stage / f"{name}.csv"))
+        for name in _TABLES:
+            if name != "series" or any(stretch.snapshots for stretch in result.stretches):
+                table = links if name == "links" else getattr(result, name)()
+                write_text(csv_text(table), str(stage / f"{name}.csv"))
         simulation_trace.write_trace(result, stage / "trace.json")
         write_text(json_text(summary), str(stage / "summary.json"))
         if not place.exists():
