@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 
 from toruscast.mapping import TaskMapping
-from toruscast.search.contest import TIME
 from toruscast.search.explain import Explanation
-from toruscast.search.search import SearchResult
+from toruscast.search.search import TIME, SearchResult
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import (
     counted,

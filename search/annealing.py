@@ -195,12 +195,6 @@ class Clock:
         return max(time.thread_time() - self._thread, wall / BUSY)
 
     @property
-    def delay(self) -> float:
-        """Seconds of the wall that passed for each that counts: 1 to `BUSY`."""
-        wall, spent = time.monotonic() - self._wall, self.spent
-        return min(max(wall / spent, 1.0), BUSY) if spent else 1.0
-
-    @property
     def left(self) -> float:
         """Seconds until it is over; negative after that."""
         return self.seconds - self.spent

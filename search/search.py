@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import logging
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast._jit import is_compiled
-from toruscast.decision.results import Verdict
+from toruscast.decision.forecasts import forecast
+from toruscast.decision.loop import Budget
+from toruscast.decision.results import Forecast, Verdict
 from toruscast.errors import InputError
-from toruscast.features import FEATURES
+from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
 from toruscast.mapping.strategies.placement_kernels import bisect_both
 from toruscast.mapping.strategies.registry import compile_strategies
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
+from toruscast.routing.loads import check_ways
 from toruscast.routing.mapping_bounds import min_loads, min_time
+from toruscast.routing.messages import longest_message
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.loop_kernels import run
+from toruscast.simulation.simulator import attempts, simulate_packets
 from toruscast.text import percent, shown_name
 from toruscast.text import seconds as in_seconds
 from toruscast.validation import Routing, job_count, real_number, whole_number
 
 from ._anneal_kernels import anneal
 from .annealing import AnnealingRuns, Clock
-from .contest import TIME, Contest
 from .starts import placed_by, starts
 
 if TYPE_CHECKING:
@@ -37,11 +43,22 @@ if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings, TorusLike
 
 logger = logging.getLogger(__name__)
+TIME = "time"
 # Shares of the time: starts have the first at most, comparing the best of them the second, proving
 # what was found the third. Annealing has the rest, and at least the last.
 _BEGINNING, _COMPARING, _PROVING, _ANNEALING = 0.2, 0.1, 0.25, 0.5
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
 _AT_BOUND, _LOOKED_AT = 1e-4, 8
+# Error of the times that count in the end.
+_ERROR = 0.01
+# Mappings that the loop compares, and winners that are simulated anew.
+_MIN_RACED, _MAX_RACED, _WINNERS = 8, 150, 3
+# Of these, the winners that are simulated although no time is left: a forecast may be wrong.
+_MIN_MEASURED = 2
+# Seconds for the features and the coarse simulation of a mapping, as a share of a simulation.
+_COARSE = 0.1
+# How much longer all messages at once may take than under the first mapping.
+_LONGER = 0.01
 # The slowest kernels to compile, one for each step. Only a search for less time with the usual
 # routing needs the last two.
 _KERNELS = (bisect_both, anneal, latest_link, run)
@@ -200,26 +217,26 @@ def search_mapping(
     if best is None:
         raise InputError(
             "no mapping found whose routes keep off the missing links",
-            found=f"{len(contest.rows)} tried",
+            found=f"{len(contest.measured)} tried",
             expected="more --seconds, or fewer missing links",
         )
-    known = filter(None, map(contest.known, yours))
-    initial = min(known, key=lambda row: row.value, default=best)
+    known = (contest.measured.get(mapping.node.tobytes()) for mapping in yours)
+    initial = min(filter(None, known), key=lambda each: each.value, default=best)
     return SearchResult(
         mapping=best.mapping,
         value=best.value,
         initial_value=initial.value,
-        gain_interval=_gain_interval(best.interval, initial.interval),
+        gain_interval=_gain_interval(best, initial),
         table=contest.table(),
         bound=min(bound, best.value),
-        verdict=contest.verdict,
+        verdict=None if contest.forecast is None else contest.forecast.verdict,
         objective=objective,
         proposals=runs.proposals,
         interrupted=interrupted,
         problem=problem,
         # Routes of a mapping without a finite time need a missing link.
         reference=(initial if np.isfinite(initial.value) else best).mapping,
-        history=tuple((row.when, row.value) for row in contest.improvements),
+        history=tuple((each.when, each.value) for each in contest.improvements),
     )
 
 
@@ -263,12 +280,15 @@ def _compile_kernels(objective: str, routing: Routing) -> None:
         raise KeyboardInterrupt
 
 
-def _gain_interval(
-    best: tuple[float, float, float], given: tuple[float, float, float]
-) -> tuple[float, float]:
-    if best == given or not given[1]:
+def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[float, float]:
+    """Return the least and the largest gain that the errors of both leave."""
+    if (best.value, best.error) == (initial.value, initial.error) or not initial.value:
         return 0.0, 0.0
-    return 1 - best[2] / given[1], 1 - best[1] / given[2]
+    low, high = (
+        1 - best.value * (1 + sign * best.error) / (initial.value * (1 - sign * initial.error))
+        for sign in (1, -1)
+    )
+    return low, high
 
 
 def _bound(problem: MappingProblem, capacity: int, objective: str) -> float:
@@ -299,3 +319,185 @@ def _allocation(
             expected="a task that may move, and two nodes",
         )
     return allocation
+
+
+@dataclass(frozen=True)
+class ComparedMapping:
+    """A mapping whose objective was measured."""
+
+    mapping: TaskMapping
+    origin: str
+    value: float
+    error: float  # relative
+    when: float  # seconds from the begin of the search
+
+
+class Contest:
+    """Mappings compared by the objective: one by one, then by the loop of a forecast."""
+
+    def __init__(
+        self,
+        problem: MappingProblem,
+        objective: str,
+        seed: int,
+        n_jobs: int,
+        better: Callable[[TaskMapping, float], None] | None,
+    ) -> None:
+        self.problem, self.objective = problem, objective
+        self.seed, self.n_jobs, self.better = seed, n_jobs, better
+        self.measured: dict[bytes, ComparedMapping] = {}
+        self.forecast: Forecast | None = None
+        self.seconds = 0.0
+        """Seconds of the last measurement."""
+        self.began = time.monotonic()
+        self._first: tuple[float, float] | None = None
+
+    @property
+    def improvements(self) -> list[ComparedMapping]:
+        """The measured mappings that were better than all before; the last is the best."""
+        found: list[ComparedMapping] = []
+        for each in self.measured.values():
+            if each.value < (found[-1].value if found else np.inf):
+                found.append(each)
+        return found
+
+    @property
+    def best(self) -> ComparedMapping | None:
+        """The best of those measured; None where no mapping is possible."""
+        return next(iter(self.improvements[-1:]), None)
+
+    def measure(self, mapping: TaskMapping, origin: str = "") -> float:
+        """Return the objective of a mapping, measured once."""
+        known = self.measured.get(mapping.node.tobytes())
+        if known is not None:
+            return known.value
+        clock = Clock()
+        value, error = self._measured(mapping)
+        self.seconds = clock.spent
+        return self._record(mapping, value, error, origin)
+
+    def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> float:
+        origin = origin or _origin(mapping)
+        row = ComparedMapping(mapping, origin, value, error, time.monotonic() - self.began)
+        self.measured[mapping.node.tobytes()] = row
+        if row is self.best:
+            report = {"event": "better mapping", "mapping": mapping.name, "value": value}
+            words = "%s is the best so far: %s %.6g"
+            logger.info(words, mapping.name, self.objective, value, extra=report)
+            if self.better is not None:
+                self.better(mapping, value)
+        return value
+
+    def decide(self, shortlist: Sequence[TaskMapping], clock: Clock) -> None:
+        """Find the best of a shortlist, the most promising first, until the clock is over."""
+        if self.objective != TIME:
+            for mapping in shortlist:
+                if clock.is_over():
+                    return
+                self.measure(mapping)
+            return
+        left = max(clock.left, 0.0)
+        each = max(self.seconds * _COARSE / self.n_jobs, 1e-4)
+        if self.problem.torus.holes.links:
+            shortlist = list(filter(self._is_possible, shortlist))
+        number = int(np.clip(left / each / 2, _MIN_RACED, _MAX_RACED))
+        best = [self.best.mapping] if self.best else []
+        candidates = _uniquely_named([*shortlist[:number], *best])
+        if not candidates:
+            return
+        with warnings.catch_warnings():
+            # The loop simulates what its model is unsure of.
+            warnings.simplefilter("ignore")
+            self.forecast = forecast(
+                self.problem.workload,
+                self.problem.torus,
+                candidates,
+                budget=Budget(len(candidates), 0.8 * left if np.isfinite(left) else None),
+                routing=self.problem.routing,
+                seed=self.seed,
+                n_jobs=self.n_jobs,
+            )
+        self._measure_winners(self.forecast, clock)
+
+    def _measure_winners(self, answer: Forecast, clock: Clock) -> None:
+        """Simulate the winners of the loop anew; times of real packets are reused."""
+        is_exact = attempts(self.problem.derive(longest_message)) == [1]
+        is_exact &= self.problem.torus.network.rules == "given"
+        winners = 0
+        for number, row in enumerate(answer.table.to_dict("records")):
+            if winners == _WINNERS or (number >= _MIN_MEASURED and clock.is_over()):
+                break
+            mapping = answer.named(row["mapping"])
+            is_measured = mapping.node.tobytes() in self.measured
+            if is_exact and row["how"] == "simulated" and not is_measured:
+                self._record(mapping, row["time"], 0.0)
+            value = self.measure(mapping)
+            winners += self._first is None or value <= self._first[0]
+
+    def table(self) -> pd.DataFrame:
+        """Return what was compared, the best first."""
+        how = "simulated" if self.objective == TIME else "computed"
+        rows = {
+            key: _row(each.mapping, each.value, how, each.origin)
+            for key, each in self.measured.items()
+        }
+        if self.forecast is not None:
+            for each in self.forecast.table.to_dict("records"):
+                mapping = self.forecast.named(each["mapping"])
+                found = _row(mapping, each["time"], each["how"], _origin(mapping))
+                row = rows.setdefault(mapping.node.tobytes(), found)
+                row |= {name: each[name] for name in ("low", "high", "p_best")}
+        table = pd.DataFrame(list(rows.values()))
+        is_known = ~table["how"].isin(["forecast", "sketched"])
+        order = np.lexsort((table["value"], ~is_known))
+        return table.iloc[order].reset_index(drop=True)
+
+    def _is_possible(self, mapping: TaskMapping) -> bool:
+        """Whether no message needs a link that is missing."""
+        try:
+            check_ways(self.problem, mapping)
+        except InputError:
+            return False
+        return True
+
+    def _measured(self, mapping: TaskMapping) -> tuple[float, float]:
+        """The objective, and its relative error; infinite for what is not possible."""
+        problem = self.problem
+        if not self._is_possible(mapping):
+            return np.inf, 0.0
+        if self.objective == TIME:
+            found = simulate_packets(problem, mapping, error=_ERROR)
+            return self._if_apart(found.time, mapping), 0.0 if found.coarsening == 1 else _ERROR
+        return float(FEATURES[self.objective].function(RoutedTraffic(problem, mapping))), 0.0
+
+    def _if_apart(self, time: float, mapping: TaskMapping) -> float:
+        """Return the time of a mapping, or more where it needs that ranks stay in step."""
+        rounds = self.problem.workload
+        is_given = self.problem.torus.network.rules == "given"
+        if is_given or not rounds.dependent or len(rounds) == 1:
+            return time
+        whole = simulate_packets(self.problem.total, mapping, error=_ERROR).time
+        if self._first is None:
+            self._first = time, whole
+        longer = whole / self._first[1]
+        return max(time, longer * self._first[0]) if longer > 1 + _LONGER else time
+
+
+def _row(mapping: TaskMapping, value: float, how: str, origin: str) -> dict[str, Any]:
+    return {"mapping": mapping.name, "value": value, "how": how, "from": origin}
+
+
+def _origin(mapping: TaskMapping) -> str:
+    return "searched" if mapping.name.startswith("search") else "strategy"
+
+
+def _uniquely_named(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
+    """Return the same mappings, each once, under different names."""
+    named: dict[str, TaskMapping] = {}
+    for mapping in {m.node.tobytes(): m for m in mappings}.values():
+        name, copy = mapping.name or "mapping", 1
+        while name in named:
+            copy += 1
+            name = f"{mapping.name or 'mapping'}@{copy}"
+        named[name] = mapping if name == mapping.name else mapping.renamed(name)
+    return list(named.values())

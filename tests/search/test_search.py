@@ -68,7 +68,7 @@ def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
 
 def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeypatch):
     calls = []
-    for module in map(import_module, ("toruscast.features.traffic", "toruscast.search.contest")):
+    for module in map(import_module, ("toruscast.features.traffic", "toruscast.search.search")):
 
         def noted(problem, mapping, module=module, real=module.simulate_packets, **how):
             calls.append((module.__name__, mapping.node.tobytes()))
