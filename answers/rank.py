@@ -9,7 +9,7 @@ import numpy as np
 
 from toruscast.decision import Forecast
 from toruscast.decision.results import OF_SUMS, Networks, default_order
-from toruscast.routing.mapping_bounds import min_time
+from toruscast.routing.bounds import min_time
 from toruscast.text import (
     counted,
     joined,

@@ -12,10 +12,16 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.bounds import Bounds, MappingBounds
-from toruscast.routing.loads import Along, check_ways, loads_along_routes, sum_loads
+from toruscast.routing.loads import (
+    Along,
+    PhaseRoutes,
+    Tally,
+    check_ways,
+    loads_along_routes,
+    sum_loads,
+)
 from toruscast.routing.messages import common_message, longest_message, packet_counts
 from toruscast.routing.routing import edge_ways
-from toruscast.routing.tally import PhaseRoutes, Tally
 from toruscast.simulation.clock_bounds import sure_bounds, sure_mean
 from toruscast.simulation.run import Simulation
 from toruscast.simulation.simulator import attempts, simulate_packets, stretches_of

@@ -19,8 +19,9 @@ there is neither a release nor a cut bound. The best bound of a phase is the lar
 hold, in dimension order mostly the release bound. `MappingBounds` shares what they need.
 
 Others: `toruscast.simulation.clock_bounds` has bounds that no simulation falls below, whichever way
-packets choose, whatever ticks round off, for several iterations and longer packets. Bounds over all
-mappings are in `mapping_bounds`, those of a mesh's collectives in `toruscast.mesh.closed_form`.
+packets choose, whatever ticks round off, for several iterations and longer packets. Those of a
+mesh's collectives are in `toruscast.mesh.closed_form`. `min_time` and `min_loads` hold for all
+mappings.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from toruscast._jit import scratch
 from toruscast._lazy import lazy
@@ -39,7 +42,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 from ._load_kernels import spread_runs
-from .loads import check_ways, sum_loads
+from .loads import PhaseRoutes, check_ways, have_two_ways
 from .messages import hand_over_times, mean_message, packet_counts, prepare, software_times
 from .release_kernels import (
     A_BYTE,
@@ -55,10 +58,9 @@ from .release_kernels import (
     latest_link_of_routes,
     release_from_fifos,
 )
-from .route_kernels import Ways, keys_of, last_arrival, sort_keys
-from .routing import edge_ways, grid_of, list_links, ways_are_open
+from .route_kernels import keys_of, last_arrival, sort_keys
+from .routing import grid_of, list_links, ways_are_open
 from .tables import run_table, worthwhile_runs
-from .tally import PhaseRoutes, Tally, have_two_ways, tally
 
 # Rounds that represent all where the question is how far they may overlap.
 _FEW_ROUNDS = 16
@@ -116,16 +118,13 @@ class MappingBounds:
 
     @lazy
     def _stretches(self) -> dict[int, StretchBounds]:
-        return {}
+        return {} if self.routes is None else {id(self.routes.problem): StretchBounds(self.routes)}
 
     def stretch(self, problem: MappingProblem) -> StretchBounds:
         """Return the bounds of one phase, or of rounds without a barrier; equal ones share them."""
-        known = self._stretches
-        if id(problem) not in known:
-            is_shared = self.routes is not None and self.routes.problem is problem
-            routes = self.routes if is_shared else None
-            known[id(problem)] = StretchBounds(problem, self.mapping, routes)
-        return known[id(problem)]
+        if id(problem) not in self._stretches:
+            self._stretches[id(problem)] = StretchBounds(PhaseRoutes(problem, self.mapping))
+        return self._stretches[id(problem)]
 
     @property
     def _each(self) -> list[StretchBounds]:
@@ -169,68 +168,56 @@ class MappingBounds:
 class StretchBounds:
     """Lower bounds of one phase, or of rounds without a barrier; see `MappingBounds`."""
 
-    problem: MappingProblem
-    mapping: TaskMapping
-    routes: PhaseRoutes | None = None
+    routes: PhaseRoutes
 
     @lazy
     def resources(self) -> Bounds:
-        """Bounds by resource."""
-        problem, mapping = self.problem, self.mapping
-        if not problem.is_chained:
-            routes = self.routes or PhaseRoutes(problem, mapping)
-            return bounds_of(routes.tally, problem.torus)
-        # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
-        ways = edge_ways(problem, mapping)
-        found = tally(problem.unrolled, problem.placed(mapping), ways)
-        hops, two_ways = ways.hops, None
+        """Bounds by resource. Rounds overlap, so their loads count together."""
+        torus, found = self.routes.problem.torus, self.routes.tally
+        latency = self._longest_chain() if self.routes.problem.is_chained else found.latency
+        seconds = (
+            float((found.wire_bytes / torus.link_bandwidth).max(initial=0.0)),
+            float(found.injected.max(initial=0.0)),
+            float(found.received.max(initial=0.0)) / torus.network.memory_bandwidth,
+            latency,
+        )
+        return Bounds(*seconds, _started(max(seconds), torus))
+
+    def _longest_chain(self) -> float:
+        problem, two_ways = self.routes.problem, None
         if problem.torus.network.fifo_rule == "first_free":
-            two_ways = have_two_ways(problem.unrolled, problem.placed(mapping))
-        chain = longest_chain(problem, times_alone(problem, hops, two_ways))
-        return bounds_of(found._replace(latency=chain), problem.torus)
+            two_ways = have_two_ways(problem.unrolled, problem.placed(self.routes.mapping))
+        return longest_chain(problem, times_alone(problem, self.routes.ways.hops, two_ways))
 
     @lazy
     def release(self) -> float:
         """Seconds of `release_bound`; 0 if there is none."""
-        if self.problem.is_chained or self.problem.routing == "adaptive":
-            return 0.0
-        if self.routes is None:
-            return _release_seconds(self.problem, self.mapping)
-        wire_bytes = self.routes.tally.wire_bytes
-        return _release_seconds(self.problem, self.mapping, self.routes.ways, wire_bytes)
+        problem = self.routes.problem
+        has_none = problem.is_chained or problem.routing == "adaptive"
+        return 0.0 if has_none else _release_seconds(self.routes)
 
     @property
     def best(self) -> float:
         """The largest of them, with the start of a phase."""
-        return max(self.resources.total, _started(self.release, self.problem.torus))
+        return max(self.resources.total, _started(self.release, self.routes.problem.torus))
 
     @property
     def is_open(self) -> bool:
         """Whether packets may choose their way, so that bounds of links are estimates."""
-        return ways_are_open(self.problem)
+        return ways_are_open(self.routes.problem)
 
     @lazy
     def certain_links(self) -> float:
         """Seconds that links need whichever way packets choose."""
         if not self.is_open:
             return self.resources.link
-        return 0.0 if self.problem.is_chained else cut_bound(self.problem, self.mapping)
+        problem = self.routes.problem
+        return 0.0 if problem.is_chained else cut_bound(problem, self.routes.mapping)
 
     @property
     def certain_release(self) -> float:
         """The release bound where it is none of expected loads, else 0."""
         return 0.0 if self.is_open else self.release
-
-
-def bounds_of(found: Tally, torus: Torus) -> Bounds:
-    """Return the bounds of a phase that a pass over its messages found."""
-    seconds = (
-        float((found.wire_bytes / torus.link_bandwidth).max(initial=0.0)),
-        float(found.injected.max(initial=0.0)),
-        float(found.received.max(initial=0.0)) / torus.network.memory_bandwidth,
-        found.latency,
-    )
-    return Bounds(*seconds, _started(max(seconds), torus))
 
 
 def _started(seconds: float, torus: Torus) -> float:
@@ -389,20 +376,13 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     mapping = problem.mapping(mapping)
     if problem.is_chained:
         raise InputError("no release bound of dependent rounds", expected="phases, or time_bounds")
-    return sum(_release_seconds(phase, mapping) for phase in problem.phases)
+    return sum(_release_seconds(PhaseRoutes(phase, mapping)) for phase in problem.phases)
 
 
-def _release_seconds(
-    problem: MappingProblem,
-    mapping: TaskMapping,
-    ways: Ways | None = None,
-    wire_bytes: NDArray[np.float64] | None = None,
-) -> float:
-    """Return the release bound of a phase; its ways and the loads of its links may be known."""
-    torus = problem.torus
-    if ways is None:
-        ways = edge_ways(problem, mapping)
-    crossing, ends, alone = _released(problem, mapping, ways)
+def _release_seconds(routes: PhaseRoutes) -> float:
+    """Return the release bound of a phase."""
+    torus = routes.problem.torus
+    crossing, ends, alone = _released(routes)
     n = crossing.src.size
     if not n:
         return 0.0
@@ -418,17 +398,16 @@ def _release_seconds(
         last = sort_keys(key, other)
         busy = latest_link_of_routes(first, links, crossing, last, latency, state)
         return max(alone, busy + latency)
-    flag = _hot_runs(problem, mapping, crossing, ends, alone, wire_bytes)
+    flag = _hot_runs(routes, crossing, ends, alone)
     n = choose(run_table(torus), flag, crossing, ends, key)
     last = sort_keys(key[:n], other[:n])
     busy = latest_link(grid_of(torus), _lines(torus), crossing, last, latency, state)
     return max(alone, busy + latency)
 
 
-def _released(
-    problem: MappingProblem, mapping: TaskMapping, ways: Ways
-) -> tuple[Crossing, tuple[float, float], float]:
+def _released(routes: PhaseRoutes) -> tuple[Crossing, tuple[float, float], float]:
     """Return the edges that cross the network; the first and the last release; and their end."""
+    problem, ways = routes.problem, routes.ways
     comm, torus = problem.comm, problem.torus
     network = torus.network
     edges, _, queue, _ = prepare(problem)
@@ -446,30 +425,23 @@ def _released(
         scratch("wire", n),
     )
     byte = 1 / max(torus.bandwidth)
+    node = routes.mapping.node
     feeding = Feeding(network.fifos, in_turn, byte, network.hop_latency)
-    n, first, last, alone = release_from_fifos(queue, feeding, ways, mapping.node, crossing, state)
+    n, first, last, alone = release_from_fifos(queue, feeding, ways, node, crossing, state)
     src, dst, release, wire = crossing
     return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last), alone
 
 
 def _hot_runs(
-    problem: MappingProblem,
-    mapping: TaskMapping,
-    crossing: Crossing,
-    ends: tuple[float, float],
-    alone: float,
-    wire_bytes: NDArray[np.float64] | None,
+    routes: PhaseRoutes, crossing: Crossing, ends: tuple[float, float], alone: float
 ) -> NDArray[np.uint8]:
     """Return which runs have links that may be busy latest; none if all edges are looked at."""
-    torus = problem.torus
+    problem, torus = routes.problem, routes.problem.torus
     runs = worthwhile_runs(torus, problem.comm.n_edges)
     if runs is None:
         return np.zeros(0, dtype=np.uint8)
-    edges, unit, *_ = prepare(problem)
-    if wire_bytes is None:
-        headed = np.multiply(edges.wire_units, unit, dtype=np.float64)
-        wire_bytes = sum_loads(problem, mapping, headed)
-    work = wire_bytes / torus.link_bandwidth
+    unit = prepare(problem).wire_unit
+    work = routes.wire_bytes / torus.link_bandwidth
     first, last = ends
     quarter = first + (last - first) / 4
     latency = torus.network.hop_latency
@@ -507,3 +479,126 @@ def _lines(torus: Torus) -> DimensionLines:
         np.array(plus),
         np.array(minus),
     )
+
+
+# Tasks up to which the graph's spectrum is worked out, for the bisection.
+_MAX_TASKS = 1200
+
+
+def min_time(problem: MappingProblem, tasks_per_node: int = 1) -> float:
+    """Return seconds below which no mapping, and no minimal routing, can bring the traffic.
+
+    A task's ``tasks_per_node - 1`` heaviest partners are at best on its node, the next one hop
+    away. Halves of the torus exchange at least what the second eigenvalue of the graph's Laplacian
+    says (Fiedler, Czechoslovak Math. J. 23, 1973), which is worked out for up to 1,200 tasks.
+    """
+    phases = np.array([_phase_seconds(phase, tasks_per_node) for phase in problem.phases])
+    if problem.workload.dependent:
+        alone = _min_times_alone(problem, tasks_per_node, from_begin=False)
+        # What the links carry of all rounds counts together.
+        return max(longest_chain(problem, alone), float(phases[:, 2].sum()))
+    return float(phases.max(axis=1).sum())
+
+
+def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, float]:
+    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat."""
+    total, torus = problem.total, problem.torus
+    busiest, hop_bytes, _ = _leaving(total, total.comm.nbytes, tasks_per_node)
+    n_ports = 2 * sum(size > 1 for size in torus.shape)
+    if not n_ports:
+        return 0.0, 0.0
+    return hop_bytes, max(busiest / n_ports, hop_bytes / torus.n_existing_links)
+
+
+def _phase_seconds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
+    """Seconds of a phase by what needs them.
+
+    Sending: the last message of a task is handed over after the others, and goes one hop. Degree:
+    what a task exchanges with others than share its node goes over the links of its node. Hops: all
+    links together carry bytes times hops, and only few partners can be near. Reception: what a task
+    receives goes through the memory of its node. Bisection: see `_bisection`.
+    """
+    torus = problem.torus
+    packets, each = packet_counts(problem)
+    wire = packets * each
+    sending = float(_min_times_alone(problem, capacity).max(initial=0.0))
+    busiest, hop_bytes, received = _leaving(problem, wire, capacity)
+    out_of_node = 2 * sum(
+        b for b, size in zip(torus.bandwidth, torus.shape, strict=True) if size > 1
+    )
+    if not out_of_node:
+        return sending, 0.0, 0.0, 0.0, 0.0
+    speed = float(torus.link_bandwidth[torus.link_exists].sum())
+    return (
+        sending,
+        busiest / out_of_node,
+        hop_bytes / speed,
+        received / torus.network.memory_bandwidth,
+        _bisection(problem, wire, capacity),
+    )
+
+
+def _min_times_alone(problem: MappingProblem, capacity: int, *, from_begin: bool = True) -> Floats:
+    """Seconds of each edge, at best one hop away, or on its node where that has room for two."""
+    comm = problem.unrolled.comm
+    # From several FIFOs, packets may leave side by side.
+    any_fifo = problem.torus.network.fifo_rule == "first_free"
+    two_ways = np.ones(comm.n_edges, dtype=np.bool_) if any_fifo else None
+    hops = (comm.src != comm.dst).astype(np.int64)
+    seconds = times_alone(problem, hops, two_ways, from_begin=from_begin)
+    if capacity == 1:
+        return seconds
+    inside = times_alone(problem, np.zeros_like(hops), from_begin=from_begin)
+    return np.minimum(seconds, inside)
+
+
+def _leaving(problem: MappingProblem, weight: Floats, capacity: int) -> tuple[float, float, float]:
+    """What leaves or enters the busiest task's node, weight times hops, and what enters one."""
+    comm, torus = problem.comm, problem.torus
+    away = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
+    # A mesh's corner has the fewest neighbours, its middle the most: no node has more than these.
+    ring = np.minimum(np.arange(1, away.size + 1) // (2 * torus.ndim) + 1, max(torus.diameter, 1))
+    nearest = away if all(torus.wrap) else np.minimum(away, ring)
+    hops_of_partner = np.concatenate([np.zeros(capacity - 1), np.repeat(nearest, capacity)])
+    most = total = received = 0.0
+    for task, other in ((comm.src, comm.dst), (comm.dst, comm.src)):
+        remote = task != other
+        order = np.lexsort((-weight[remote], task[remote]))
+        owner, amount = task[remote][order], weight[remote][order]
+        if not owner.size or not away.size:
+            continue
+        place = np.arange(owner.size) - np.searchsorted(owner, owner)
+        busiest = float(np.bincount(owner, np.where(place >= capacity - 1, amount, 0.0)).max())
+        most = max(most, busiest)
+        if other is comm.src:
+            received = busiest
+        hops = hops_of_partner[np.minimum(place, hops_of_partner.size - 1)]
+        total = max(total, float((hops * amount).sum()))
+    return most, total, received
+
+
+def _bisection(problem: MappingProblem, wire: Floats, capacity: int) -> float:
+    """Seconds for what must cross between the halves of each dimension, both ways together."""
+    comm, torus, n_tasks = problem.comm, problem.torus, problem.n_tasks
+    # A twisted wrap link shifts along other dimensions: planes are no cuts there.
+    if torus.twist or not 2 <= n_tasks <= _MAX_TASKS:
+        return 0.0
+    laplacian = np.zeros((n_tasks, n_tasks))
+    np.add.at(laplacian, (comm.src, comm.dst), -wire)
+    laplacian += laplacian.T
+    np.fill_diagonal(laplacian, 0.0)
+    np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
+    # Threads of BLAS that wait for each other take ten times the processor time of one.
+    with threadpool_limits(1, "blas"):
+        second = float(scipy.linalg.eigvalsh(laplacian, subset_by_index=[1, 1])[0])
+    second = max(second, 0.0)
+    longest = 0.0
+    for size, wrap, bandwidth in zip(torus.shape, torus.wrap, torus.bandwidth, strict=True):
+        links = torus.n_nodes // size * (2 if wrap else 1)
+        for planes in range(1, size):
+            # Of the splits that fit, the most uneven lets the fewest bytes cross.
+            here = min(capacity * torus.n_nodes // size * planes, n_tasks)
+            there = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
+            least = min(here * (n_tasks - here), there * (n_tasks - there))
+            longest = max(longest, second * least / n_tasks / (2 * links * bandwidth))
+    return longest

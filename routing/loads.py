@@ -1,4 +1,4 @@
-"""Link loads, and the loads along the routes of messages.
+"""Link loads, the loads along the routes of messages, and all else that one pass over them finds.
 
 Kernels walk over plain tori, by tables of straight runs where those pay off. Twisted tori, whose
 routes have no such runs, are followed hop by hop in NumPy.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
@@ -15,17 +16,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast._jit import scratch
+from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.network import Groups
+from toruscast.mapping.torus import TIE_RULES
 from toruscast.validation import as_array
 
 from . import _load_kernels as run_kernels
 from . import route_kernels as kernels
-from ._load_kernels import add_adaptive_loads, merge_pairs, widen_reach
-from .messages import fixed_point
-from .routing import grid_of, list_links, routes
-from .tables import offset_table, worthwhile_runs
+from ._load_kernels import HOP_BYTES, OFF_NODE, SLOWEST, Constants, Sums
+from .messages import fixed_point, prepare
+from .route_kernels import Ways
+from .routing import edge_ways, grid_of, list_links, routes
+from .tables import offset_table, run_table, worthwhile_runs
 
 # Number of edges that are searched for one that goes that way.
 _LOOKED_AT = 100_000
@@ -194,7 +198,7 @@ def _merged_pairs(
     merged = np.empty(comm.n_edges)
     by_node = np.argsort(mapping.node, kind="stable")
     arrays = comm.dst, comm.first, mapping.node, by_node, weight, here, there, merged
-    count = merge_pairs(problem.torus.n_nodes, *arrays)
+    count = run_kernels.merge_pairs(problem.torus.n_nodes, *arrays)
     return here[:count], there[:count], merged[:count]
 
 
@@ -215,9 +219,9 @@ def _spread_over_zones(
         # Keys of 16 bits are sorted in one pass.
         by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
         minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
-        widen_reach(grid, here, there, minus, plus)
+        run_kernels.widen_reach(grid, here, there, minus, plus)
         table = offset_table(minus, plus)
-        add_adaptive_loads(grid, table, here, there, by_end, weight, load)
+        run_kernels.add_adaptive_loads(grid, table, here, there, by_end, weight, load)
         here = there
 
 
@@ -323,3 +327,121 @@ def check_missing(load: NDArray[np.float64], problem: MappingProblem, mapping: T
         found=f"{who} goes over {torus.link_label(link)}",
         expected="a mapping whose routes keep off it; routers do not lead round it",
     )
+
+
+class Tally(NamedTuple):
+    """Results of a pass over the messages of a phase."""
+
+    link_bytes: NDArray[np.float64]  # (n_links,)
+    wire_bytes: NDArray[np.float64]  # (n_links,) headers included
+    edges_by_hops: NDArray[np.int64]  # (diameter + 1,) those of 0 stay within their node
+    fifo_length: NDArray[np.float64]  # (n_nodes * fifos,) messages
+    hop_bytes: float
+    off_node_bytes: float
+    injected: NDArray[np.float64]  # (n_nodes * fifos,) seconds
+    received: NDArray[np.float64]  # (n_nodes,) bytes
+    latency: float  # seconds of the slowest message
+
+
+def tally(problem: MappingProblem, mapping: TaskMapping, ways: Ways) -> Tally:
+    """Return the results of one pass over the messages, of which it reads about 60 bytes each.
+
+    The problem has one phase. Its data that does not depend on the mapping is prepared once.
+    """
+    comm, torus = problem.comm, problem.torus
+    network = torus.network
+    adaptive = problem.routing == "adaptive"
+    takes_any = network.fifo_rule == "first_free"
+    side_by_side = np.zeros(0, dtype=np.bool_)
+    if takes_any and (adaptive or torus.ties_are_open):
+        side_by_side = have_two_ways(problem, mapping)
+    prepared = prepare(problem)
+    runs = None if adaptive or torus.twist else worthwhile_runs(torus, comm.n_edges)
+    table, columns = run_table(torus), prepared.edges.units.shape[1]
+    fifo = np.zeros((torus.n_nodes * network.fifos, 2))
+    sums = Sums(
+        run=np.zeros(0 if runs is None else columns * runs.n_runs, dtype="<i8"),
+        edges=np.zeros(torus.diameter + 1, dtype=np.int64),
+        fifo=fifo,
+        received=np.zeros(table.plane),
+        one=np.zeros(3),
+    )
+    constants = Constants(
+        fifos=network.fifos,
+        takes_any=int(takes_any),
+        injection=1 / max(torus.bandwidth),
+        memory=1 / network.memory_bandwidth,
+        latency=network.hop_latency,
+        wire_unit=prepared.wire_unit,
+    )
+    node, there = mapping.node, scratch("codes", comm.n_edges, np.int32)
+    run_kernels.add_up(table, prepared.edges, ways, side_by_side, constants, node, sums, there)
+    return Tally(
+        *_tallied_loads(problem, mapping, sums.run),
+        sums.edges,
+        fifo[:, 0].copy(),
+        float(sums.one[HOP_BYTES]),
+        float(sums.one[OFF_NODE]),
+        fifo[:, 1].copy(),
+        sums.received[table.code & (table.plane - 1)],
+        float(sums.one[SLOWEST]),
+    )
+
+
+def _tallied_loads(
+    problem: MappingProblem, mapping: TaskMapping, run: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bytes of the links and those on the wire; a pass each if no runs were filled."""
+    torus, prepared = problem.torus, prepare(problem)
+    if not run.size:
+        plain = sum_loads(problem, mapping, problem.comm.nbytes)
+        return plain, sum_loads(problem, mapping, prepared.wire_bytes)
+    load = np.zeros((2, torus.n_links), dtype=np.int64)
+    if prepared.edges.units.shape[1] == 1:
+        run = run.view("<u4").astype(np.int64)
+    run_kernels.spread_runs(grid_of(torus), run_table(torus), run, load)
+    check_missing(load[0], problem, mapping)
+    return load[0] * prepared.byte_unit, load[1] * prepared.wire_unit
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseRoutes:
+    """Routes of one phase, or of rounds without a barrier; each result is computed when needed."""
+
+    problem: MappingProblem
+    mapping: TaskMapping
+
+    @lazy
+    def ways(self) -> Ways:
+        """Hops and injection FIFO of every edge."""
+        return edge_ways(self.problem, self.mapping)
+
+    @lazy
+    def tally(self) -> Tally:
+        """Results of one pass over the messages."""
+        return tally(self.problem.unrolled, self.problem.placed(self.mapping), self.ways)
+
+    @property
+    def wire_bytes(self) -> NDArray[np.float64]:
+        """Bytes of a phase over each link with headers; alone they take half of that pass."""
+        if "tally" in vars(self):
+            return self.tally.wire_bytes
+        return sum_loads(self.problem, self.mapping, prepare(self.problem).wire_bytes)
+
+
+def have_two_ways(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.bool_]:
+    """Return whether packets of each edge of a phase may take different routes, ``(n_edges,)``."""
+    comm, torus = problem.comm, problem.torus
+    src, dst = mapping.node[comm.src], mapping.node[comm.dst]
+    if torus.twist:
+        # Adaptive packets take the hops of their message in any order.
+        several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
+        return np.asarray(several & (problem.routing == "adaptive"))
+    gap = np.abs(torus.coords[dst] - torus.coords[src])
+    fixed = TIE_RULES[torus.tie].adaptive_fixed
+    tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
+    in_order = tied & torus.ties_are_open
+    if problem.routing == "deterministic":
+        return np.asarray(in_order)
+    by_choice = (tied & (not fixed)) | ((gap > 0).sum(axis=1) > 1)
+    return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))

@@ -215,6 +215,11 @@ class Prepared(NamedTuple):
     queue: Queue
     byte_unit: float  # of the bytes without headers
 
+    @property
+    def wire_bytes(self) -> NDArray[np.float64]:
+        """Bytes of each edge with headers, ``(E,)``."""
+        return np.multiply(self.edges.wire_units, self.wire_unit, dtype=np.float64)
+
 
 def prepare(problem: MappingProblem) -> Prepared:
     """Return the edges of a problem of one phase; they are kept with it."""

@@ -24,8 +24,8 @@ from toruscast.mapping.strategies.placement_kernels import bisect_both
 from toruscast.mapping.strategies.registry import compile_strategies
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
+from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
-from toruscast.routing.mapping_bounds import min_loads, min_time
 from toruscast.routing.messages import longest_message
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.loop_kernels import run

@@ -97,7 +97,7 @@ def _sure_stretch(bounds: StretchBounds, coarsenings: Sequence[int]) -> Bounds:
     exact, links, release = bounds.resources, bounds.certain_links, bounds.certain_release
     found = [exact._replace(total=max(links, *exact[1:4], release))]
     for each in coarsenings:
-        loss = clock_loss(bounds.problem, bounds.mapping, each)
+        loss = clock_loss(bounds.routes.problem, bounds.routes.mapping, each)
         if loss is not None:
             spans = (exact.link, exact.injection, exact.latency, links, release)
             link, injection, latency, working, released = (

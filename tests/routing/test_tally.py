@@ -11,8 +11,8 @@ from random_cases import cases, rounding
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus
 from toruscast.routing import dilations, injection_fifos, link_loads
 from toruscast.routing.bounds import times_alone
+from toruscast.routing.loads import PhaseRoutes, have_two_ways
 from toruscast.routing.messages import order_of, packet_counts
-from toruscast.routing.tally import have_two_ways, tally
 from toruscast.validation import Routing
 
 RING = Torus((5,), network=Network(fifos=3, fifo_rule="round_robin"))
@@ -24,7 +24,7 @@ IN_TURN = CommGraph(5, [0, 0, 0, 0], [1, 2, 3, 4], [9, 9, 9, 9], [1, 2, 3, 4])
 @example((IN_TURN, RING, TaskMapping(range(5), RING)), "deterministic")
 def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     comm, torus, mapping = case
-    found = tally(MappingProblem(comm, torus, routing).total, mapping)
+    found = PhaseRoutes(MappingProblem(comm, torus, routing).total, mapping).tally
     packets, per_packet = packet_counts(MappingProblem(comm, torus))
     wire = packets * per_packet
     hops = dilations(MappingProblem(comm, torus), mapping)

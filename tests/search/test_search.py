@@ -13,7 +13,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
-from toruscast.routing.mapping_bounds import min_time
+from toruscast.routing.bounds import min_time
 from toruscast.search.annealing import AnnealingRuns
 from toruscast.search.search import search_mapping
 from toruscast.simulation import simulate

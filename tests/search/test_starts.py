@@ -23,7 +23,7 @@ from toruscast.mapping import (
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mesh import rank_layouts
-from toruscast.routing.mapping_bounds import min_loads, min_time
+from toruscast.routing.bounds import min_loads, min_time
 from toruscast.search import annealing as clocks
 from toruscast.search import starts as partitioners
 from toruscast.search.annealing import BUSY, AnnealingRuns, Clock
