@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from toruscast._lazy import Slow
 from toruscast.text import counted, number, percent, shown_name, time_unit
-from toruscast.training.samples import in_words
+from toruscast.training.feature_sets import in_words
 
 from . import svg
 from .blocks import Answer, Block, Chart, Headline, Section, Sentence

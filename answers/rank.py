@@ -349,7 +349,9 @@ def _certainty(found: Forecast) -> str:
         return how_sure(verdict)
     chance, likeliest = percent(chances.iloc[0]), int(chances.argmax())
     if cost.coarsening is not None:
-        return f"Only longer packets were simulated: its probability of being the fastest is {chance}."
+        return (
+            f"Only longer packets were simulated: its probability of being the fastest is {chance}."
+        )
     if chances.iloc[likeliest] > chances.iloc[0]:
         name, more = found.table["mapping"].iloc[likeliest], percent(chances.iloc[likeliest])
         return (

@@ -84,11 +84,9 @@ def command(
         growing(output.csv_path, what.parquet) as add,
     ):
         blocks = tc.features.extract_blocks(
-            problem.workload,
-            problem.torus,
+            problem,
             map(seen.note, picked),
             level=max(what.level, tc.training.needed_level(mine)),
-            routing=problem.routing,
             features=wanted,
             n_jobs=work.jobs,
             progress=lambda done: progress(done, n),

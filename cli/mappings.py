@@ -72,7 +72,7 @@ def stream_mappings(
             n = int(min(DEFAULT_CANDIDATES, sampling.count_left(placement, ())))
         made = sampling.draw_mappings(placement, n, seed)
     if fixed:
-        made = confine(list(made), problem.torus, fixed)
+        made = confine(made, problem.torus, fixed)
         n = len(made)
     return iter(made), n
 

@@ -44,6 +44,6 @@ if TYPE_CHECKING:
     from toruscast.training import application as drawn_samples
     from toruscast.training import evaluation as evaluation
     from toruscast.training import metrics as metrics
-    from toruscast.training import stored as stored
+    from toruscast.training import samples as stored
 else:
     globals().update(slow_modules(__name__))

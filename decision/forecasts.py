@@ -21,11 +21,10 @@ from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.training import fitted
 from toruscast.training.default_model import APART, DefaultModel
-from toruscast.training.feature_sets import BOUND, HELD_OUT, SKETCHED
+from toruscast.training.feature_sets import BOUND, HELD_OUT, SIMULATED, SKETCHED
 from toruscast.training.fitted import Model, prior_of
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
-from toruscast.training.samples import SIMULATED
 from toruscast.validation import job_count
 
 from .loop import Budget, Decision, Goal, decide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 from toruscast.decision.posterior import TIME, ErrorTerm, Kernel, Posterior
 from toruscast.decision.results import SHOWN_FEATURES
 from toruscast.errors import InputWarning
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing import Routing
 from toruscast.text import factor
 from toruscast.training.default_model import DefaultModel
-from toruscast.training.feature_sets import FEATURE_SETS
+from toruscast.training.feature_sets import (
+    FEATURE_SETS,
+    in_words,
+    references_to_try,
+    with_references,
+)
 from toruscast.training.fitted import FittedModel, Model, prior_of
 from toruscast.training.prior import PriorPrediction
-from toruscast.training.samples import in_words, references_to_try, with_references
 
 from .measured import Measured, learn
 from .runs import Runs, Times, check_enough, mappings_of
@@ -61,7 +65,7 @@ def learn_runs(
     more : sequence of str
         Further features that the table shall hold.
     """
-    workload, runs = as_workload(traffic), Runs.of(times)
+    problem, runs = MappingProblem(traffic, torus, routing), Runs.of(times)
     chosen = mappings_of(mappings, runs)
     references = references_to_try(routing, simulate)
     if features is None:
@@ -69,9 +73,7 @@ def learn_runs(
     # The cheap refusals come first.
     check_enough(runs)
     names = (*features, *references, "lower_bound", *more)
-    table = with_references(
-        workload, torus, chosen, names, routing=routing, n_jobs=n_jobs, progress=progress
-    )
+    table = with_references(problem, chosen, names, n_jobs=n_jobs, progress=progress)
     found = learn(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
     found.model.provenance_ = {"routing": routing, "measured": True}
     _ask_for_unit(found)
@@ -117,17 +119,23 @@ def predict_machine(
     progress: Callable[[int, int], object] | None,
 ) -> MachinePrediction:
     """Return the times of mappings by a model of measured times, or by runs of some of them."""
-    workload, torus, routing = problem.workload, problem.torus, problem.routing
-    shared: dict[str, Any] = {"routing": routing, "n_jobs": n_jobs, "progress": progress}
     learned = None
     if times is not None:
         learned = learn_runs(
-            workload, torus, mappings, times, simulate=simulate, seed=seed, **shared
+            problem.workload,
+            problem.torus,
+            mappings,
+            times,
+            routing=problem.routing,
+            simulate=simulate,
+            seed=seed,
+            n_jobs=n_jobs,
+            progress=progress,
         )
         model = learned.model
     assert not isinstance(model, DefaultModel)
     names = (*model.required_columns, *SHOWN_FEATURES)
-    features = with_references(workload, torus, mappings, names, **shared)
+    features = with_references(problem, mappings, names, n_jobs=n_jobs, progress=progress)
     prediction, _ = prior_of(model, features, problem, mappings)
     posterior, is_measured = condition_on_runs(
         prediction, list(map(str, features.index)), None if learned is None else learned.runs, seed

@@ -16,11 +16,10 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 from toruscast.notebook import html_card
 from toruscast.text import percent
-from toruscast.training.feature_sets import feature_set
+from toruscast.training.feature_sets import REFERENCES, feature_set
 from toruscast.training.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor import TimePredictor
 from toruscast.training.residuals import TargetTransform
-from toruscast.training.samples import REFERENCES
 
 from .runs import CHANCE, NothingToLearnError, Runs, check_enough, possible_rcc, tied_share
 

@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 Also = Mapping[str, Callable[[RoutedTraffic], Any]]
 # Rows that are turned into a table together.
 _BLOCK = 1024
-Row = tuple[str, list[float], list[Any]]
+Row = tuple[str, dict[str, Any]]
+TIMED: Also = {"time": lambda traffic: traffic.simulation.time}
+"""The column of the simulated time."""
 
 
 def extract(
@@ -89,7 +91,7 @@ def extract(
     """
     problem = MappingProblem(traffic, torus, routing)
     several = problem.mappings(mappings)
-    blocks = _extract_blocks(
+    blocks = extract_blocks(
         problem,
         several,
         level=level,
@@ -102,18 +104,16 @@ def extract(
 
 
 def extract_blocks(
-    traffic: Traffic,
-    torus: TorusLike,
+    problem: MappingProblem,
     mappings: Iterable[MappingLike],
     *,
     level: int = 1,
-    routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
     also: Also | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Give the table of `extract` in blocks of 1,024 rows, in order: neither is held.
+    """Return the table of `extract` in blocks of 1,024 rows, in order: neither is held.
 
     Parameters are those of `extract`, but ``progress`` is called with the number of rows done. A
     mapping is taken when a worker is free for it, so a fault of one may come after rows of others.
@@ -123,108 +123,65 @@ def extract_blocks(
     --------
     >>> comm = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512] * 4)
     >>> many = (TaskMapping([0, 1, 2, 3], 4, name=f"copy {i}") for i in range(3000))
-    >>> blocks = extract_blocks(comm, Torus((4,)), many, features=["max_bytes"])
+    >>> blocks = extract_blocks(MappingProblem(comm, (4,)), many, features=["max_bytes"])
     >>> [len(block) for block in blocks]
     [1024, 1024, 952]
     """
-    problem = MappingProblem(traffic, torus, routing)
-    return _extract_blocks(
-        problem,
-        map(problem.mapping, mappings),
-        level=level,
-        features=features,
-        also=also,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
-
-
-def _extract_blocks(
-    problem: MappingProblem,
-    mappings: Iterable[TaskMapping],
-    *,
-    level: int,
-    features: Sequence[str] | None,
-    also: Also | None,
-    n_jobs: int | None,
-    progress: Callable[[int], object] | None,
-) -> Iterator[pd.DataFrame]:
     if level not in (1, 2):
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
-    n_jobs = job_count(n_jobs)
-    with_time = features is None and level == 2
-    task = Task(_routed_row, problem, chosen, with_time, dict(also or {}))
-    rows = task.in_turn(mappings, n_jobs, progress=progress)
-    return _blocks(rows, chosen, with_time, also or {})
+    timed = TIMED if features is None and level == 2 else {}
+    further = {**timed, **(also or {})}
+    task = Task(_routed_row, problem, chosen, further)
+    found = task.in_turn(map(problem.mapping, mappings), job_count(n_jobs), progress=progress)
+    return _blocks(found, [*(feature.name for feature in chosen), *further])
 
 
-def _blocks(
-    rows: Iterator[Row], features: Sequence[Feature], with_time: bool, also: Also
-) -> Iterator[pd.DataFrame]:
+def _blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFrame]:
     began, n_rows = time.perf_counter(), 0
     while block := list(islice(rows, _BLOCK)):
-        yield _table(block, features, with_time, also, n_rows)
+        yield _table(block, columns, n_rows)
         n_rows += len(block)
     if not n_rows:
-        yield _table((), features, with_time, also)
-    seconds, n_features = time.perf_counter() - began, len(features) + with_time + len(also)
+        yield _table([], columns)
+    seconds = time.perf_counter() - began
+    counts = {"features": len(columns), "mappings": n_rows}
     logger.info(
         "computed %d features of %d mappings, in %.3g s",
-        n_features,
-        n_rows,
+        *counts.values(),
         seconds,
-        extra={
-            "event": "features",
-            "features": n_features,
-            "mappings": n_rows,
-            "seconds": seconds,
-        },
+        extra={"event": "features", **counts, "seconds": seconds},
     )
 
 
 def tabulate(
-    cases: Iterable[RoutedTraffic],
-    features: Sequence[Feature],
-    *,
-    with_time: bool,
+    cases: Iterable[RoutedTraffic], features: Sequence[Feature], also: Also | None = None
 ) -> pd.DataFrame:
     """Return features of routed traffic, a row a case; each case is dropped after its row."""
-    return _table([_row(case, features, with_time, {}) for case in cases], features, with_time, {})
+    rows = [_row(case, features, also or {}) for case in cases]
+    return _table(rows, [*(feature.name for feature in features), *(also or {})])
 
 
-def _table(
-    rows: Sequence[Row], features: Sequence[Feature], with_time: bool, also: Also, first: int = 0
-) -> pd.DataFrame:
-    names = [name or str(i) for i, (name, _, _) in enumerate(rows, first)]
-    columns = [feature.name for feature in features] + ["time"] * with_time
+def _table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.DataFrame:
+    names = [name or str(i) for i, (name, _) in enumerate(rows, first)]
     index = pd.Index(names, name="mapping")
-    table = pd.DataFrame(
-        [values for _, values, _ in rows], index=index, columns=columns, dtype=float
-    )
-    for place, name in enumerate(also):
-        table[name] = [extra[place] for _, _, extra in rows]
-    return table
+    values: Any = [values for _, values in rows]
+    dtype = None if rows else float
+    return pd.DataFrame(values, index=index, columns=list(columns), dtype=dtype)
 
 
 def _routed_row(
-    problem: MappingProblem,
-    chosen: Sequence[Feature],
-    with_time: bool,
-    also: Also,
-    mapping: TaskMapping,
+    problem: MappingProblem, chosen: Sequence[Feature], also: Also, mapping: TaskMapping
 ) -> Row:
-    return _row(RoutedTraffic(problem, mapping), chosen, with_time, also)
+    return _row(RoutedTraffic(problem, mapping), chosen, also)
 
 
-def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also) -> Row:
+def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], also: Also) -> Row:
     # Link bytes are cheaper alone, but free once the pass that finds all else is done.
     in_turn = sorted(chosen, key=lambda feature: "_bytes" in feature.name)
-    value = {feature.name: _value(feature, traffic) for feature in in_turn}
-    row = [value[feature.name] for feature in chosen]
-    if with_time:
-        row.append(traffic.simulation.time)
-    return traffic.mapping.name, row, [function(traffic) for function in also.values()]
+    values: dict[str, Any] = {feature.name: _value(feature, traffic) for feature in in_turn}
+    values |= {name: function(traffic) for name, function in also.items()}
+    return traffic.mapping.name, values
 
 
 def _value(feature: Feature, traffic: RoutedTraffic) -> float:

@@ -20,8 +20,7 @@ from toruscast.notebook import html_card
 from toruscast.routing.messages import mean_message
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
-from toruscast.training.default_model import APART, load_default
-from toruscast.training.samples import kinds_of
+from toruscast.training.default_model import APART, kinds_of, load_default
 from toruscast.validation import Routing, whole_number
 
 from ._anneal_kernels import Uses

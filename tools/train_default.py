@@ -51,10 +51,10 @@ from toruscast.training.default_model import (
     RatioModel,
     TrafficKind,
     covariates,
+    kinds_of,
     width_of,
 )
 from toruscast.training.prior import ResidualCalibration
-from toruscast.training.samples import kinds_of
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[1]

@@ -17,6 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast.mapping import MappingProblem, TaskMapping
+from toruscast.routing.messages import mean_message
+from toruscast.routing.routing import ways_are_open
+
 from .feature_sets import BOUND, Target, seconds_of
 from .prior import PriorPrediction, ResidualCalibration
 from .residuals import IN_TICKS
@@ -24,6 +28,11 @@ from .residuals import IN_TICKS
 Floats = NDArray[np.float64]
 APART = "rounds_apart"
 """Column of `RoutedTraffic.rounds_apart` in the features of `prior_of`."""
+ROUNDS = "dependent rounds"
+PHASES = "phases between barriers"
+ADAPTIVE = "packets that choose their way"
+SHORT = "messages of a packet or less"
+SEVERAL = "several tasks a node"
 ONE_EXCHANGE = "one exchange"
 """Traffic of none of the kinds of `kinds_of`."""
 SHARES = ("link_share", "injection_share", "reception_share", "latency_share")
@@ -49,6 +58,20 @@ def covariates(features: pd.DataFrame, packets: float) -> Floats:
 def width_of(log_ratio: Floats) -> Floats:
     """Return the width of logarithms of time over bound: the longer messages wait, the wider."""
     return log_ratio + _MIN_WIDTH
+
+
+def kinds_of(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
+    """Return the kinds of traffic, besides one exchange in dimension order with a task a node."""
+    kinds = []
+    if len(problem.workload) > 1:
+        kinds.append(ROUNDS if problem.workload.dependent else PHASES)
+    if ways_are_open(problem):
+        kinds.append(ADAPTIVE)
+    if problem.derive(mean_message) <= 1:
+        kinds.append(SHORT)
+    if any(mapping.tasks_per_node > 1 for mapping in mappings):
+        kinds.append(SEVERAL)
+    return tuple(kinds)
 
 
 class RatioModel(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from types import MappingProxyType
 from typing import Literal
@@ -13,7 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.features import FEATURES
+from toruscast.features import FEATURES, RoutedTraffic, extract_blocks
+from toruscast.features.table import TIMED
+from toruscast.mapping import MappingProblem, TaskMapping
+from toruscast.routing import Routing
+from toruscast.simulation.flows import flow_messages
 from toruscast.validation import repeated
 
 from .store import LABELS
@@ -145,6 +149,62 @@ def needed_level(names: Iterable[str], target: Target | None = None) -> int:
     """Return 2 where one of the features, or the target, needs the simulator, else 1."""
     needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
     return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
+
+
+SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
+    {
+        "simulated_time": TIMED["time"],
+        "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
+    }
+)
+"""Times of a simulation by packets and of one by flows, by name. They are no features: learned
+times are often simulated ones themselves."""
+REFERENCES = MappingProxyType(
+    {
+        "release_bound": "the lower bound that knows when messages are released",
+        "lower_bound": "the lower bound",
+        "sketch_time": "the time of a coarser simulation",
+        "simulated_time": "the simulated time",
+        "flow_time": "the time of simulated flows",
+    }
+)
+"""What measured times may follow, the cheapest first, and each in words."""
+
+
+def in_words(reference: str) -> str:
+    """Return what a reference is."""
+    return REFERENCES.get(reference, reference)
+
+
+def with_references(
+    problem: MappingProblem,
+    mappings: Sequence[TaskMapping],
+    names: Iterable[str],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> pd.DataFrame:
+    """Return these features and references of each mapping, indexed by its name."""
+    wanted = tuple(dict.fromkeys(names))
+    blocks = extract_blocks(
+        problem,
+        mappings,
+        features=[name for name in wanted if name not in SIMULATED],
+        also={name: SIMULATED[name] for name in wanted if name in SIMULATED},
+        n_jobs=n_jobs,
+        progress=None if progress is None else lambda done: progress(done, len(mappings)),
+    )
+    return pd.concat(blocks)
+
+
+def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
+    """Return the references that there are under a routing, with or without a simulation.
+
+    Flows know of dimension order only.
+    """
+    if not simulate:
+        return BOUND, LOWER_BOUND
+    return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
 
 
 Floats = NDArray[np.float64]

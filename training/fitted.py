@@ -19,11 +19,18 @@ from toruscast.routing.messages import mean_message
 from toruscast.text import factor
 from toruscast.validation import job_count, one_of, whole_number
 
-from .default_model import DefaultModel
-from .feature_sets import KNOWS_PLACE, REFERENCE, TARGET_COLUMNS, Target, columns_of, finite
+from .default_model import DefaultModel, kinds_of
+from .feature_sets import (
+    KNOWS_PLACE,
+    REFERENCE,
+    SIMULATED,
+    TARGET_COLUMNS,
+    Target,
+    columns_of,
+    finite,
+)
 from .prior import PriorPrediction, ResidualCalibration, p_best
 from .residuals import Forest, TargetScale, TargetTransform
-from .samples import SIMULATED, kinds_of
 
 Floats = NDArray[np.float64]
 

@@ -1,39 +1,39 @@
-"""Samples to learn from: features, simulated times, and what measured times may follow."""
+"""Samples to learn from: features and simulated times, and new metrics of stored ones."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.features import Feature, RoutedTraffic, extract
+from toruscast.features import FEATURES, Feature, RoutedTraffic
 from toruscast.features.registry import select
-from toruscast.features.table import tabulate
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
-from toruscast.routing import Routing
-from toruscast.routing.messages import mean_message
-from toruscast.routing.routing import ways_are_open
-from toruscast.simulation.flows import flow_messages
-from toruscast.validation import job_count
+from toruscast.features.table import TIMED, tabulate
+from toruscast.formats import parse_torus
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.patterns import from_recipe
+from toruscast.mapping.strategies.registry import Placement, nodes
+from toruscast.routing import Routing, dilations
+from toruscast.validation import job_count, whole_number
 from toruscast.workers import Task
 
-from .store import LABELS, Job, SampleFiles, SampleOptions, job_of, joined, known, noted, up_to_date
+from .default_model import kinds_of
+from .store import SampleFiles, SampleOptions, SampleSet, digest, joined, known, noted, up_to_date
 
 logger = logging.getLogger(__name__)
-ROUNDS = "dependent rounds"
-PHASES = "phases between barriers"
-ADAPTIVE = "packets that choose their way"
-SHORT = "messages of a packet or less"
-SEVERAL = "several tasks a node"
 # A part is written after so many seconds, or this share of the run's: never too many of them.
 _PART_SECONDS, _PART_SHARE = 5.0, 0.01
+# Mappings that a worker is given at a time.
+_SIZE = 8
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
@@ -95,24 +95,23 @@ def build_samples(
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
     n_jobs = job_count(n_jobs)
-    how = SampleOptions(
-        tuple(dict.fromkeys(select(features, level))), routing, coarsening, iterations
-    )
-    jobs = [
-        job_of(MappingProblem(traffic, torus, routing), mappings, how)
+    how = SampleOptions(tuple(dict.fromkeys(select(features, level))), coarsening, iterations)
+    sets = [
+        SampleSet.from_mappings(MappingProblem(traffic, torus, routing), mappings, how)
         for traffic, torus, mappings in cases
     ]
-    rows = sum(len(job.keys) for job in jobs)
+    rows = sum(len(each.keys) for each in sets)
     if not rows:
         raise InputError("no mapping to build samples from")
-    told = {"level": level, **(provenance or {})}
-    told["kinds"] = sorted({kind for job in jobs for kind in kinds_of(job.problem, job.mappings)})
+    own: dict[str, Any] = {"level": level, "routing": routing, "coarsening": coarsening}
     if iterations > 1:
-        told["iterations"] = iterations
+        own["iterations"] = iterations
+    kinds = {kind for each in sets for kind in kinds_of(each.problem, each.mappings)}
+    told = own | (provenance or {}) | {"kinds": sorted(kinds)}
     files = None if store_path is None else SampleFiles(store_path)
     tables = [] if files is None else up_to_date(files.read(), how.features)[0]
-    missing = parts_of(jobs, how, known(tables))
-    task = Task(compute, [job.problem for job in jobs], how)
+    missing = parts_of(sets, how, known(tables))
+    task = Task(compute, [each.problem for each in sets], how)
     n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
     found = {"event": "samples found", "samples": rows, "stored": n_done}
     logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
@@ -142,61 +141,37 @@ def build_samples(
                 progress(n_done, rows)
     finally:
         keep()
-    table = _assembled(jobs, how, known(tables))
+    # The rows of the cases in their order, under their own names.
+    labels = pd.concat([each.labels() for each in sets], ignore_index=True)
+    columns = [*(feature.name for feature in how.features), "time"]
+    table = labels.join(known(tables)[columns], on="key")
     origin = noted(table, how, told, is_new=bool(missing))
     table.attrs["provenance"] = origin
     if files is not None:
         whole = files.join(lambda others: joined([table, *others], how.features))
         origin = whole.attrs["provenance"]
-    own = {"level": level, "routing": routing, "coarsening": coarsening, "n_samples": rows}
-    own |= {"iterations": iterations} if iterations > 1 else {}
-    table.attrs["provenance"] = origin | own
+    table.attrs["provenance"] = origin | own | {"n_samples": rows}
     return table
 
 
-def kinds_of(problem: MappingProblem, mappings: Sequence[TaskMapping]) -> tuple[str, ...]:
-    """Return the kinds of traffic, besides one exchange in dimension order with a task a node."""
-    kinds = []
-    if len(problem.workload) > 1:
-        kinds.append(ROUNDS if problem.workload.dependent else PHASES)
-    if ways_are_open(problem):
-        kinds.append(ADAPTIVE)
-    if problem.derive(mean_message) <= 1:
-        kinds.append(SHORT)
-    if any(mapping.tasks_per_node > 1 for mapping in mappings):
-        kinds.append(SEVERAL)
-    return tuple(kinds)
-
-
-def _assembled(jobs: Sequence[Job], how: SampleOptions, values: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the cases in their order, under their own names."""
-    labels = pd.concat([labels_of(job) for job in jobs], ignore_index=True)
-    names = [*(feature.name for feature in how.features), "time"]
-    return labels.join(values[names], on="key")
-
-
-_SIZE = 8
-"""Mappings that a worker is given at a time."""
-
-
 class Part(NamedTuple):
-    """A few mappings of one workload that lack the same features, and perhaps the time."""
+    """A few mappings of one problem that lack the same features, and perhaps the time."""
 
     case: int
-    """Number of the job that they are of."""
+    """Number of the problem."""
     mappings: tuple[TaskMapping, ...]
     keys: tuple[str, ...]
     features: tuple[Feature, ...]
     timed: bool
 
 
-def parts_of(jobs: Iterable[Job], how: SampleOptions, held: pd.DataFrame) -> list[Part]:
+def parts_of(sets: Iterable[SampleSet], how: SampleOptions, held: pd.DataFrame) -> list[Part]:
     """Return what is left to compute, nothing twice; with simulated features goes the time."""
     columns = [*(feature.name for feature in how.features), "time"]
     seen: set[str] = set()
     parts = []
-    for case, job in enumerate(jobs):
-        new = {key: m for key, m in zip(job.keys, job.mappings, strict=True) if key not in seen}
+    for case, each in enumerate(sets):
+        new = {key: m for key, m in zip(each.keys, each.mappings, strict=True) if key not in seen}
         seen.update(new)
         lacking = held.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
         alike: dict[tuple[bool, ...], list[str]] = {}
@@ -214,80 +189,155 @@ def parts_of(jobs: Iterable[Job], how: SampleOptions, held: pd.DataFrame) -> lis
     return parts
 
 
-def compute(cases: Sequence[MappingProblem], how: SampleOptions, part: Part) -> pd.DataFrame:
+def compute(problems: Sequence[MappingProblem], how: SampleOptions, part: Part) -> pd.DataFrame:
     """Return the features of a part, and the times where they belong to it."""
-    problem = cases[part.case]
+    problem = problems[part.case]
     routed = (
         RoutedTraffic(problem, mapping, how.coarsening, how.iterations) for mapping in part.mappings
     )
-    values = tabulate(routed, part.features, with_time=part.timed).reset_index(drop=True)
-    labels = labels_of(Job(problem, part.mappings, part.keys))
+    values = tabulate(routed, part.features, TIMED if part.timed else None).reset_index(drop=True)
+    labels = SampleSet(problem, part.mappings, part.keys).labels()
     return pd.concat([labels, values], axis="columns")
 
 
-def labels_of(job: Job) -> pd.DataFrame:
-    """Return what names each mapping of a job."""
-    names = [mapping.name for mapping in job.mappings]
-    case = job.problem.workload.name, str(job.problem.torus)
-    rows = ((*case, *row) for row in zip(names, job.keys, strict=True))
-    return pd.DataFrame(list(rows), columns=list(LABELS))
-
-
-BOUNDS = ("release_bound", "lower_bound")
-"""Features of the routes alone."""
-SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
-    {
-        "simulated_time": lambda routed: routed.simulation.time,
-        "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
-    }
-)
-"""Times of a simulation by packets and of one by flows, by name. They are no features: learned
-times are often simulated ones themselves."""
-REFERENCES = (*BOUNDS, "sketch_time", *SIMULATED)
-"""Names of all, the cheapest first."""
-_IN_WORDS = {
-    "release_bound": "the lower bound that knows when messages are released",
-    "lower_bound": "the lower bound",
-    "sketch_time": "the time of a coarser simulation",
-    "simulated_time": "the simulated time",
-    "flow_time": "the time of simulated flows",
+# Rows of a block that are looked at, however many messages they send.
+_LEAST_ROWS = 24
+_Hops = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
+_CHECKS: dict[str, _Hops] = {
+    "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
+    "avg_dilation": lambda hops, nbytes: float(hops.mean()),
+    "max_dilation": lambda hops, nbytes: float(hops.max()),
 }
+"""Features that tell a mapping from another and do not depend on how ties are routed, from hops and
+bytes of the edges: the passes that find all features would take most of the time."""
 
 
-def in_words(reference: str) -> str:
-    """Return what a reference is."""
-    return _IN_WORDS.get(reference, reference)
+@dataclass(frozen=True, eq=False)
+class SampleBlock:
+    """The samples of one problem: their rows in a table, and what makes their mappings again."""
+
+    name: str
+    problem: MappingProblem
+    rows: NDArray[np.intp]
+    placement: Placement
+    # Nodes of the tasks under mappings made so far, shared by blocks with alike graphs.
+    made: dict[str, NDArray[Any]]
+
+    def thinned(self, most: int | None) -> NDArray[np.intp]:
+        """Return rows of which no more messages than that are routed; all if not given."""
+        if most is None:
+            return self.rows
+        n = min(self.rows.size, max(_LEAST_ROWS, most // max(self.problem.comm.n_edges, 1)))
+        chosen = np.linspace(0, self.rows.size - 1, n).round().astype(int)
+        return np.asarray(self.rows[chosen])
 
 
-def with_references(
-    workload: Workload,
-    torus: Torus,
-    mappings: Sequence[TaskMapping],
-    names: Iterable[str],
+def add_metrics(
+    table: pd.DataFrame,
+    names: Sequence[str],
     *,
-    routing: Routing,
-    n_jobs: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    workloads: Mapping[str, Workload | CommGraph] | None = None,
+    torus: Torus | None = None,
+    most: int | None = None,
+    n_jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return these features and references of each mapping, indexed by its name."""
-    wanted = tuple(dict.fromkeys(names))
-    return extract(
-        workload,
-        torus,
-        mappings,
-        routing=routing,
-        features=tuple(name for name in wanted if name not in SIMULATED),
-        also={name: SIMULATED[name] for name in wanted if name in SIMULATED},
-        n_jobs=n_jobs,
-        progress=progress,
-    )
+    """Return stored samples with more metrics of their routed traffic; nothing is simulated again.
 
-
-def references_to_try(routing: Routing, simulate: bool) -> tuple[str, ...]:
-    """Return the references that there are under a routing, with or without a simulation.
-
-    Flows know of dimension order only.
+    The mappings are made anew by their names, and hops checked against those in the table.
     """
-    if not simulate:
-        return BOUNDS
-    return tuple(name for name in REFERENCES if name != "flow_time" or routing == "deterministic")
+    if not names:
+        raise InputError("no metric to add")
+    deep = [name for name in names if FEATURES[name].level > 1]
+    if deep:
+        expected = "a metric of level 1; --comm and --torus simulate samples for it"
+        raise InputError("metric needs a simulation", found=deep[0], expected=expected)
+    checks = [name for name in _CHECKS if name in table.columns]
+    if not checks:
+        expected = f"one of {', '.join(_CHECKS)}"
+        raise InputError(
+            "samples do not tell hops, by which mappings are checked", expected=expected
+        )
+    origin = table.attrs.get("provenance", {})
+    seed = whole_number(origin.get("seed", 1), "seed of the samples", 0)
+    chosen = [FEATURES[name] for name in names]
+    parts, n_done = [], 0
+    for block in blocks_of(table, workloads, torus):
+        kept = table.iloc[block.thinned(most)].drop(columns=list(names), errors="ignore")
+        rows = list(zip(kept["mapping"], kept[checks[0]], strict=True))
+        task = Task(_values, block, checks[0], seed, chosen)
+        values = task.in_order(rows, job_count(n_jobs))
+        new = pd.DataFrame(values, columns=list(names), index=kept.index)
+        parts.append(pd.concat([kept, new], axis="columns"))
+        n_done += block.rows.size
+        if progress is not None:
+            progress(n_done, len(table))
+    result = pd.concat(parts, ignore_index=True)
+    result.attrs = dict(table.attrs)
+    return result
+
+
+def blocks_of(
+    table: pd.DataFrame,
+    workloads: Mapping[str, Workload | CommGraph] | None = None,
+    torus: Torus | None = None,
+) -> Iterator[SampleBlock]:
+    """Give the samples of each workload and torus, with both rebuilt."""
+    origin = table.attrs.get("provenance", {})
+    recipes, capacity = origin.get("workloads", {}), origin.get("tasks_per_node")
+    routing = origin.get("routing", "deterministic")
+    if isinstance(routing, list):
+        raise InputError("samples of several routings", found=routing, expected="one")
+    made: dict[str, dict[str, NDArray[Any]]] = {}
+    labels = table[["workload", "torus"]].astype(str)
+    for name, host in labels.drop_duplicates().itertuples(index=False, name=None):
+        rows = np.flatnonzero((labels["workload"] == name) & (labels["torus"] == host))
+        if workloads and name in workloads:
+            traffic = as_workload(workloads[name])
+        elif isinstance(recipes, Mapping) and name in recipes:
+            traffic = from_recipe(recipes[name], name)
+        else:
+            raise InputError(
+                "samples do not tell what was sent", found=name, expected="its graph (--comm)"
+            )
+        there = _torus_of(host) if torus is None else torus
+        problem = MappingProblem(traffic, there, routing)
+        placement = Placement(problem, capacity)
+        # What strategies look at; a multiple of all bytes changes nothing.
+        total = problem.comm
+        relative = total.nbytes / (float(total.nbytes.max(initial=1.0)) or 1.0)
+        key = digest(host, placement.grid, placement.capacity, total.src, total.dst, relative)
+        yield SampleBlock(f"{name} on {host}", problem, rows, placement, made.setdefault(key, {}))
+
+
+def _torus_of(text: str) -> Torus:
+    try:
+        return parse_torus(text)
+    except InputError:
+        message = "samples do not tell their torus"
+        raise InputError(message, found=text, expected="it (--torus)") from None
+
+
+def _values(
+    block: SampleBlock,
+    check: str,
+    seed: int,
+    chosen: Sequence[Feature],
+    row: tuple[str, float],
+) -> list[float]:
+    """Return the metrics of a sample, once its mapping is known to be the same."""
+    problem, placement, (name, told) = block.problem, block.placement, row
+    if name not in block.made:
+        try:
+            block.made[name] = nodes(placement, name, seed)
+        except InputError:
+            message = f"mapping of {block.name} is none of a strategy"
+            expected = "a name that makes it again"
+            raise InputError(message, found=name, expected=expected) from None
+    there = placement.mapping(block.made[name], name)
+    again = _CHECKS[check](dilations(problem.total, there), problem.comm.nbytes)
+    if not np.isclose(again, told, rtol=1e-9, atol=0.0):
+        message = f"{name} of {block.name} is another mapping today"
+        raise InputError(message, found=f"{check} {again:g}", expected=f"{told:g}")
+    routed = RoutedTraffic(problem, there)
+    return list(map(float, tabulate([routed], chosen).iloc[0]))

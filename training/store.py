@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,8 @@ from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError, MissingFileError
 from toruscast.features import FEATURES, Feature
 from toruscast.files import (
+    as_damaged,
+    at_file,
     atomic_path,
     check_regular,
     check_target,
@@ -34,7 +36,6 @@ from toruscast.files import (
     temporary_beside,
 )
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.routing import Routing
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings
@@ -51,26 +52,40 @@ CHANGED: dict[str, int] = {
 }
 
 
-class Job(NamedTuple):
-    """A few mappings of one workload, computed and stored together."""
+class SampleOptions(NamedTuple):
+    """What is computed of every mapping."""
+
+    features: tuple[Feature, ...]
+    coarsening: int | None = None
+    iterations: int = 1
+
+
+class SampleSet(NamedTuple):
+    """Mappings of one problem, and the keys of their samples."""
 
     problem: MappingProblem
     mappings: tuple[TaskMapping, ...]
     keys: tuple[str, ...]
 
+    @classmethod
+    def from_mappings(
+        cls, problem: MappingProblem, mappings: Mappings, how: SampleOptions
+    ) -> SampleSet:
+        """Return mappings of a problem with their keys; mappings that do not fit are an error."""
+        several = problem.mappings(mappings)
+        common = _key_of(problem, how)
+        keys = (digest(common, mapping.node, mapping.slot) for mapping in several)
+        return cls(problem, several, tuple(keys))
 
-class SampleOptions(NamedTuple):
-    """What is computed of every case."""
-
-    features: tuple[Feature, ...]
-    routing: Routing
-    coarsening: int | None
-    iterations: int = 1
+    def labels(self) -> pd.DataFrame:
+        """Return what names each sample."""
+        names = [mapping.name for mapping in self.mappings]
+        values = [self.problem.workload.name, str(self.problem.torus), names, self.keys]
+        return pd.DataFrame(dict(zip(LABELS, values, strict=True)), index=range(len(names)))
 
 
-def job_of(problem: MappingProblem, mappings: Mappings, how: SampleOptions) -> Job:
-    """Return mappings of a workload with their keys; mappings that do not fit are an error."""
-    several = problem.mappings(mappings)
+def _key_of(problem: MappingProblem, how: SampleOptions) -> str:
+    """Hash everything that is simulated besides the mapping."""
     workload, torus = problem.workload, problem.torus
     arrays = [
         getattr(phase, field)
@@ -86,10 +101,10 @@ def job_of(problem: MappingProblem, mappings: Mappings, how: SampleOptions) -> J
     tie = "source_parity" if same else torus.tie
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, tie, zones)
     repeated = (how.iterations,) if how.iterations > 1 else ()
-    common = digest(
+    return digest(
         KEY_VERSION,
         toruscast.__version__,
-        how.routing,
+        problem.routing,
         how.coarsening,
         (*host, torus.twist, astuple(torus.holes)) if torus.twist or torus.holes else host,
         # Whether rules are known changes no simulation.
@@ -99,8 +114,6 @@ def job_of(problem: MappingProblem, mappings: Mappings, how: SampleOptions) -> J
         *arrays,
         *repeated,
     )
-    keys = tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
-    return Job(problem, several, keys)
 
 
 def mark_of(feature: Feature) -> str:
@@ -190,7 +203,7 @@ def write_samples(
 
 
 def _encoded(table: pd.DataFrame, provenance: Mapping[str, Any]) -> Any:
-    _check_labels(table, None)
+    _check_labels(table)
     bare = table.copy(deep=False)
     bare.attrs = {}
     noted = {**provenance, "format": FORMAT, "version": VERSION, "n_samples": len(table)}
@@ -211,39 +224,17 @@ def read_samples(
     """
     began = time.perf_counter()
     check_regular(path)
-    try:
-        with open(path, "rb") as stream:  # noqa: PTH123
-            # Threads that read ahead in a Python file may outlive the interpreter and abort it.
-            content = parquet.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
-        metadata = content.schema.metadata or {}
-        if _KEY not in metadata:
-            raise InputError("not a table of samples", file=path, expected=_EXPECTED)
-        origin = json.loads(metadata[_KEY])
-        if not isinstance(origin, dict) or origin.get("format") != FORMAT:
-            raise InputError("not a table of samples", file=path, expected=_EXPECTED)
-        # Files without a version are of the first.
-        if origin.get("version", 1) != VERSION:
-            raise InputError(
-                "table of samples of a newer toruscast",
-                file=path,
-                found=f"version {origin['version']}, written by {origin.get('toruscast')}",
-                expected=f"version {VERSION}; a newer toruscast reads it",
-            )
-        table: pd.DataFrame = content.to_pandas()
-    except FileNotFoundError:
-        raise MissingFileError("cannot be read", file=path, found="no such file") from None
-    except InputError:
-        raise
+    with at_file(path):
+        stream = open(path, "rb")  # noqa: PTH123, SIM115
     # Damage of the metadata can show as nearly any error in the libraries underneath.
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError("not a readable Parquet file", file=path, found=reason) from None
-    _check_labels(table, path)
-    _check_values(table, path)
-    if len(table) != origin.get("n_samples"):
-        raise InputError(
-            "samples missing", file=path, found=len(table), expected=origin.get("n_samples")
-        )
+    with stream, as_damaged(path, "Parquet file"):
+        # Threads that read ahead in a Python file may outlive the interpreter and abort it.
+        content = parquet.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
+        origin = json.loads((content.schema.metadata or {}).get(_KEY, b"null"))
+        _check_origin(origin, content.num_rows)
+        table: pd.DataFrame = content.to_pandas()
+        _check_labels(table)
+        _check_values(table)
     others = changed_since(table.columns, dict(origin.get("marks", {})))
     if others and changed == "refuse":
         raise InputError(
@@ -263,7 +254,8 @@ class SampleFiles:
     """A table of samples, and beside it a folder of parts: tables of runs that have not ended.
 
     Several processes may use them at a time: every sample is in the table or in a part at any
-    moment, and one process at a time changes them.
+    moment. Where a file system cannot lock folders, such as NFS, of two runs that end at the same
+    moment one may lose its last samples, which are then simulated again.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -278,20 +270,16 @@ class SampleFiles:
         return list(self._read().values())
 
     def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
-        """Replace the table and all parts by what a function makes of them; return it.
-
-        Without locks the parts stay, since another run may replace the table by one without them.
-        """
-        with self._locked() as is_locked:
+        """Replace the table and all parts by what a function makes of them; return it."""
+        with self._locked():
             found = self._read()
             table = combine(list(found.values()))
             write_samples(table, self._path)
-            if is_locked:
-                for path in found.keys() - {self._table}:
-                    path.unlink()
-                # A run that has not ended may have another part there.
-                with suppress(OSError):
-                    self._folder.rmdir()
+            for path in found.keys() - {self._table}:
+                path.unlink(missing_ok=True)
+            # A run that has not ended may have another part there.
+            with suppress(OSError):
+                self._folder.rmdir()
         return table
 
     def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
@@ -312,23 +300,16 @@ class SampleFiles:
         return tables
 
     @contextmanager
-    def _locked(self) -> Iterator[bool]:
-        """Keep other runs from changing the files; yield whether the file system has locks."""
-        place = self._folder.with_suffix(".lock")
-        with folder_to_fill(place.parent), ExitStack() as stack:
-            is_locked, is_current = True, False
-            while is_locked and not is_current:
-                # NFS locks only files that are open for writing.
-                file = stack.enter_context(place.open("a"))
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                except OSError:
-                    is_locked = False
-                # The previous holder removes the file.
-                with suppress(FileNotFoundError):
-                    is_current = os.path.samestat(os.fstat(file.fileno()), place.stat())
-            stack.callback(place.unlink, missing_ok=True)
-            yield is_locked
+    def _locked(self) -> Iterator[None]:
+        """Keep other runs from changing the files."""
+        with folder_to_fill(self._table.parent) as place:
+            folder = os.open(place, os.O_RDONLY)
+            try:
+                with suppress(OSError):
+                    fcntl.flock(folder, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(folder)
 
 
 def up_to_date(
@@ -377,8 +358,7 @@ def joined(tables: Sequence[pd.DataFrame], features: Iterable[Feature] = ()) -> 
     origin: dict[str, Any] = {}
     for table in reversed(tables):
         origin = _both(origin, table.attrs.get("provenance", {}))
-    names = {"graphs": sorted(set(whole["workload"])), "tori": sorted(set(whole["torus"]))}
-    whole.attrs["provenance"] = origin | names | {"marks": marks}
+    whole.attrs["provenance"] = origin | _contents(whole) | {"marks": marks}
     return whole
 
 
@@ -402,26 +382,24 @@ def noted(
     samples: pd.DataFrame, how: SampleOptions, provenance: Mapping[str, Any], *, is_new: bool
 ) -> dict[str, Any]:
     """Return what is noted with samples of one run, and, if it made any, by what and when."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        **(_made() if is_new else {}),
-        "routing": how.routing,
-        "coarsening": how.coarsening,
-        **provenance,
-        "marks": marks_of(how.features),
-        "graphs": sorted(set(samples["workload"])),
-        "tori": sorted(set(samples["torus"])),
-    }
-
-
-def _made() -> dict[str, str]:
-    return {
+    made = {
         "toruscast": toruscast.__version__,
         "numpy": np.__version__,
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        **(made if is_new else {}),
+        **provenance,
+        "marks": marks_of(how.features),
+        **_contents(samples),
+    }
+
+
+def _contents(samples: pd.DataFrame) -> dict[str, list[str]]:
+    return {"graphs": sorted(set(samples["workload"])), "tori": sorted(set(samples["torus"]))}
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
@@ -432,36 +410,45 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     return table[[*LABELS, *features, *others, *last]]
 
 
-def _check_values(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+def _check_origin(origin: Any, n_samples: int) -> None:
+    """Raise unless this is what is noted with so many samples, in the format of this version."""
+    if not isinstance(origin, dict) or origin.get("format") != FORMAT:
+        raise InputError("not a table of samples", expected=_EXPECTED)
+    # Files without a version are of the first.
+    if origin.get("version", 1) != VERSION:
+        raise InputError(
+            "table of samples of a newer toruscast",
+            found=f"version {origin['version']}, written by {origin.get('toruscast')}",
+            expected=f"version {VERSION}; a newer toruscast reads it",
+        )
+    if n_samples != origin.get("n_samples"):
+        raise InputError("samples missing", found=n_samples, expected=origin.get("n_samples"))
+
+
+def _check_labels(table: pd.DataFrame) -> None:
+    missing = [name for name in LABELS if name not in table.columns]
+    if missing:
+        raise InputError(
+            "columns missing from samples", found=list(table.columns), expected=missing
+        )
+
+
+def _check_values(table: pd.DataFrame) -> None:
     """Raise where a label is no text, a number none, or rows of one key contradict each other."""
     for name in LABELS:
         bad = [value for value in table[name] if not isinstance(value, str)]
         if bad:
             raise InputError(
-                f"column {name} of samples", file=path, found=bad[0], expected="text in every row"
+                f"column {name} of samples", found=bad[0], expected="text in every row"
             )
     numeric = [name for name in table.columns if pd.api.types.is_numeric_dtype(table[name])]
     for name in table.columns.difference([*LABELS, *numeric]):
         if name == "time" or name in FEATURES:
             found = str(table[name].dtype)
-            raise InputError(
-                f"column {name} of samples", file=path, found=found, expected="numbers"
-            )
-    twice = table[table["key"].duplicated(keep=False)]
-    groups = twice.groupby("key")[numeric]
-    if (
-        len(twice)
-        and numeric
-        and (groups.max() != groups.min()).where(groups.count() > 0).any(axis=None)
-    ):
+            raise InputError(f"column {name} of samples", found=found, expected="numbers")
+    groups = table[table["key"].duplicated(keep=False)].groupby("key")[numeric]
+    differ = (groups.max() != groups.min()).where(groups.count() > 0)
+    if differ.any(axis=None):
         raise InputError(
-            "samples with one key differ", file=path, expected="a key for each workload and mapping"
-        )
-
-
-def _check_labels(table: pd.DataFrame, path: str | os.PathLike[str] | None) -> None:
-    missing = [name for name in LABELS if name not in table.columns]
-    if missing:
-        raise InputError(
-            "columns missing from samples", file=path, found=list(table.columns), expected=missing
+            "samples with one key differ", expected="a key for each workload and mapping"
         )

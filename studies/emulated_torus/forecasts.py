@@ -10,7 +10,7 @@ from toruscast.decision.runs import possible_rcc
 from toruscast.features.registry import select
 from toruscast.training import r2, rcc, rcc_told_apart
 from toruscast.training.evaluation import random_splits
-from toruscast.training.samples import REFERENCES, with_references
+from toruscast.training.feature_sets import REFERENCES, with_references
 
 from ..study import Findings, Inputs, Target
 from .measured import TORUS, Case, read
@@ -72,14 +72,9 @@ def run(inputs: Inputs) -> Findings:
 def _scored(case: Case, n_jobs: int) -> list[dict[str, object]]:
     """Score every method on every split."""
     features = [feature.name for feature in select(None, 2)]
-    table = with_references(
-        case.workload,
-        TORUS,
-        case.mappings,
-        (*features, *REFERENCES),
-        routing="deterministic",
-        n_jobs=n_jobs,
-    )
+    problem = tc.MappingProblem(case.workload, TORUS)
+    names = (*features, *REFERENCES)
+    table = with_references(problem, case.mappings, names, n_jobs=n_jobs)
     sets = tc.training.FEATURE_SETS
     usual = tuple(dict.fromkeys((*sets["analytic"], *sets["relative"], *REFERENCES)))
     names, times = case.runs.names, case.runs.times

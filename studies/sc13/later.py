@@ -11,7 +11,7 @@ from toruscast.cli.evaluate import MOST
 from toruscast.features import unregister
 from toruscast.training import read_samples
 from toruscast.training.evaluation import evaluate_metrics
-from toruscast.training.stored import add_metrics
+from toruscast.training.samples import add_metrics
 
 from ..study import Findings, Inputs, Target
 

@@ -6,7 +6,7 @@ from toruscast import InputError, Torus
 from toruscast.decision import NothingToLearnError, Runs
 from toruscast.decision.runs import possible_rcc, tied_share
 from toruscast.mapping import patterns, strategies
-from toruscast.training.samples import BOUNDS, REFERENCES, references_to_try
+from toruscast.training.feature_sets import BOUND, LOWER_BOUND, REFERENCES, references_to_try
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
@@ -81,10 +81,10 @@ def test_what_noise_leaves_possible_is_what_true_times_reach():
 
 def test_without_simulation_bounds_are_followed():
     answer = tc.forecast(HALO, TORUS, MAPPINGS, times=TIMES, budget=0)
-    assert answer.model.reference in BOUNDS
+    assert answer.model.reference in (BOUND, LOWER_BOUND)
     assert not answer.cost.sketched
     assert references_to_try("adaptive", True) == tuple(n for n in REFERENCES if n != "flow_time")
-    assert references_to_try("adaptive", False) == BOUNDS
+    assert references_to_try("adaptive", False) == (BOUND, LOWER_BOUND)
 
 
 def test_forecasts_that_times_exclude(answer):

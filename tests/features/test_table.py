@@ -7,7 +7,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.features import extract, extract_blocks, register, unregister
-from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, patterns, strategies
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -61,7 +61,11 @@ def test_a_stream_of_mappings_is_not_held():
 
     done = []
     blocks = extract_blocks(
-        comm, torus, stream(), features=["max_bytes"], n_jobs=2, progress=done.append
+        MappingProblem(comm, torus),
+        stream(),
+        features=["max_bytes"],
+        n_jobs=2,
+        progress=done.append,
     )
     names = [name for block in blocks for name in block.index]
     assert names == [f"copy {number}" for number in range(5000)]
@@ -72,7 +76,8 @@ def test_a_stream_of_mappings_is_not_held():
 def test_a_fault_in_a_stream_comes_after_the_rows_before_it(n_jobs):
     comm, torus = CommGraph(4, [0, 1], [1, 2], [512, 8]), Torus((4,))
     mappings = [TaskMapping([0, 1, 2, 3], 4)] * 1500 + [TaskMapping([0, 1], 4, name="short")]
-    blocks = extract_blocks(comm, torus, mappings, features=["max_bytes"], n_jobs=n_jobs)
+    problem = MappingProblem(comm, torus)
+    blocks = extract_blocks(problem, mappings, features=["max_bytes"], n_jobs=n_jobs)
     assert len(next(blocks)) == 1024
     with pytest.raises(InputError, match="mapping short does not fit the graph"):
         list(blocks)

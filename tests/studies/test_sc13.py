@@ -20,7 +20,7 @@ from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
 from toruscast.training.evaluation import random_splits
-from toruscast.training.stored import add_metrics
+from toruscast.training.samples import add_metrics
 
 INPUTS = Inputs(samples=SAMPLES)
 

@@ -11,7 +11,7 @@ from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
 from toruscast.training.evaluation import MetricEvaluation, evaluate_metrics, gains
-from toruscast.training.stored import add_metrics
+from toruscast.training.samples import add_metrics
 
 HALO = patterns.halo_2d((8, 8), 4096, periodic=True)
 RECIPE = {"pattern": "halo_2d", "grid": [8, 8], "nbytes": 4096, "periodic": True}

@@ -21,13 +21,18 @@ from toruscast.mapping import (
 )
 from toruscast.training import TimePredictor, build_samples, save_predictor, train_for
 from toruscast.training.default_model import (
+    ADAPTIVE,
     COVARIATES,
     ONE_EXCHANGE,
+    PHASES,
+    ROUNDS,
+    SEVERAL,
+    SHORT,
     DefaultModel,
+    kinds_of,
     load_default,
     width_of,
 )
-from toruscast.training.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, SHORT, kinds_of
 
 TORUS = Torus((4, 4, 4))
 HALO = patterns.halo_3d((4, 4, 4), 8192, periodic=True)
