@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from dataclasses import fields
@@ -16,7 +15,14 @@ import numpy as np
 import toruscast
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.files import arrays_of_npz, atomic_path, max_unpacked, note_read, read_limited
+from toruscast.files import (
+    arrays_of_npz,
+    as_damaged,
+    atomic_path,
+    max_unpacked,
+    note_read,
+    read_limited,
+)
 from toruscast.routing import Routing
 from toruscast.validation import one_of, whole_number
 
@@ -24,7 +30,7 @@ from .default_model import load_default
 from .feature_sets import feature_set
 from .fitted import FittedModel, Model, check_parameters
 from .prior import ResidualCalibration
-from .residuals import Forest, TargetTransform
+from .residuals import FOREST_ARRAYS, Forest, TargetTransform
 from .store import changed_since, marks_of
 
 if TYPE_CHECKING:
@@ -41,59 +47,46 @@ _MAX_FEATURES = 10_000
 # their size.
 _MAX_RATIO = 10
 
-# Times between e^-60 and e^60 seconds, or units.
-_MOST_LOG = 60.0
-_MOST_TIME = 1e12
-# Products and quotients of values of features are numbers.
-_MOST_FEATURE = 1e100
-# Standard deviations of a residual, times its width in logarithms: times are numbers.
-_MOST_SURPRISE = 10.0
+# Products and quotients of numbers of a fit are numbers.
+_MAX_NUMBER = 1e100
 _ZIP = b"PK\x03\x04"
 _CALIBRATION = tuple(item.name for item in fields(ResidualCalibration))
 _OF_FEATURES = ("feature_shift", "feature_scale", "feature_least", "feature_most")
 _OF_TARGET = ("target_shift", "target_scale")
+# Those of which other arrays are divided.
+_DIVISORS = ("feature_scale", "target_scale", "calibration_floor")
 
 
 class Expected(NamedTuple):
-    """What an array of a model file holds: finite numbers of a kind, so many, from least to most.
+    """What an array of a model file holds: finite numbers of a kind, so many, from low to high.
 
     Arrays with the same word for their size have as many numbers.
     """
 
     kind: str
     size: int | str
-    least: float | tuple[float, ...] = -math.inf
-    most: float | tuple[float, ...] = math.inf
+    low: float = -_MAX_NUMBER
+    high: float = _MAX_NUMBER
 
 
 def expected_arrays(
-    n_features: int, target: str, *, is_log: bool, is_calibrated: bool
+    n_features: int, *, is_relative: bool, is_calibrated: bool
 ) -> dict[str, Expected]:
     """Return the schema of a model file: its arrays, besides ``metadata``."""
-    learned = _MOST_TIME if target == "time" else _MOST_LOG
-    score = _MOST_LOG if is_log else _MOST_TIME
-    schema = {
-        "feature_shift": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
-        "feature_scale": Expected("f8", n_features, 1 / _MOST_FEATURE, _MOST_FEATURE),
-        "feature_least": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
-        "feature_most": Expected("f8", n_features, -_MOST_FEATURE, _MOST_FEATURE),
-        "importances": Expected("f8", n_features, 0.0),
-        "target_shift": Expected("f8", 1, -learned, learned),
-        "target_scale": Expected("f8", 1, 1 / _MOST_FEATURE, _MOST_FEATURE),
-        "tree_size": Expected("i8", "trees", 1),
-        "tree_left": Expected("i4", "nodes", -1),
-        "tree_right": Expected("i4", "nodes", -1),
-        "tree_feature": Expected("i4", "nodes", 0, n_features - 1),
-        "tree_threshold": Expected("f8", "nodes"),
-        "tree_value": Expected("f8", "nodes"),
-    }
-    if target == "measured":
-        schema["relative"] = Expected("f8", 2, 0.0, _MOST_TIME)
-    elif target != "time":
-        schema["relative"] = Expected("f8", 2, (-_MOST_LOG, 0.0), (_MOST_LOG, 1.0))
+    schema = {name: Expected("f8", n_features) for name in _OF_FEATURES}
+    schema["importances"] = Expected("f8", n_features, 0.0)
+    schema |= {name: Expected("f8", 1) for name in _OF_TARGET}
+    schema |= {name: Expected(kind, "nodes") for name, kind in FOREST_ARRAYS.items()}
+    schema["tree_size"] = Expected("i8", "trees", 1)
+    schema["tree_left"] = schema["tree_right"] = Expected("i4", "nodes", -1)
+    schema["tree_feature"] = Expected("i4", "nodes", 0, n_features - 1)
+    if is_relative:
+        schema["relative"] = Expected("f8", 2)
     if is_calibrated:
         schema |= {f"calibration_{name}": Expected("f8", name) for name in _CALIBRATION}
-        schema["calibration_floor"] = Expected("f8", 1, 1 / _MOST_FEATURE, score)
+        schema["calibration_floor"] = Expected("f8", 1)
+    for name in schema.keys() & set(_DIVISORS):
+        schema[name] = schema[name]._replace(low=1 / _MAX_NUMBER)
     return schema
 
 
@@ -123,18 +116,14 @@ def save_predictor(
         raise InputError("a model that is not fitted", expected="one that has learned (fit)")
     names = [str(name) for name in getattr(model, "feature_names_in_", ())] or None
     parameters = {name: getattr(model, name) for name in model.PARAMETERS}
-    # NumPy's numbers are none of JSON's.
-    parameters |= {k: v.item() for k, v in parameters.items() if isinstance(v, np.generic)}
-    if parameters["features"] is not None and not isinstance(parameters["features"], str):
-        parameters["features"] = list(parameters["features"])
-    seed = model.random_state
-    seed = int(seed) if isinstance(seed, np.integer) else seed
+    if isinstance(model.random_state, np.random.RandomState):
+        parameters["random_state"] = None
     metadata = {
         "format": FORMAT,
         "version": VERSION,
         "toruscast": toruscast.__version__,
         "scikit_learn": version("scikit-learn"),
-        "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
+        "parameters": parameters,
         "features": names,
         "marks": marks_of(FEATURES[name] for name in names or () if name in FEATURES),
         "n_features": int(model.n_features_in_),
@@ -144,8 +133,9 @@ def save_predictor(
         "provenance": provenance or dict(getattr(model, "provenance_", {})),
     }
     try:
-        text = json.dumps(metadata)
-    except (TypeError, ValueError) as error:
+        # NumPy's numbers and columns are none of JSON's.
+        text = json.dumps(metadata, default=lambda value: value.tolist())
+    except (AttributeError, TypeError, ValueError) as error:
         raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
     arrays: dict[str, Any] = {
         "metadata": np.array(text),
@@ -188,16 +178,10 @@ def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
 def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
     """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
     began = time.perf_counter()
-    file = Path(path)
-    try:
-        model = _restore(*_content(file))
-        note_read("model", file, began, samples=model.n_samples_)
-        return model
-    except InputError as error:
-        raise error.replace(file=file) from None
-    # Damage can show as nearly any error in the libraries underneath.
-    except (Exception, MemoryError, RecursionError) as error:
-        raise InputError("damaged model file", file=file, found=type(error).__name__) from None
+    with as_damaged(path, "model file"):
+        model = _restore(*_content(Path(path)))
+    note_read("model", path, began, samples=model.n_samples_)
+    return model
 
 
 def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -206,9 +190,8 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError("not a model file", expected="an .npz file of toruscast train")
     arrays = arrays_of_npz(data, file, max_unpacked(file, MAX_BYTES, _MAX_RATIO))
     text = arrays.pop("metadata", np.array(0))
-    if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
-        raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
-    metadata = json.loads(text.item())
+    is_text = text.dtype.kind == "U" and not text.ndim and text.nbytes <= 4 * _MAX_TEXT
+    metadata = json.loads(text.item()) if is_text else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
     if metadata["version"] != VERSION:
@@ -217,12 +200,6 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
             expected=f"version {VERSION}; train it anew (toruscast train)",
         )
-    _check_marks(metadata)
-    return metadata, arrays
-
-
-def _check_marks(metadata: dict[str, Any]) -> None:
-    """Raise where a feature has other values under its name today than the model has learned."""
     changed = changed_since(metadata["features"] or (), dict(metadata.get("marks", {})))
     if changed:
         raise InputError(
@@ -230,6 +207,7 @@ def _check_marks(metadata: dict[str, Any]) -> None:
             found=", ".join(changed),
             expected="a model trained anew (toruscast train)",
         )
+    return metadata, arrays
 
 
 def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
@@ -253,16 +231,16 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     model.log_ = bool(metadata["log"])
     model.bounded_ = bool(metadata["bounded"])
     is_calibrated = any(name.startswith("calibration_") for name in arrays)
-    schema = expected_arrays(
-        n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated
+    is_relative = model.target != "time"
+    _check_arrays(
+        arrays, expected_arrays(n_features, is_relative=is_relative, is_calibrated=is_calibrated)
     )
-    _check_arrays(arrays, schema)
     for name in _OF_FEATURES:
         setattr(model, f"{name}_", arrays[name])
     model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _OF_TARGET)
     model.feature_importances_ = arrays["importances"]
     model.relative_ = None
-    if "relative" in arrays:
+    if is_relative:
         names = ("constant", "slope") if model.target == "measured" else ("common", "power")
         numbers = zip(names, arrays["relative"].tolist(), strict=True)
         model.relative_ = TargetTransform(**dict(numbers))
@@ -271,7 +249,6 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     if is_calibrated:
         floor, *parts = (arrays[f"calibration_{name}"] for name in _CALIBRATION)
         model.calibration_ = ResidualCalibration(floor.item(), *parts)
-    _check_forecasts(model)
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
     learned: Any = model.provenance_.get("routing", ())
@@ -285,36 +262,13 @@ def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
         found = "is missing from" if name in schema else "is not known in"
         raise InputError(f"array {name[:60]} {found} a model file")
     sizes: dict[str, int] = {}
-    for name, (kind, words, least, most) in schema.items():
+    for name, (kind, words, low, high) in schema.items():
         array = arrays[name]
         size = words if isinstance(words, int) else sizes.setdefault(words, array.size or 1)
         if array.dtype != np.dtype(kind) or array.shape != (size,):
             found, expected = f"{array.dtype} {array.shape}", f"{np.dtype(kind)} ({size},)"
-        elif not (np.isfinite(array) & (array >= least) & (array <= most)).all():
-            found, expected = "numbers that no fit gives", f"{least} to {most}"
+        elif not (np.isfinite(array) & (array >= low) & (array <= high)).all():
+            found, expected = "numbers that no fit gives", f"{low:g} to {high:g}"
         else:
             continue
         raise InputError(f"bad array {name} in a model file", found=found, expected=expected)
-
-
-def _check_forecasts(model: FittedModel) -> None:
-    """Raise where numbers give absurd forecasts together, though each may be one of a fit."""
-    learned, score = (
-        _MOST_LOG if is_log else _MOST_TIME for is_log in (model.relative_ is not None, model.log_)
-    )
-    # Divided first: the product itself may be beyond all numbers.
-    most = (learned + abs(model.target_shift_)) / model.target_scale_
-    values = model.trees_.value
-    is_absurd = np.abs(values).max() > most
-    if model.log_ and model.relative_ is None:
-        is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
-    if model.relative_ is not None:
-        is_absurd |= not any(model.relative_[:2])
-    if model.calibration_ is not None:
-        floor, residuals, common, deviations = (
-            float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION
-        )
-        is_absurd |= max(residuals, common + deviations) > _MOST_SURPRISE * score / floor
-    if is_absurd:
-        expected = f"within {learned:g}, and with residuals {_MOST_SURPRISE * score:g}"
-        raise InputError("absurd forecasts in a model file", expected=expected)
