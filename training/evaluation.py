@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 import scipy
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.model_selection import KFold, LeaveOneGroupOut, cross_val_predict
+from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
@@ -77,48 +78,29 @@ def repeated_splits(
     >>> scores["rcc"].min() > 0.95
     np.True_
     """
-    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
-    splits = random_splits(observed.size, n_splits, train_share, seed)
+    splits = random_splits(len(table), n_splits, train_share, seed)
     if isinstance(predictors, TimePredictor):
         predictors = {_name_of(predictors): predictors}
     if not predictors:
         raise InputError("no predictor to score")
-    features = features_only(table)
     began = perf_counter()
-    found = forecast_splits(
-        features, observed, predictors, splits, n_jobs=n_jobs, progress=progress
-    )
+    found = forecast_splits(table, predictors, splits, n_jobs=n_jobs, progress=progress)
     seconds = perf_counter() - began
     scored = {"event": "scored", "predictors": [*predictors], "splits": n_splits}
     words = "scored %s on %d splits, in %.3g s"
     names = ", ".join(predictors)
     logger.info(words, names, n_splits, seconds, extra={**scored, "seconds": seconds})
-    used = metrics or METRICS
-    return pd.DataFrame(
-        {
-            "predictor": name,
-            "split": split,
-            "n_train": train.size,
-            "n_test": test.size,
-            **{each: metric(observed[test], said.times) for each, metric in used.items()},
-        }
-        for name, forecasts in found.items()
-        for split, ((train, test), said) in enumerate(zip(splits, forecasts, strict=True))
-    )
-
-
-class HeldOut(NamedTuple):
-    """What a predictor forecasts of rows that it was not trained on."""
-
-    times: Floats
-    """Seconds, ``(n_test,)``."""
-    interval: Floats | None = None
-    """Low and high end of each, ``(n_test, 2)``; None where none was asked for or is known."""
+    rows = []
+    for (name, split), part in found.groupby(["predictor", "split"], sort=False):
+        row = {"predictor": name, "split": split, "n_train": part["n_train"].iloc[0]}
+        pair = part["time"].to_numpy(), part["forecast"].to_numpy()
+        scores = {each: metric(*pair) for each, metric in (metrics or METRICS).items()}
+        rows.append({**row, "n_test": len(part), **scores})
+    return pd.DataFrame(rows)
 
 
 def forecast_splits(
-    features: pd.DataFrame,
-    observed: Floats,
+    table: pd.DataFrame,
     predictors: Mapping[str, Any],
     splits: Sequence[Split],
     *,
@@ -126,14 +108,27 @@ def forecast_splits(
     groups: NDArray[Any] | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[str, list[HeldOut]]:
-    """Train each predictor on each split and forecast the rows held out."""
+) -> pd.DataFrame:
+    """Train each predictor on each split and forecast the rows held out.
+
+    Returns
+    -------
+    DataFrame
+        A row per predictor, split and row held out: ``predictor, split, n_train, row, time,
+        forecast, low, high``. The interval is NaN without a coverage, or where none is known.
+    """
+    features = features_only(table)
+    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     items = [(each, *split) for each in predictors.values() for split in splits]
     # Processes, because scikit-learn's fits change the warning filters, which threads share.
     task = Task(_fit_and_forecast, features, observed, coverage, groups)
     found = task.in_order(items, job_count(n_jobs), processes=True, progress=progress)
-    n = len(splits)
-    return {name: found[i * n : (i + 1) * n] for i, name in enumerate(predictors)}
+    labels = [(name, split) for name in predictors for split in range(len(splits))]
+    parts = []
+    for (name, split), (_, train, test), said in zip(labels, items, found, strict=True):
+        known = {"predictor": name, "split": split, "n_train": train.size}
+        parts.append(pd.DataFrame({**known, "row": test, "time": observed[test], **said}))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _fit_and_forecast(
@@ -142,7 +137,7 @@ def _fit_and_forecast(
     coverage: float | None,
     groups: NDArray[Any] | None,
     item: tuple[Any, NDArray[np.int64], NDArray[np.int64]],
-) -> HeldOut:
+) -> dict[str, Any]:
     predictor, train, test = item
     model, known = clone(predictor), {}
     if coverage is None and isinstance(model, TimePredictor):
@@ -152,10 +147,10 @@ def _fit_and_forecast(
         known = {"groups": others} if 1 < np.unique(others).size < others.size else {}
     model.fit(features.iloc[train], observed[train], **known)
     rest = features.iloc[test]
-    times = model.predict(rest)
-    if coverage is None or getattr(model, "calibration_", None) is None:
-        return HeldOut(times)
-    return HeldOut(times, model.predict_interval(rest, coverage))
+    said = {"forecast": model.predict(rest), "low": np.nan, "high": np.nan}
+    if coverage is not None and getattr(model, "calibration_", None) is not None:
+        said["low"], said["high"] = model.predict_interval(rest, coverage).T
+    return said
 
 
 def random_splits(
@@ -280,25 +275,21 @@ def gains(scores: pd.DataFrame) -> pd.DataFrame:
     The splits share mappings, so the interval is that of the corrected resampled t-test of Nadeau
     and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
     """
-    names = list(dict.fromkeys(scores["predictor"]))
     by_split = scores.pivot(index="split", columns="predictor", values="rcc")
+    names = scores["predictor"].unique()
     ratio = float(scores["n_test"].iloc[0] / scores["n_train"].iloc[0])
-    rows = {}
-    for name in names:
-        better = (by_split[name] - by_split[names[0]]).to_numpy(dtype=np.float64)
-        gain, margin = _mean_and_margin(better, ratio)
-        rows[name] = {"gain": gain, "low": gain - margin, "high": gain + margin}
+    rows = {name: _mean_gain(by_split[name] - by_split[names[0]], ratio) for name in names}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
 
 
-def _mean_and_margin(values: NDArray[np.float64], ratio: float) -> tuple[float, float]:
-    """Return the mean over overlapping splits and half its 95 % interval."""
-    if values.size < 2:
-        return float(values.mean()), float("nan")
-    variance = values.var(ddof=1) * (1 / values.size + ratio)
-    return float(values.mean()), float(
-        scipy.stats.t.ppf(0.975, values.size - 1) * np.sqrt(variance)
-    )
+def _mean_gain(gains: pd.Series[float], ratio: float = 0.0) -> dict[str, float]:
+    """Return the mean over splits of this ratio of test to training, with its 95 % interval."""
+    values, n = gains.to_numpy(dtype=np.float64), gains.size
+    mean, margin = float(values.mean()), float("nan")
+    if n > 1:
+        deviation = np.sqrt(values.var(ddof=1) * (1 / n + ratio))
+        margin = float(scipy.stats.t.ppf(0.975, n - 1) * deviation)
+    return {"gain": mean, "low": mean - margin, "high": mean + margin}
 
 
 _NEEDED = ("hop_bytes", "sum_dilation", "sum_FIFO", "avg_FIFO", "lower_bound")
@@ -357,7 +348,6 @@ def hold_out(
     """Train on all but one application, kind, torus or size, and score the forecast of that one."""
     one_of(by, "what is held out", get_args(HoldOut))
     blocks = columns_of(table, ("workload", "torus")).astype(str).reset_index(drop=True)
-    observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     groups = _groups(table, blocks, by)
     if groups.nunique() < 2:
         raise InputError(
@@ -373,10 +363,8 @@ def hold_out(
         means = (sizes["nodes"] * sizes["message_bytes"]).groupby(numbers).mean()
         largest = int(means.to_numpy().argmax())
         names, splits = names[[largest]], [splits[largest]]
-    features = features_only(table)
     found = forecast_splits(
-        features,
-        observed,
+        table,
         predictors,
         splits,
         coverage=COVERAGE,
@@ -384,30 +372,24 @@ def hold_out(
         n_jobs=n_jobs,
         progress=progress,
     )
-    known = [name for name in BOUNDS if name in features and features[name].notna().all()][:1]
-    for name in known:
-        order = features[name].to_numpy(dtype=np.float64)
-        found[BOUNDS[name]] = [HeldOut(order[test]) for _, test in splits]
-    return pd.DataFrame(
-        {
-            "predictor": predictor,
-            "held_out": name,
-            "workload": workload,
-            "torus": torus,
-            "n_train": train.size if predictor in predictors else 0,
-            **_scores(observed[test][at], said.times[at], predictor in predictors, ends),
-        }
-        for predictor, forecasts in found.items()
-        for name, (train, test), said in zip(names, splits, forecasts, strict=True)
-        for (workload, torus), at in _blocks_of(blocks.iloc[test])
-        for ends in [None if said.interval is None else said.interval[at]]
-    )
-
-
-def _blocks_of(blocks: pd.DataFrame) -> list[tuple[tuple[str, str], NDArray[np.int64]]]:
-    """Return the rows of each workload and torus, in the order of the table."""
-    by_block = blocks.reset_index(drop=True).groupby(["workload", "torus"], sort=False)
-    return [((str(name), str(torus)), part.index.to_numpy()) for (name, torus), part in by_block]
+    bounds = [name for name in BOUNDS if name in table and table[name].notna().all()]
+    if bounds:
+        order = found[found["predictor"] == next(iter(predictors))]
+        order = order.assign(
+            predictor=BOUNDS[bounds[0]],
+            n_train=0,
+            forecast=table[bounds[0]].to_numpy()[order["row"]],
+            low=np.nan,
+            high=np.nan,
+        )
+        found = pd.concat([found, order], ignore_index=True)
+    found = found.join(blocks, on="row").assign(held_out=names.to_numpy()[found["split"]])
+    labels = ["predictor", "held_out", "workload", "torus"]
+    rows = [
+        {**dict(zip(labels, values, strict=True)), **_scores(part)}
+        for values, part in found.groupby(labels, sort=False)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series[str]:
@@ -426,21 +408,19 @@ def _groups(table: pd.DataFrame, blocks: pd.DataFrame, by: HoldOut) -> pd.Series
     return blocks["workload"].map(kind)
 
 
-def _scores(
-    observed: Floats, said: Floats, is_trained: bool, interval: Floats | None
-) -> dict[str, object]:
+def _scores(part: pd.DataFrame) -> dict[str, object]:
     """Return the scores of one predictor, or of a column, on a workload and torus held out."""
-    n, nan = observed.size, float("nan")
+    n, n_train, nan = len(part), int(part["n_train"].iloc[0]), float("nan")
+    observed, said = part["time"].to_numpy(), part["forecast"].to_numpy()
     apart = {"rcc": 0.0, "rcc_1": 0.01, "rcc_5": 0.05}
-    inside = None
-    if interval is not None:
-        inside = (interval[:, 0] <= observed) & (observed <= interval[:, 1])
+    inside = part["time"].between(part["low"], part["high"])
     return {
+        "n_train": n_train,
         "n_test": n,
         **{name: rcc_told_apart(observed, said, a) if n > 1 else nan for name, a in apart.items()},
         "regret_1": regret(observed, said) if n > 1 else nan,
-        "error": float(np.median(np.abs(said / observed - 1))) if is_trained else nan,
-        "coverage": nan if inside is None else float(inside.mean()),
+        "error": float(np.median(np.abs(said / observed - 1))) if n_train else nan,
+        "coverage": float(inside.mean()) if part["low"].notna().all() else nan,
     }
 
 
@@ -454,10 +434,9 @@ def held_out(samples: pd.DataFrame, model: TimePredictor) -> NDArray[np.float64]
 
     Seconds, ``(n_samples,)``.
     """
-    fewer = clone(model).set_params(calibration_folds=0)
     folds = KFold(min(_FOLDS, len(samples)), shuffle=True, random_state=0)
-    said = cross_val_predict(fewer, features_only(samples), samples["time"], cv=folds)
-    return np.asarray(said, dtype=np.float64)
+    found = forecast_splits(samples, {"model": model}, list(folds.split(samples)))
+    return found.sort_values("row")["forecast"].to_numpy(dtype=np.float64)
 
 
 def learning_curve(samples: pd.DataFrame, model: TimePredictor) -> pd.DataFrame:
@@ -532,19 +511,13 @@ def evaluate_metrics(
     if not blocks:
         raise InputError("nothing to judge by: all times are equal")
     sets = _complete_sets(table, metrics)
-    done = 0
-
-    def tell() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, 2 * len(blocks))
-
+    done = itertools.count(1)
+    tell = progress or (lambda done, total: None)
     alone = []
     for _, _, group in blocks:
         each_set = _metric_scores(group, sets, _CHOOSING, seed + _CHOOSING_SEED, n_jobs)
         alone.append(each_set.groupby("predictor", sort=False)["rcc"].mean())
-        tell()
+        tell(next(done), 2 * len(blocks))
     best = str(pd.concat(alone, axis="columns").mean(axis="columns").idxmax())
     rows = []
     for workload, torus, group in blocks:
@@ -554,10 +527,9 @@ def evaluate_metrics(
             pair = {base: sets[base], "with": (*sets[base], *metrics)}
             scores = _metric_scores(group, pair, n_splits, seed, n_jobs)
             rcc = scores.loc[scores["predictor"] == base, "rcc"].mean()
-            gain = gains(scores).loc["with"]
-            found = {"base": base, "rcc": rcc, **{str(k): v for k, v in gain.items()}}
-            rows.append(label | found | {"alone": own})
-        tell()
+            gain = gains(scores).loc["with"].to_dict()
+            rows.append(label | {"base": base, "rcc": rcc} | gain | {"alone": own})
+        tell(next(done), 2 * len(blocks))
     each = pd.DataFrame(rows)
     over = {str(base): _over(group) for base, group in each.groupby("base", sort=False)}
     total = pd.DataFrame.from_dict(over, orient="index").rename_axis("base")
@@ -597,16 +569,9 @@ def _metric_scores(
 
 def _over(group: pd.DataFrame) -> dict[str, float]:
     """Return the mean gain over blocks with its 95 % interval."""
-    gain, n = group["gain"].to_numpy(dtype=np.float64), len(group)
-    low, high = group["low"].iloc[0], group["high"].iloc[0]
+    n = len(group)
+    mean: Mapping[Any, Any] = group[["gain", "low", "high"]].iloc[0].to_dict()
     if n > 1:
-        half = scipy.stats.t.ppf(0.975, n - 1) * gain.std(ddof=1) / np.sqrt(n)
-        low, high = gain.mean() - half, gain.mean() + half
-    return {
-        "rcc": float(group["rcc"].mean()),
-        "gain": float(gain.mean()),
-        "low": float(low),
-        "high": float(high),
-        "blocks": n,
-        "higher": int((gain > 0).sum()),
-    }
+        mean = _mean_gain(group["gain"])
+    higher = int((group["gain"] > 0).sum())
+    return {"rcc": float(group["rcc"].mean()), **mean, "blocks": n, "higher": higher}
