@@ -54,10 +54,10 @@ LISTS = "comm_group.json"
 
 
 def is_chakra(source: Source) -> bool:
-    """Whether this is a trace, or a folder or prefix of ``NAME.RANK.et``."""
+    """Whether this is a trace in JSON, or a folder or prefix of ``NAME.RANK.et``."""
     if not source.is_file:
         return has_rank_files(source.path, "et|json")
-    return bool(JSON_START.match(source.start)) or is_chakra_start(source.start)
+    return bool(JSON_START.match(source.start))
 
 
 def read(source: Source, options: GraphOptions) -> Workload:
@@ -165,7 +165,7 @@ def _files_by_rank(source: Source) -> dict[int, Source]:
 
 def _read_nodes(source: Source) -> Iterator[Node]:
     """Every node with its type as a word and its attributes by name."""
-    if is_chakra_start(source.start):
+    if _CONTROL.search(source.start):
         plain = chakra_nodes(source.path, source.data)
     else:
         plain = _json_nodes(source)
@@ -323,6 +323,7 @@ DIALECT = Dialect(
     title="Chakra execution trace, JSON or protobuf",
     recognise=is_chakra,
     read=read,
+    suffixes=(".et",),
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
 or one file, which all of `--tasks` ranks then repeat. Sends go from `comm_src` to
@@ -353,45 +354,6 @@ _ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
 # Tags of nodes and of attributes are such bytes, which no text holds.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-# Wire types of the fields of GlobalMetadata and of Node.
-_OF_METADATA = {1: BYTES, 2: BYTES}
-_OF_NODE = dict.fromkeys((1, 3, 4, 5, 6, 7), VARINT) | dict.fromkeys((2, 8, 9, 10), BYTES)
-
-
-def is_chakra_start(data: bytes) -> bool:
-    """Whether the first message is Chakra's metadata, and a node follows if so much is there.
-
-    The metadata may be empty or long: Chakra's generator writes a version, its converters write
-    attributes, among them the whole text that they convert.
-    """
-    if not _CONTROL.search(data):
-        return False
-    try:
-        size, at = _read_varint(data, 0)
-        end = at + size
-        whole = end <= len(data)
-        fields = list(_wire_fields(data[at:end], cut=not whole))
-        if not all(_is_metadata(*field) for field in fields):
-            return False
-        if not whole or end == len(data):
-            return bool(fields)
-        size, at = _read_varint(data, end)
-        node = list(_wire_fields(data[at : at + size], cut=at + size > len(data)))
-    except (IndexError, ValueError):
-        return False
-    known = all(_OF_NODE.get(number) == kind or kind == BYTES for number, kind, _ in node)
-    numbers = {number for number, _, _ in node}
-    return known and bool(numbers & {_NAME, _TYPE, ATTRIBUTE}) and numbers <= set(_OF_NODE)
-
-
-def _is_metadata(number: int, kind: int, value: int | bytes) -> bool:
-    """Whether a field is a version, or an attribute with a name."""
-    if _OF_METADATA.get(number) != kind or not isinstance(value, bytes):
-        return False
-    if number == 1:
-        return value.decode().isprintable()
-    first = next(iter(_wire_fields(value, cut=True)), None)
-    return first is not None and first[:2] == (1, BYTES)
 
 
 def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str, Any]]:
@@ -412,7 +374,7 @@ def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str
 
 def _wire_node(data: bytes) -> dict[str, Any]:
     node: dict[str, Any] = {"attr": []}
-    for key, _, value in _wire_fields(data):
+    for key, value in _wire_fields(data):
         if key == _ID:
             node["id"] = value
         elif key == _NAME and isinstance(value, bytes):
@@ -443,7 +405,7 @@ def _wire_numbers(value: int | bytes) -> list[int]:
 
 def _wire_attribute(data: bytes) -> dict[str, Any]:
     attribute: dict[str, Any] = {}
-    for key, _, value in _wire_fields(data):
+    for key, value in _wire_fields(data):
         if isinstance(value, int) and key in _OF_VARINT:
             attribute["value"] = _OF_VARINT[key](value)
         elif isinstance(value, bytes) and key in _OF_BYTES:
@@ -451,27 +413,22 @@ def _wire_attribute(data: bytes) -> dict[str, Any]:
     return attribute
 
 
-def _wire_fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
-    """Number, wire type and value of each field of a message; of a cut message, the whole ones."""
+def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Number and value of each field of a message."""
     at = 0
     while at < len(data):
-        try:
-            tag, at = _read_varint(data, at)
-            kind = tag & 7
-            if kind == VARINT:
-                value, at = _read_varint(data, at)
-                yield tag >> 3, kind, value
-                continue
-            length = {FIXED64: 8, FIXED32: 4}.get(kind)
-            if kind == BYTES:
-                length, at = _read_varint(data, at)
-        except IndexError:
-            if cut:
-                return
-            raise
-        if length is None or (length > len(data) - at and not cut):
+        tag, at = _read_varint(data, at)
+        kind = tag & 7
+        if kind == VARINT:
+            value, at = _read_varint(data, at)
+            yield tag >> 3, value
+            continue
+        length = {FIXED64: 8, FIXED32: 4}.get(kind)
+        if kind == BYTES:
+            length, at = _read_varint(data, at)
+        if length is None or length > len(data) - at:
             raise ValueError(f"bad field {tag >> 3}")
-        yield tag >> 3, kind, data[at : at + length]
+        yield tag >> 3, data[at : at + length]
         at += length
 
 
@@ -495,6 +452,6 @@ _FIXED = (3, 5, 19, 21, 23, 25)
 _OF_BYTES: dict[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((1, 29), lambda data: data.decode(errors="replace")),
     **{key: partial(_unpack_value, f"<{form}") for key, form in zip(_FIXED, "dfIQiq", strict=True)},
-    28: lambda data: [bool(n) for _, _, value in _wire_fields(data) for n in _wire_numbers(value)],
+    28: lambda data: [bool(n) for _, value in _wire_fields(data) for n in _wire_numbers(value)],
 }
 DIALECTS = (DIALECT,)
