@@ -20,7 +20,7 @@ from .app import WRONG_INPUT
 from .options import Placing, Reading, TorusOptions, argument, sub_command
 from .output import Output
 from .problem import graph_line, load_torus
-from .slow import dialects, guess, readers, registry, sources
+from .slow import dialects, readers, registry, sources
 
 if TYPE_CHECKING:
     from toruscast.formats.dialect import Dialect
@@ -99,7 +99,9 @@ def _fits(source: Source, reading: Reading) -> list[Dialect]:
     for holds in ("graph", "mapping"):
         if (name := reading.format_of(holds)) != "auto":
             return [registry.dialect_of(name, holds)]
-    return [registry.dialect_of("table", "graph")] if reading.columns else guess.formats_of(source)
+    if reading.columns:
+        return [registry.dialect_of("table", "graph")]
+    return registry.formats_of(source)
 
 
 def _contents(
@@ -110,7 +112,7 @@ def _contents(
     if kind == "graph":
         workload = tc.read_workload(file, include=reading.include, **reading.how)
         about = [line for fit in fits for line in fit.describe(source)]
-        facts = readers.graph_facts(workload) | {"phases": len(workload), "about": about}
+        facts = readers.graph_facts(workload) | {"about": about}
         return facts | {"summary": [*_graph_lines(facts), *about]}
     if kind == "torus":
         host = tc.read_torus(file)

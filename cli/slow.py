@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from toruscast.features import reasons as reasons
     from toruscast.features import registry as feature_registry
     from toruscast.formats import dialect as dialects
-    from toruscast.formats import guess as guess
     from toruscast.formats import jobs as jobs
     from toruscast.formats import readers as readers
     from toruscast.formats import registry as registry

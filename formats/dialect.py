@@ -36,8 +36,8 @@ class Dialect:
     title: str
     # (source, options) -> graph, workload or mapping; (source, torus) -> hosts; source -> others.
     read: Callable[..., Any]
-    # Whether a file starts with a signature or names of columns; never raises. `guess` has rules
-    # for files of bare numbers, which have neither.
+    # Whether a file starts with a signature or names of columns; never raises. The registry
+    # has rules for files of bare numbers, which have neither.
     recognise: Callable[[Source], bool] = lambda _: False
     # Takes the file to write last; None where the dialect is only read.
     write: Callable[..., None] | None = None

@@ -36,9 +36,8 @@ from toruscast.mapping.torus import Torus
 from toruscast.validation import one_of, whole_number, whole_sizes
 
 from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
-from .guess import formats_of, identify
 from .placements import MappingOptions, Target
-from .registry import dialect_of, dialect_to_write
+from .registry import dialect_of, dialect_to_write, formats_of, identify
 from .source import Progress, Source, cells, check_path, label
 from .traces import check_algorithms
 
@@ -569,7 +568,7 @@ def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
         "to_itself": float(total.nbytes[total.src == total.dst].sum()),
         "isolated": silent.size,
         "first_isolated": silent[:NAMED].tolist(),
-        "counted_from_1": n > 2 and silent.tolist() == [0],
+        "phases": len(workload),
     }
 
 

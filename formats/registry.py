@@ -1,4 +1,4 @@
-"""The registry of dialects: which files are read and written.
+"""The registry of dialects: which files are read and written, and which format a file has.
 
 A dialect is added in two steps:
 
@@ -8,22 +8,39 @@ A dialect is added in two steps:
 
 Another package adds one by an entry point of the group ``toruscast.formats`` that names its record.
 
-The readers, ``toruscast formats``, ``toruscast doctor`` and the page of formats find it there.
-`guess` finds the dialect of a file where the caller does not name it.
+Where the caller does not name the format, the first rule that matches a format decides. Where none
+does, or one matches two formats, the caller has to name it:
+
+1. The file's own name, where a launcher fixes it (``MPICH_RANK_ORDER``).
+2. A signature, or a header with the names of columns: `Dialect.recognise`.
+3. The suffix, but neither ``.txt`` nor, for bare numbers, ``.csv``. Numbers decide between several.
+4. Bare numbers. In a graph, 3 or 4 columns are edges, maybe below the number of tasks; n rows of n
+   are a matrix. In a mapping, one column or row are nodes; as many columns as the torus has
+   dimensions, and maybe a slot, are coordinates. A number of the rows below may be the head of a
+   file of METIS, Scotch or SST-macro.
+
+Rows that may be edges as well as the corners of a mesh (METIS) or a vertex and its neighbours
+(NetworkX) fit two formats.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from itertools import islice
+from pathlib import Path
 
 from toruscast import plugins
 from toruscast.errors import InputError
 from toruscast.files import PROMISED
 from toruscast.text import closest
 
-from .dialect import NOUNS, Dialect, Holds
+from .dialect import NOUNS, OPTIONS, Dialect, Holds
+from .edges import COMMENT, COUNTS
+from .source import LINES, WHOLE, Source, cells
 
 # Modules that list what they read in `DIALECTS`, imported when a format is first looked for.
 _MODULES = (
@@ -90,3 +107,101 @@ def dialect_to_write(
     known = [suffix for dialect in written for suffix in dialect.suffixes]
     expected = f"{', '.join(known[:-1])} or {known[-1]}; or --out-format (dialect=) with its name"
     raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
+
+
+def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
+    """Return the dialect of a file, by the rules or by the name that the caller gives."""
+    if name != "auto":
+        return dialect_of(name, holds)
+    fits = formats_of(source, holds)
+    if len(fits) == 1:
+        return fits[0]
+    # Raises the error of a file that cannot be read, or is no text.
+    number, found = source.text.first_line()
+    known = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
+    names = [dialect.name for dialect in fits]
+    names = names or [known[shape] for shape in get_close_matches(_line_shape(found), known, 2, 0)]
+    close = " or ".join(f"--format {name}" for name in names)
+    if not fits and (others := formats_of(source)):
+        close += f"; {OPTIONS[others[0].holds]} takes a {NOUNS[others[0].holds]} ({others[0].name})"
+    message = f"{NOUNS[holds]} in a format that is not clear"
+    raise InputError(message, file=source.path, line=number, found=found[:80], expected=close)
+
+
+def formats_of(source: Source, holds: Holds | None = None) -> list[Dialect]:
+    """Return the dialects that the first matching rule gives, for all kinds of files if None."""
+    known = dialects(holds)
+    file = Path(source.path).name.lower().removesuffix(".gz")
+    fixed = [d for d in known if any(s[0] != "." and file.startswith(s) for s in d.suffixes)]
+    if signed := fixed or [dialect for dialect in known if dialect.recognise(source)]:
+        return signed
+    suffix = Path(file).suffix
+    named = [d for d in dialects() if suffix in d.suffixes and suffix != ".txt"]
+    names = _by_numbers(source) if source.has_numbers else set()
+    fits = [dialect for dialect in known if f"{dialect.holds}/{dialect.name}" in names]
+    if not named or (fits and suffix == ".csv"):
+        return fits
+    return [d for d in named if d in fits] or [d for d in named if d in known][:1]
+
+
+def _by_numbers(source: Source) -> set[str]:
+    """Return the dialects that rows of bare numbers fit, such as "graph/edges"."""
+    rows = [cells(line)[1] for _, line in source.lines]
+    width, below = len(rows[0]), {len(row) for row in rows[1:]}
+    edges = (width == 1 and below <= {3, 4}) or width in (3, 4)
+    matrix = below == {width} and 1 < width == len(rows) < LINES
+    if edges and matrix:
+        # Comments stand above edges only, whose ends are whole numbers.
+        matrix = not _is_stated(source) and source.n_tasks in (None, width)
+        edges = not matrix or all(WHOLE.fullmatch(end) for row in rows for end in row[:2])
+    ndim = source.torus.ndim if source.torus else 0
+    is_place = width in (ndim, ndim + 1) and source.n_tasks in (None, 1)
+    places = width > 1 and (below == {width} or (ndim > 0 if below else is_place))
+    count = int(rows[0][0]) if re.fullmatch("[0-9]{1,9}", rows[0][0]) else -1
+    counts = 0 < count == sum(1 for _ in islice(source.stream.lines(), count + 2)) - 1
+    vertices = edges and not matrix and _may_be_vertices(source, rows, counts)
+    heads = {
+        "mapping/sst-macro": counts and (width, below) == (1, {1}),
+        "mapping/scotch-map": counts and (width, below) == (1, {2}),
+        "mapping/sst-coordinates": counts and [*map(str, below)] == rows[0][1:],
+    }
+    is_head = any(heads.values()) and (source.n_tasks == count or below != {width})
+    fits = heads | {
+        "graph/edges": edges and not (counts and width > 1 and below != {width}),
+        "graph/matrix": matrix or width > 4,
+        "graph/metis": (counts and width > 1) or vertices,
+        "mapping/nodes": (not below or {width} == below == {1}) and not places and not is_head,
+        "mapping/bluegene": places and not is_head,
+    }
+    return {name for name, is_one in fits.items() if is_one}
+
+
+def _is_stated(source: Source) -> bool:
+    """Whether a comment states the number of tasks or names the columns, as above edges."""
+    lines = [line.strip() for line in source.raw_lines]
+    return COUNTS in lines or any(map(COMMENT.fullmatch, lines))
+
+
+def _may_be_vertices(source: Source, rows: list[list[str]], counts: bool) -> bool:
+    """Whether all numbers may be vertices: corners below their count, or neighbours of the first.
+
+    Corners count from 1. A list of neighbours has a row for each vertex, and no column beside the
+    first two holds the same number everywhere, as equal amounts of bytes do.
+    """
+    words = [word for row in rows for word in row]
+    if _is_stated(source) or not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
+        return False
+    if len(rows[0]) == 1:
+        return counts and all(map(int, words))
+    if source.n_tasks is not None and len(rows) not in (source.n_tasks, LINES):
+        return False
+    columns = [{*map(int, column)} for column in zip(*rows, strict=False)]
+    top = max(map(max, columns))
+    is_list = len(columns[0]) == len(rows) and all(len(column) > 1 for column in columns[2:])
+    return is_list and sum(1 for _ in islice(source.stream.lines(), top)) == top
+
+
+def _line_shape(text: str) -> str:
+    """Return the first line that is no comment, each word and each number as one letter."""
+    line = next((line for line in text.splitlines() if line[:1] not in "#%"), "")
+    return re.sub("[0-9]+", "0", re.sub("[A-Za-z_]+", "a", line[:200]))

@@ -27,8 +27,7 @@ from toruscast.formats import (
     read_torus,
     read_workload,
 )
-from toruscast.formats.guess import formats_of
-from toruscast.formats.registry import dialect_of, dialects
+from toruscast.formats.registry import dialect_of, dialects, formats_of
 from toruscast.formats.source import Source
 from toruscast.mesh.device_lists import read_devices
 from toruscast.mesh.hlo import read_hlo

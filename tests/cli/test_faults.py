@@ -162,7 +162,7 @@ def test_many_blank_lines_above_a_partitioner_s_graph(tmp_path):
 @pytest.mark.parametrize("word", [" ", "\n", "[", "[ ", "<!--", "/*", "a", "(", "1 ", "1,", "- "])
 @pytest.mark.parametrize("start", ["", "mesh_descriptors", "rank_bindings:", "array("])
 def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
-    from toruscast.formats.guess import formats_of
+    from toruscast.formats.registry import formats_of
     from toruscast.formats.source import Source
 
     # Patterns that try each start anew would take minutes.

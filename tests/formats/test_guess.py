@@ -4,7 +4,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.formats import read_mapping, read_workload
-from toruscast.formats.guess import formats_of, identify
+from toruscast.formats.registry import formats_of, identify
 from toruscast.formats.source import Source
 from toruscast.mapping import Torus
 

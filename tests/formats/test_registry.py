@@ -5,8 +5,7 @@ from format_examples import example_bytes
 
 from tools.formats_page import PARTS
 from toruscast.errors import InputError
-from toruscast.formats.guess import formats_of
-from toruscast.formats.registry import dialect_of, dialect_to_write, dialects
+from toruscast.formats.registry import dialect_of, dialect_to_write, dialects, formats_of
 from toruscast.formats.source import Source
 
 EXAMPLES = {f"{d.holds}/{d.name}": d for d in dialects() if example_bytes(d)}
