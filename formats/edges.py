@@ -21,13 +21,15 @@ from toruscast.validation import repeated, whole_array
 from .dialect import Dialect
 from .graphs import AnyPath, Array, GraphOptions, Stated, graph_of
 from .source import NUMBER, Source, Text, cells, renamed, warn_of, whole
-from .tables import TextColumn, TextTable, read_table, write_rows
+from .tables import TextTable, read_table, write_rows
 
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # A comment that was meant as one of these, but would have no effect.
 MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
 # No torus has a longer route: a fourth column with larger values does not hold hops.
 MAX_HOPS = 64
+# Columns that may hold fractions.
+AMOUNTS = COLUMNS[2:]
 # A comment that names the columns.
 COUNTS = "# src dst nbytes n_messages"
 
@@ -45,18 +47,10 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         _, line = next(text.lines(skip=skip), (0, ""))
         separator, parts = cells(line)
     order = _column_names(text, number, parts, options)
-    table = _read_columns(text, order, skip, separator)
+    table = read_table(text, order, skip, separator, AMOUNTS)
     if "n_messages" in table.columns and not (told.counts or options.columns):
         _check_counts(table)
     return graph_of(table, told, options)
-
-
-def _read_columns(
-    text: Text, order: list[str | None], skip: int, separator: str | None
-) -> TextTable:
-    """Return the rows after ``skip``; columns without a name are left out."""
-    columns = [None if name is None else TextColumn(name, name in COLUMNS[:2]) for name in order]
-    return read_table(text, columns, skip, separator)
 
 
 def _column_names(
@@ -187,7 +181,8 @@ def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     number, line = text.first_line()
     separator, names = cells(line)
     order = _chosen_names(text, number, names, options)
-    return graph_of(_read_columns(text, order, number, separator), stated(text), options)
+    table = read_table(text, order, number, separator, AMOUNTS)
+    return graph_of(table, stated(text), options)
 
 
 def write_table(comm: CommGraph, path: Path) -> None:

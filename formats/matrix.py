@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast._slow import scipy_io, sparse
 from toruscast.errors import InputError
@@ -26,48 +25,47 @@ from .dialect import Dialect
 from .edges import graph_of_columns, names_of
 from .graphs import Array, GraphOptions, Stated, both_ways, graph_of
 from .source import LINES, NUMBER, Source, Text, cells
-from .tables import TextColumn, read_table, row_of, write_rows
+from .tables import read_table, write_rows
 
 # A dense matrix of this many tasks takes 2 GiB.
 MAX_DENSE_TASKS = 16384
 # Tasks of a matrix that is written.
 MAX_WRITTEN = 2**13
-# Size of a matrix, and its entries: source, destination, value.
-Entries = tuple[int, tuple[Array, Array, Array]]
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
 
 
-def graph_of_matrix(source: Source, matrix: Entries, options: GraphOptions) -> CommGraph:
-    """Return the graph of the entries of a square matrix; pairs may stand twice if summed."""
-    n_tasks, columns = matrix
-    options.agree(n_tasks, source.path)
+def graph_of_matrix(source: Source, matrix: Any, options: GraphOptions) -> CommGraph:
+    """Return the graph of a square matrix, dense or SciPy's, row = source.
+
+    Entries of SciPy's may stand twice if they are summed.
+    """
     with at_file(source.path):
-        return options.graph(n_tasks, *columns)
-
-
-def entries_of(dense: NDArray[np.float64]) -> Entries:
-    """Return the entries of a dense matrix that are not 0, row = source."""
-    if dense.ndim != 2 or dense.shape[0] != dense.shape[1] or not dense.size:
-        shape = "x".join(map(str, dense.shape))
-        raise InputError("matrix is not square", found=shape, expected="as many rows as columns")
-    src, dst = np.nonzero(dense)
-    return dense.shape[0], (src, dst, dense[src, dst])
+        if matrix.dtype.kind not in "iufb":
+            raise InputError("bad matrix", found=matrix.dtype, expected="numbers")
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.shape[0]:
+            shape = "x".join(map(str, matrix.shape))
+            expected = "as many rows as columns"
+            raise InputError("matrix is not square", found=shape, expected=expected)
+        options.agree(matrix.shape[0], source.path)
+        if isinstance(matrix, np.ndarray):
+            src, dst = np.nonzero(matrix)
+            values = matrix[src, dst]
+        else:
+            entries = matrix.tocoo()
+            src, dst, values = entries.row, entries.col, entries.data
+        return options.graph(matrix.shape[0], src, dst, values.astype(np.float64))
 
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a dense matrix."""
-    return graph_of_matrix(source, _read_dense(source.text), options)
-
-
-def _read_dense(text: Text) -> Entries:
-    """Size and positive entries of a dense matrix of numbers."""
+    text = source.text
     number, line = text.first_line()
     width = len(cells(line)[1])
     _check_width(text, number, width)
-    columns = [TextColumn(f"entry for task {task}") for task in range(width)]
-    table = read_table(text, columns)
+    names = [f"entry for task {task}" for task in range(width)]
+    table = read_table(text, names, floats={*names})
     _check_rows(text, table.n_rows, width)
-    return entries_of(np.array(list(table.columns.values()), np.float64).T)
+    return graph_of_matrix(source, np.array(list(table.columns.values())).T, options)
 
 
 def _check_width(text: Text, number: int, width: int) -> None:
@@ -113,28 +111,31 @@ def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a matrix whose labels say which task a row and a column is."""
     text = source.text
     number, line = text.first_line()
-    rows = text.lines(skip=number)
-    first = next(rows, None)
+    first = next(text.lines(skip=number), None)
     if first is None:
         raise text.fault("matrix without rows", number, line)
     separator, parts = cells(first[1])
-    labels = _column_labels(cells(line)[1], len(parts)) or []
+    labels = _column_labels(cells(line)[1], len(parts))
+    if labels is None or len(set(labels)) < len(labels):
+        expected = "a label for each column, each once"
+        raise text.fault("bad labels of a matrix", number, line[:80], expected)
     width = len(labels)
     _check_width(text, number, width)
     task = _tasks_of(text, number, labels)
-    columns = [None, *(TextColumn(f"entry for {label}") for label in labels)]
+    names = [f"entry for {label}" for label in labels]
+    table = read_table(text, [None, *names], number, separator, {*names})
+    seen: dict[str, int] = {}
+    for row, (_, content) in enumerate(text.lines(skip=number)):
+        label = content.split(separator)[0].strip().strip("\"'")
+        if label not in task or seen.setdefault(label, row) != row:
+            found = f"{label}, also on line {table.line(seen[label])}" if label in task else label
+            message = "row stands twice" if label in task else "row of no column"
+            raise table.fault(row, message, found, "a row for each column")
+    _check_rows(text, table.n_rows, width)
     dense = np.zeros((width, width))
-    seen: dict[int, int] = {}
-    for at, row in text.lines(skip=number):
-        label = row.split(separator)[0].strip().strip("\"'")
-        if label not in task or (at_before := seen.setdefault(task[label], at)) != at:
-            known = label in task
-            found = f"{label}, also on line {at_before}" if known else label
-            message = "row stands twice" if known else "row of no column"
-            raise text.fault(message, at, found, "a row for each column")
-        dense[task[label], list(task.values())] = row_of(text, at, row, columns, separator)
-    _check_rows(text, len(seen), width)
-    return graph_of_matrix(source, entries_of(dense), options)
+    rows = [task[label] for label in seen]
+    dense[np.ix_(rows, list(task.values()))] = np.array(list(table.columns.values())).T
+    return graph_of_matrix(source, dense, options)
 
 
 def _tasks_of(text: Text, number: int, labels: list[str]) -> dict[str, int]:
@@ -157,7 +158,7 @@ def read_npy(source: Source, options: GraphOptions) -> CommGraph:
     with at_file(source.path):
         if array.dtype.names is None:
             options.only(source.path)
-            return graph_of_matrix(source, entries_of(numbers_of(array)), options)
+            return graph_of_matrix(source, array, options)
         values = _named_arrays({name: array[name] for name in array.dtype.names}, options, source)
         return graph_of_columns(source, values, Stated(), options)
 
@@ -168,13 +169,6 @@ def _named_arrays(
     """Arrays by our names, which are those of the columns of a table."""
     theirs = names_of(list(arrays), options.columns, source.path)
     return {name: arrays[their] for name, their in theirs.items()}
-
-
-def numbers_of(array: Array) -> NDArray[np.float64]:
-    """Return an array of numbers as floats."""
-    if array.dtype.kind not in "iufb":
-        raise InputError("bad matrix", found=array.dtype, expected="numbers")
-    return array.astype(np.float64)
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -232,22 +226,17 @@ def write_npz(comm: CommGraph, path: Path) -> None:
         )
 
 
-def _read_sparse(source: Source) -> Entries:
-    """Size and entries of SciPy's coo, csr or csc."""
+def _read_sparse(source: Source) -> Any:
+    """SciPy's coo, csr or csc."""
     with as_damaged(source.path, ".npz file"):
         matrix: Any = sparse.load_npz(io.BytesIO(source.data))
         if matrix.format in ("csr", "csc"):
             # Conversion trusts the pointers and indices.
             matrix.check_format(full_check=True)
     if matrix.format not in ("coo", "csr", "csc"):
-        raise InputError(
-            "sparse format not supported", found=matrix.format, expected="coo, csr or csc"
-        )
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError("matrix is not square", found=matrix.shape)
-    values = numbers_of(matrix.data)
-    entries = matrix.tocoo()
-    return matrix.shape[0], (entries.row, entries.col, values)
+        expected = "coo, csr or csc"
+        raise InputError("sparse format not supported", found=matrix.format, expected=expected)
+    return matrix
 
 
 _FIELDS = ("real", "integer")
@@ -270,8 +259,7 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
     with text.at(number):
         rows = whole_number(rows, "number of tasks", 1, MAX_TASKS)
     # SciPy would read 1,5 as 1 and 0x10 as 0.
-    columns = [TextColumn("row", whole=True), TextColumn("column", whole=True), TextColumn("value")]
-    table = read_table(text, columns, number)
+    table = read_table(text, ["row", "column", "value"], number, floats=["value"])
     if table.n_rows != entries:
         raise text.fault("wrong number of entries", None, table.n_rows, entries)
     for what in ("row", "column"):

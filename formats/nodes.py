@@ -30,7 +30,7 @@ from .placements import (
     place_of,
 )
 from .source import NUMBER, WHOLE, Source, Text, cells, label, whole, write_text
-from .tables import TextColumn, TextTable, read_table, table_of, write_rows
+from .tables import TextTable, read_table, table_of, write_rows
 
 RANGE = re.compile(r"\d+-\d+")
 _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?\s*+")
@@ -43,7 +43,7 @@ def read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
     parts = cells(line)[1]
     if len(parts) > 1 and len(source.lines) == 1:
         return node_row(text, number, parts, options, label(text.file))
-    return mapping_of(read_table(text, [TextColumn("node", whole=True)]), options)
+    return mapping_of(read_table(text, ["node"]), options)
 
 
 def node_row(
@@ -106,7 +106,7 @@ def read_counted(source: Source, names: Sequence[str], what: str) -> TextTable:
     text = source.text
     number, line = text.first_line()
     count = whole(text, number, f"number of {what}", cells(line)[1][0])
-    table = read_table(text, [TextColumn(name, whole=True) for name in names], skip=number)
+    table = read_table(text, names, skip=number)
     if table.n_rows != count:
         expected = f"{table.n_rows}, as many lines"
         raise text.fault(f"wrong number of {what}", number, count, expected)
@@ -198,15 +198,13 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     number, line = text.first_line()
     parts = cells(line)[1]
     if parts == ONE_DIMENSION and torus.ndim == 1:
-        columns = [TextColumn(name, whole=True) for name in names_of_places(torus)]
-        return at_coordinates(read_table(text, columns, skip=number), options)
+        return at_coordinates(read_table(text, names_of_places(torus), skip=number), options)
     found = f"{counted(len(parts), 'column')}: {line[:50]}"
     wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
     expected = f"{wanted}, or names above them such as task,node"
     if len(parts) not in (torus.ndim, torus.ndim + 1) or len(parts) == 1:
         raise text.fault("columns of a mapping without names", number, found, expected)
-    names = names_of_places(torus)[: len(parts)]
-    table = read_table(text, [TextColumn(name, whole=True) for name in names])
+    table = read_table(text, names_of_places(torus)[: len(parts)])
     if _may_start_with_tasks(table, len(parts), options):
         if torus.ndim == 1:
             found = f"{table.n_rows} lines of two numbers"

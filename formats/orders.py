@@ -15,6 +15,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
+from toruscast.validation import repeated
 
 from .dialect import Dialect
 from .placements import (
@@ -27,7 +28,7 @@ from .placements import (
     read_ranks,
 )
 from .source import Source, Text, cells, renamed, whole, write_text
-from .tables import TextColumn, read_table, read_words, table_of, write_rows
+from .tables import read_table, read_words, table_of, write_rows
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # The writer's comment with the ranks of a host.
@@ -282,10 +283,11 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
         raise text.fault("table of a mapping without places", number, line, expected)
     kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
+    if twice := repeated(name for name in kept if name):
+        raise text.fault("column stands twice", number, twice[0], "each column once")
     if wanted == {"host"}:
         return _of_hosts(text, columns, options)
-    wholes = [None if c is None else TextColumn(c, whole=True) for c in kept]
-    table = read_table(source.stream, wholes, number)
+    table = read_table(source.stream, kept, number)
     for axis, size in zip(axes, options.torus.shape, strict=False):
         check_range(table, axis, size)
     if axes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,8 @@ _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 _MAX_CELL = 2**17
 Rows = list[tuple[int, list[str]]]
 Whole = NDArray[np.int64]
+# Type of each column that is read, by its name.
+Dtypes = dict[str, type[np.float64] | type[np.int64]]
 
 
 def read_words(
@@ -62,14 +64,6 @@ def read_words(
 _COMMENT = re.compile(rb"[#%][^\n]*")
 _HEXADECIMAL = re.compile(rb"\b0[xX]")
 _BLANKS = re.compile(rb"(?m)^ +| +$")
-
-
-@dataclass(frozen=True)
-class TextColumn:
-    """Name of a column for messages, and whether its numbers are whole."""
-
-    name: str
-    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,32 +114,35 @@ def table_of(
 
 
 def read_table(
-    text: Text, columns: Sequence[TextColumn | None], skip: int = 0, separator: str | None = ""
+    text: Text,
+    columns: Sequence[str | None],
+    skip: int = 0,
+    separator: str | None = "",
+    floats: Collection[str] = (),
 ) -> TextTable:
-    """Return all lines after the first ``skip`` as columns; None columns are not read.
+    """Return all lines after the first ``skip`` as columns of these names; None is not read.
 
     An empty ``separator`` is that of the first line, None is blanks.
-    Every line must hold one number for each column: whole, or finite, and not negative.
+    Every line must hold one number for each column, 0 or more: finite in ``floats``, else whole.
     """
     if separator == "":
         separator = separator_of(next(text.lines(skip=skip), (0, ""))[1])
-    kept = [column for column in columns if column is not None]
+    dtypes = {name: np.float64 if name in floats else np.int64 for name in columns if name}
     pieces: list[list[NDArray[Any]]] = []
     line = skip
     for data in text.pieces(skip):
-        parsed = _parse_piece(data, columns, separator)
+        parsed = _parse_piece(data, columns, dtypes, separator)
         pieces.append(
-            _parse_lines(text, data, line, columns, separator) if parsed is None else parsed
+            _parse_lines(text, data, line, columns, dtypes, separator) if parsed is None else parsed
         )
         line += data.count(b"\n")
-    dtypes = [np.int64 if column.whole else np.float64 for column in kept]
-    pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes]]
+    pieces = pieces or [[np.zeros(0, dtype) for dtype in dtypes.values()]]
     joined = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return TextTable(text, dict(zip((column.name for column in kept), joined, strict=True)), skip)
+    return TextTable(text, dict(zip(dtypes, joined, strict=True)), skip)
 
 
 def _parse_piece(
-    data: bytes, columns: Sequence[TextColumn | None], separator: str | None
+    data: bytes, columns: Sequence[str | None], dtypes: Dtypes, separator: str | None
 ) -> list[NDArray[Any]] | None:
     """Columns of a piece of whole lines; None if one of them is not easy."""
     if b"#" in data or b"%" in data:
@@ -159,12 +156,8 @@ def _parse_piece(
     # pyarrow would read them.
     if (b"x" in data or b"X" in data) and _HEXADECIMAL.search(data):
         return None
-    names = list(map(str, range(len(columns))))
-    types = {
-        name: (pa.int64() if column.whole else pa.float64())
-        for name, column in zip(names, columns, strict=True)
-        if column is not None
-    }
+    types = {name: pa.from_numpy_dtype(dtype) for name, dtype in dtypes.items()}
+    names = [name or f"not read {place}" for place, name in enumerate(columns)]
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(data),
@@ -189,7 +182,8 @@ def _parse_lines(
     text: Text,
     data: bytes,
     before: int,
-    columns: Sequence[TextColumn | None],
+    columns: Sequence[str | None],
+    dtypes: Dtypes,
     separator: str | None,
 ) -> list[NDArray[Any]]:
     """Columns of a piece, read line by line; the first bad line is an `InputError`."""
@@ -197,41 +191,38 @@ def _parse_lines(
     for number, raw in enumerate(data.split(b"\n"), start=before + 1):
         check_text(raw, text.file, number)
         if line := raw.decode().replace("%", "#").partition("#")[0].strip():
-            rows.append(row_of(text, number, line, columns, separator))
-    kept = [column for column in columns if column is not None]
-    values = zip(*rows, strict=True) if rows else [()] * len(kept)
-    return [
-        np.array(value, np.int64 if column.whole else np.float64)
-        for column, value in zip(kept, values, strict=True)
-    ]
+            rows.append(_parse_line(text, number, line, columns, dtypes, separator))
+    values = zip(*rows, strict=True) if rows else [()] * len(dtypes)
+    return [np.array(value, dtype) for dtype, value in zip(dtypes.values(), values, strict=True)]
 
 
-def row_of(
+def _parse_line(
     text: Text,
     number: int,
     line: str,
-    columns: Sequence[TextColumn | None],
+    columns: Sequence[str | None],
+    dtypes: Dtypes,
     separator: str | None,
 ) -> list[float]:
-    """Return the numbers of one line, without those of columns that are None."""
+    """The numbers of one line, without those of columns that are None."""
     parts = [part.strip() for part in line.split(separator)]
     if len(parts) != len(columns):
         kind = {None: "blanks", ",": "commas", ";": "semicolons"}.get(separator, f"'{separator}'")
-        names = ", ".join(column.name if column else "..." for column in columns[:4])
+        names = ", ".join(name or "..." for name in columns[:4])
         names += ", ..." if len(columns) > 4 else ""
         expected = f"{len(columns)} columns ({names}) separated by {kind}"
         raise text.fault("wrong number of columns", number, f"{len(parts)}: {line[:80]}", expected)
     values: list[float] = []
-    for column, part in zip(columns, parts, strict=True):
-        if column is None:
+    for name, part in zip(columns, parts, strict=True):
+        if name is None:
             continue
-        if column.whole:
-            values.append(whole(text, number, column.name, part))
+        if dtypes[name] is np.int64:
+            values.append(whole(text, number, name, part))
         elif NUMBER.fullmatch(part) and 0 <= float(part) < math.inf:
             values.append(float(part))
         else:
             point = ", with a decimal point" if "," in part else ""
-            raise text.fault(f"bad {column.name}", number, part, f"a number, 0 or more{point}")
+            raise text.fault(f"bad {name}", number, part, f"a number, 0 or more{point}")
     return values
 
 

@@ -10,7 +10,7 @@ from number_cells import CELLS, outcome
 from toruscast.errors import InputError
 from toruscast.formats import source, tables
 from toruscast.formats.source import Text
-from toruscast.formats.tables import TextColumn, read_table
+from toruscast.formats.tables import read_table
 
 
 @settings(max_examples=200, deadline=None)
@@ -23,7 +23,8 @@ from toruscast.formats.tables import TextColumn, read_table
     piece=st.sampled_from([7, 2**16]),
 )
 def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packed, piece):
-    columns = [TextColumn(f"c{i}", whole=whole) for i, whole in enumerate(kinds)]
+    columns = [f"c{i}" for i in range(len(kinds))]
+    floats = [name for name, whole in zip(columns, kinds, strict=True) if not whole]
     rows = [(row * 4)[: len(kinds)] if len(row) > 1 else row for row in rows]
     path = tmp_path_factory.getbasetemp() / "rows"
     data = end.join(["skipped", "# a comment", *map(separator.join, rows)]).encode()
@@ -32,13 +33,14 @@ def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "START", piece)
         patch.setattr(source, "_PIECE", piece)
-        fast = outcome(
-            lambda: read_table(Text(str(path), is_streamed=True), columns, 1, mark).columns.values()
-        )
+
+        def read():
+            text = Text(str(path), is_streamed=True)
+            return read_table(text, columns, 1, mark, floats).columns.values()
+
+        fast = outcome(read)
         patch.setattr(tables, "_parse_piece", lambda *_: None)
-        slow = outcome(
-            lambda: read_table(Text(str(path), is_streamed=True), columns, 1, mark).columns.values()
-        )
+        slow = outcome(read)
     if isinstance(slow, str):
         assert fast == slow
     else:
@@ -47,15 +49,14 @@ def test_pieces_equal_lines(tmp_path_factory, kinds, rows, separator, end, packe
 
 def test_fault_behind_many_good_lines():
     good = b"# x\n" + b"1 2\n" * 25000
-    columns = [TextColumn("a", whole=True), TextColumn("b")]
     for bad, message in ((b"1 nan\n", "bad b: found nan"), (b"1\n", "wrong number of columns")):
         with pytest.raises(InputError, match=message) as caught:
-            read_table(Text("f", good + bad + b"3 -1\n"), columns, 0)
+            read_table(Text("f", good + bad + b"3 -1\n"), ["a", "b"], floats=["b"])
         assert caught.value.line == 25002
 
 
 def test_line_of_a_row():
     text = Text("f", b"head\n\n# no\n5\n % no\n6 # yes\n7\n")
-    table = read_table(text, [TextColumn("c", whole=True)], 1)
+    table = read_table(text, ["c"], 1)
     assert table["c"].tolist() == [5, 6, 7]
     assert [table.line(row) for row in range(3)] == [4, 6, 7]
