@@ -23,9 +23,9 @@ from toruscast.mapping.collectives.schedules import collective_named
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 
 from .dialect import Dialect
-from .graphs import GraphOptions, has_rank_files, rank_files, topological_order
+from .graphs import GraphOptions, has_rank_files, rank_files
 from .source import Source
-from .traces import RankActions
+from .traces import RankActions, topological_order
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
 TYPES = (

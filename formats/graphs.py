@@ -1,27 +1,30 @@
-"""What the readers and writers of graphs share: options, from rows to a graph, rows to a file."""
+"""Communication graphs: what their readers share, and lists and tables of edges."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._slow import parquet
+from toruscast._slow import pyarrow as pa
 from toruscast.errors import DuplicateEdgeError, InputError
-from toruscast.files import at_file
-from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
+from toruscast.files import as_damaged, at_file, check_claim
+from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph, sum_edges
 from toruscast.mapping.task_mapping import first_repeat
 from toruscast.text import counted
+from toruscast.validation import repeated, whole_array
 
-from .source import warn_of
-from .tables import TextTable
+from .dialect import Dialect
+from .source import NUMBER, Source, Text, cells, renamed, warn_of, whole
+from .tables import TextTable, read_table, write_rows
 
 Include = Literal["all", "point_to_point", "collective"]
 Duplicates = Literal["refuse", "sum"]
@@ -225,31 +228,295 @@ def one_way_edge(graph: CommGraph) -> int | None:
     return int(np.argmax(differs)) if differs.any() else None
 
 
-def topological_order(
-    before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
-) -> list[int]:
-    """Return places in an order in which each comes behind those before it, the least key first.
+COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
+# A comment that was meant as one of these, but would have no effect.
+MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
+# No torus has a longer route: a fourth column with larger values does not hold hops.
+MAX_HOPS = 64
+# Columns that may hold fractions.
+AMOUNTS = COLUMNS[2:]
+# A comment that names the columns.
+COUNTS = "# src dst nbytes n_messages"
 
-    Places that wait for each other are left out.
 
-    Examples
-    --------
-    >>> topological_order([[2], [0], []])
-    [2, 0, 1]
-    """
-    after: list[list[int]] = [[] for _ in before]
-    waits = [len(others) for others in before]
-    for at, others in enumerate(before):
-        for other in others:
-            after[other].append(at)
-    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        _, at = heappop(ready)
-        order.append(at)
-        for other in after[at]:
-            waits[other] -= 1
-            if not waits[other]:
-                heappush(ready, (key(other), other))
-    return order
+def read(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of lines ``src dst bytes [messages]``."""
+    text = source.stream
+    number, line = text.first_line()
+    separator, parts = cells(line)
+    skip = 0
+    told = stated(text)
+    if len(parts) == 1:
+        count = whole(text, number, "number of tasks", parts[0], MAX_TASKS)
+        told, skip = Stated(count, told.grid, told.counts), number
+        _, line = next(text.lines(skip=skip), (0, ""))
+        separator, parts = cells(line)
+    order = _column_names(text, number, parts, options)
+    table = read_table(text, order, skip, separator, AMOUNTS)
+    if "n_messages" in table.columns and not (told.counts or options.columns):
+        _check_counts(table)
+    return graph_of(table, told, options)
+
+
+def _column_names(
+    text: Text, number: int, parts: list[str], options: GraphOptions
+) -> list[str | None]:
+    """Name of each column; by its position from 1 where the caller gives positions."""
+    if not options.columns:
+        return list(COLUMNS[: max(3, len(parts))])
+    places = [str(place) for place in range(1, len(parts) + 1)]
+    return renamed(text, number, places, options.columns, COLUMNS[:3])
+
+
+def _check_counts(table: TextTable) -> None:
+    """Leave out a fourth column that cannot hold message counts, and say so."""
+    messages = table["n_messages"]
+    carried = np.flatnonzero((messages == 0) & (table["nbytes"] > 0))
+    if carried.size:
+        del table.columns["n_messages"]
+        line = table.line(int(carried[0]))
+        warn_of(
+            f"{table.text.file}:{line}",
+            "bytes in 0 messages, so the fourth column holds no message "
+            "counts (hops?): it is left out, and every edge counts as one message. The names "
+            "src,dst,nbytes,n_messages above the edges, or --columns, say otherwise",
+        )
+    elif _may_be_hops(table["src"], table["dst"], messages):
+        warn_of(
+            table.text.file,
+            "the fourth column is taken as message counts, but may be hops "
+            "(small, nowhere another way back): --columns src=1,dst=2,nbytes=3 leaves it out, the "
+            "names src,dst,nbytes,n_messages above the edges keep it",
+        )
+
+
+def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
+    """Whether values may be distances: small, whole, not all alike, nowhere another way back."""
+    if not values.size or values.max() > MAX_HOPS or values.min() == values.max():
+        return False
+    if (values % 1 != 0).any():
+        return False
+    n = np.int64(max(src.max(), dst.max()) + 1)
+    there, back = src * n + dst, dst * n + src
+    order = np.argsort(there)
+    place = np.minimum(np.searchsorted(there, back, sorter=order), there.size - 1)
+    found = there[order[place]] == back
+    return bool((values[order[place]] == values)[found].all())
+
+
+def stated(text: Text) -> Stated:
+    """Return what the comments above the first line tell."""
+    count = grid = None
+    counts = False
+    for number, line in enumerate(text.raw_lines(), start=1):
+        if line.strip() and not line.lstrip().startswith(("#", "%")):
+            break
+        counts = counts or line.strip() == COUNTS
+        if match := COMMENT.fullmatch(line.strip()):
+            sizes = [whole(text, number, match[1], size, MAX_TASKS) for size in match[2].split("x")]
+            if match[1] == "grid":
+                grid = tuple(sizes)
+            else:
+                count = sizes[0]
+        elif MISWRITTEN.fullmatch(line.strip()):
+            expected = "a line such as '# n_tasks 64' or '# grid 8x8'"
+            raise text.fault("bad comment on the tasks", number, line.strip(), expected)
+    return Stated(count, grid, counts)
+
+
+def write(comm: CommGraph, path: Path) -> None:
+    """Write an edge list below a line with the number of tasks."""
+    columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
+    # Without it, some message counts look like another column, and some edges like a mesh.
+    odd = ((comm.n_messages == 0) & (comm.nbytes > 0)).any()
+    odd = odd or _may_be_hops(comm.src, comm.dst, comm.n_messages)
+    odd = odd or (comm.n_edges == comm.n_tasks and bool(comm.src.all() and comm.dst.all()))
+    write_rows(path, f"{COUNTS}\n{comm.n_tasks}\n" if odd else f"{comm.n_tasks}\n", columns, " ")
+
+
+EDGES = Dialect(
+    name="edges",
+    uses=("columns",),
+    holds="graph",
+    title="lines of src dst bytes [messages]",
+    read=read,
+    write=write,
+    suffixes=(".txt", ".edges"),
+    documentation="""
+A line for each pair of tasks that communicate, each pair once; `--duplicates sum` adds up pairs
+that stand several times, as in a trace of messages. Without the fourth column every edge is one
+message. Commas, semicolons, tabs or blanks separate. A fourth column with 0 beside bytes cannot
+hold message counts: it is left out with a warning. Where it may hold hops, a warning says that it
+is taken as message counts. `--columns src=1,dst=2,nbytes=3` chooses columns by number.
+
+The number of tasks is the largest task plus one, unless a line above the edges says it, or a
+comment such as `# n_tasks 8` does; that is needed where the last tasks do not communicate. A
+comment such as `# grid 4x2` gives the application's logical task grid, which mapping strategies
+use.
+""",
+    example="4\n0 1 4096 2\n1 2 4096 2\n2 0 512 1\n3 0 64 1\n3 1 64 1\n",
+)
+
+
+ALIASES = {
+    "src": ("src", "source", "from", "sender", "rank_from", "from_rank", "src_rank", "source_rank"),
+    "dst": (
+        *("dst", "dest", "destination", "target", "to", "receiver"),
+        *("rank_to", "to_rank", "dst_rank", "dest_rank", "target_rank"),
+    ),
+    "nbytes": ("nbytes", "bytes", "size", "weight", "volume", "msg_size", "message_size"),
+    "n_messages": ("n_messages", "messages", "msgs", "count"),
+}
+# Columns that graph tools add and that say nothing about traffic.
+BESIDE = {"id", "label", "timeset", "type"}
+
+
+def is_table(source: Source) -> bool:
+    """Whether the first line names columns, two of which are sender and receiver."""
+    if not source.lines:
+        return False
+    names = cells(source.lines[0][1])[1]
+    ends = {"src", "dst"} <= set(_known_names(names))
+    return not any(NUMBER.fullmatch(name) for name in names) and ends
+
+
+def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a table."""
+    text = source.stream
+    number, line = text.first_line()
+    separator, names = cells(line)
+    order = _chosen_names(text, number, names, options)
+    table = read_table(text, order, number, separator, AMOUNTS)
+    return graph_of(table, stated(text), options)
+
+
+def write_table(comm: CommGraph, path: Path) -> None:
+    """Write named columns below comments with the number of tasks and the task grid."""
+    grid = "" if comm.grid is None else f"# grid {'x'.join(map(str, comm.grid))}\n"
+    head = f"# n_tasks {comm.n_tasks}\n{grid}src,dst,nbytes,n_messages\n"
+    write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
+
+
+def _known_names(parts: list[str]) -> list[str]:
+    """Our names of the columns; unknown ones stay as they are."""
+    known = {alias: column for column, aliases in ALIASES.items() for alias in aliases}
+    return [known.get(part.lower().replace(" ", "_"), part) for part in parts]
+
+
+def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
+    """Return a table's names of src, dst, nbytes and, where it is there, n_messages."""
+    theirs = dict(chosen) or dict(zip(_known_names(list(names)), names, strict=True))
+    if missing := [name for name in COLUMNS[:3] if theirs.get(name) not in names]:
+        found = ", ".join(names)
+        raise InputError("missing columns", file=path, found=found, expected=missing[0])
+    if twice := repeated(theirs.values()):
+        raise InputError("no such columns", file=path, found=f"{twice[0]} twice")
+    return {name: theirs[name] for name in COLUMNS if name in theirs}
+
+
+def _chosen_names(
+    text: Text, number: int, names: list[str], options: GraphOptions
+) -> list[str | None]:
+    """Our name of each column; None where it is not read."""
+    if options.columns:
+        return renamed(text, number, names, options.columns, COLUMNS[:3])
+    order = _known_names(names)
+    rest = {name for name in order if name.lower() not in BESIDE}
+    if len(set(order)) != len(order) or not {*COLUMNS[:3]} <= rest <= ALIASES.keys():
+        expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
+        raise text.fault("bad column names", number, ",".join(names), expected)
+    return [name if name in COLUMNS else None for name in order]
+
+
+TABLE = Dialect(
+    name="table",
+    uses=("columns",),
+    holds="graph",
+    title="edges below the names of their columns",
+    recognise=is_table,
+    read=read_table_of_edges,
+    write=write_table,
+    suffixes=(".csv",),
+    documentation="""
+Like `edges`, but the columns have names and may come in any order. Commas, semicolons, tabs or
+blanks separate. The names are `src` (or `source`, `from`, `sender`, `rank_from`), `dst` (`dest`,
+`destination`, `target`, `to`, `receiver`, `rank_to`), `nbytes` (`bytes`, `size`, `weight`,
+`volume`) and, if there is one, `n_messages` (`messages`, `msgs`, `count`), so that tables of Gephi,
+Vampir and pandas are read as they are. Other names are given with
+`--columns src=Source,dst=Target,nbytes=Bytes`; columns that it does not name are left out. A trace
+with a line for each message needs `--duplicates sum`.
+""",
+    example="# n_tasks 8\n# grid 4x2\nsrc,dst,nbytes,n_messages\n0,1,4096,2\n1,2,4096,2\n",
+)
+
+
+# Bytes that an edge takes at most while a graph is read and its features are computed.
+_BYTES_AN_EDGE = 160
+
+
+def read_parquet(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a table."""
+    with as_damaged(source.path, "Parquet file"):
+        values, told = _parquet_columns(source, options)
+        sizes = told.get(b"grid", b"").decode()
+        grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
+        count = int(told.get(b"n_tasks", b"0")) or None
+    return graph_of_columns(source, values, Stated(count, grid), options)
+
+
+def graph_of_columns(
+    source: Source, values: Mapping[str, Array], told: Stated, options: GraphOptions
+) -> CommGraph:
+    """Return the graph of arrays src, dst, nbytes and maybe n_messages."""
+    n_tasks = options.agree(told.n_tasks, source.path)
+    with at_file(source.path):
+        src, dst = (whole_array(values[name], name) for name in COLUMNS[:2])
+        if n_tasks is None:
+            n_tasks = min(int(max(src.max(initial=0), dst.max(initial=0))) + 1, MAX_TASKS)
+        amounts = values["nbytes"], values.get("n_messages")
+        return options.graph(n_tasks, src, dst, *amounts, grid=told.grid)
+
+
+def _parquet_columns(
+    source: Source, options: GraphOptions
+) -> tuple[dict[str, Any], dict[bytes, bytes]]:
+    file = parquet.ParquetFile(pa.BufferReader(source.data))
+    schema = file.schema_arrow
+    n_rows = file.metadata.num_rows
+    check_claim(source.path, n_rows * _BYTES_AN_EDGE, counted(n_rows, "row"))
+    wanted = names_of(schema.names, options.columns, source.path)
+    table = file.read(columns=list(wanted.values()))
+    values = {
+        name: _column_numbers(table.column(theirs), theirs) for name, theirs in wanted.items()
+    }
+    return values, dict(schema.metadata or {})
+
+
+def _column_numbers(column: Any, name: str) -> NDArray[Any]:
+    if column.null_count:
+        raise InputError("empty cell", found=name, expected="numbers")
+    return np.asarray(column)
+
+
+def write_parquet(comm: CommGraph, path: Path) -> None:
+    """Write the columns, with the number of tasks and the grid beside them."""
+    grid = "x".join(map(str, comm.grid or ()))
+    table = pa.table({name: getattr(comm, name) for name in COLUMNS})
+    about = {"n_tasks": str(comm.n_tasks), "grid": grid}
+    parquet.write_table(table.replace_schema_metadata(about), path)
+
+
+PARQUET = Dialect(
+    name="parquet",
+    uses=("columns",),
+    holds="graph",
+    title="Parquet table of edges",
+    recognise=lambda source: source.start.startswith(b"PAR1"),
+    read=read_parquet,
+    write=write_parquet,
+    suffixes=(".parquet",),
+    documentation="""
+Columns as in `table`, under the same names; `--columns` gives others.
+""",
+)
+DIALECTS = (EDGES, TABLE, PARQUET)

@@ -22,8 +22,15 @@ from toruscast.validation import whole_array, whole_number
 
 from . import source as files
 from .dialect import Dialect
-from .edges import graph_of_columns, names_of
-from .graphs import Array, GraphOptions, Stated, both_ways, graph_of
+from .graphs import (
+    Array,
+    GraphOptions,
+    Stated,
+    both_ways,
+    graph_of,
+    graph_of_columns,
+    names_of,
+)
 from .source import LINES, NUMBER, Source, Text, cells
 from .tables import read_table, write_rows
 

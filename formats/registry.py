@@ -39,13 +39,13 @@ from toruscast.files import PROMISED
 from toruscast.text import closest
 
 from .dialect import NOUNS, OPTIONS, Dialect, Holds
-from .edges import COMMENT, COUNTS
+from .graphs import COMMENT, COUNTS
 from .source import LINES, WHOLE, Source, cells
 
 # Modules that list what they read in `DIALECTS`, imported when a format is first looked for.
 _MODULES = (
     "toruscast.formats.profilers",
-    "toruscast.formats.edges",
+    "toruscast.formats.graphs",
     "toruscast.formats.matrix",
     "toruscast.formats.partitioners",
     "toruscast.formats.traces",

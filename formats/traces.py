@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from toruscast.text import counted
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
-from .graphs import AnyPath, GraphOptions, topological_order
+from .graphs import AnyPath, GraphOptions
 from .rounds import COLLECTIVES, Events, rounds_of
 from .source import Source, Text, warn_of, whole
 
@@ -160,6 +161,36 @@ class RankActions:
                 check_size(word, group.size)
             claims += edges_of(word, group)
         check_claim(path, _EDGE_BYTES * claims, counted(claims, "message"))
+
+
+def topological_order(
+    before: Sequence[Collection[int]], key: Callable[[int], Any] = lambda _: 0
+) -> list[int]:
+    """Return places in an order in which each comes behind those before it, the least key first.
+
+    Places that wait for each other are left out.
+
+    Examples
+    --------
+    >>> topological_order([[2], [0], []])
+    [2, 0, 1]
+    """
+    after: list[list[int]] = [[] for _ in before]
+    waits = [len(others) for others in before]
+    for at, others in enumerate(before):
+        for other in others:
+            after[other].append(at)
+    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        _, at = heappop(ready)
+        order.append(at)
+        for other in after[at]:
+            waits[other] -= 1
+            if not waits[other]:
+                heappush(ready, (key(other), other))
+    return order
 
 
 HEAD = re.compile(r"num_ranks\s+([0-9]+)")
