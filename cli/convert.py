@@ -75,30 +75,28 @@ def command(
     output.check(also={"OUT": what.target})
     if what.mapping and what.machine:
         raise click.UsageError("--mapping and --machine exclude each other")
-    graphs = [name for name in _own(GraphFile) if name != "form"]
-    placings = [name for name in _own(Placing) if name != "form"]
+    graphs, placings = (
+        [each.name for each in fields(record) if each.name != "form"]
+        for record in (GraphFile, Placing)
+    )
     if what.machine:
         refuse("without --machine", *graphs, *placings, "form", "torus")
-        content = _machine(what, place)
+        content, words = _machine(what, place)
     elif what.mapping:
         refuse("without --mapping", *graphs)
         if place.torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content = _mappings(what, place, placing, output)
+        content, words = _mappings(what, place, placing, output)
     else:
         refuse("with --mapping", "torus", *placings)
         refuse("with --mapping or --machine", "changes")
-        content = _graph(what, graph, output)
+        content, words = _graph(what, graph, output)
     output.save(answers.blocks.of_table("", Table(pd.DataFrame([content]), ()), content=content))
-    output.say(_words(content))
+    output.say(f"{what.target}: {words}")
 
 
-def _own(record: type) -> list[str]:
-    return [each.name for each in fields(record)]
-
-
-def _graph(what: Conversion, graph: GraphFile, output: Output) -> dict[str, Any]:
-    """Convert a graph."""
+def _graph(what: Conversion, graph: GraphFile, output: Output) -> tuple[dict[str, Any], str]:
+    """Convert a graph; return what was written, and a line about it."""
     target = what.target
     check_target(target)
     registry.dialect_to_write("graph", target, what.out_format)
@@ -110,18 +108,19 @@ def _graph(what: Conversion, graph: GraphFile, output: Output) -> dict[str, Any]
         tc.write_comm(comm, target, what.out_format)
     if target.endswith(".mtx") and (comm.n_messages != 1).any():
         output.message(f"{target}: Matrix Market files hold bytes only; message counts are lost")
-    return {
+    content = {
         "out": target,
         "tasks": comm.n_tasks,
         "edges": comm.n_edges,
         "bytes": float(comm.nbytes.sum()),
         "messages": float(comm.n_messages.sum()),
     }
+    return content, graph_line(content)
 
 
 def _mappings(
     what: Conversion, place: TorusOptions, placing: Placing, output: Output
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], str]:
     """Convert one mapping to a file, or several to a folder."""
     source, to = what.source, MappingFile(what.target, what.out_format)
     to.check(placing.hosts, folder=True)
@@ -142,32 +141,22 @@ def _mappings(
         )
     else:
         advice = to.write(mappings[0], host, placing.hosts).partition("; ")[2]
-    return {
+    content = {
         "out": target,
         "mappings": len(mappings),
         "tasks": mappings[0].n_tasks,
         "occupancy": occupancy(mappings),
         "advice": advice,
     }
+    of = f"{counted(len(mappings), 'mapping')} of {counted(mappings[0].n_tasks, 'task')}"
+    return content, f"{of}, {content['occupancy']}" + (f"; {advice}" if advice else "")
 
 
-def _machine(what: Conversion, place: TorusOptions) -> dict[str, Any]:
+def _machine(what: Conversion, place: TorusOptions) -> tuple[dict[str, Any], str]:
     """Write a torus of text or a file to a file."""
     check_target(what.target)
     torus = load_torus(replace(place, torus=what.source))
     advice = tc.write_torus(torus, what.target, what.out_format)
-    return {"out": what.target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
-
-
-def _words(content: dict[str, Any]) -> str:
-    out = content["out"]
-    if "torus" in content:
-        advice = f"; to use it: {content['advice']}" if content["advice"] else ""
-        return f"{out}: {content['torus']}, {counted(content['nodes'], 'node')}{advice}"
-    if "edges" in content:
-        return f"{out}: {graph_line(content)}"
-    advice = f"; {content['advice']}" if content["advice"] else ""
-    mappings = counted(content["mappings"], "mapping")
-    return (
-        f"{out}: {mappings} of {counted(content['tasks'], 'task')}, {content['occupancy']}{advice}"
-    )
+    content = {"out": what.target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
+    words = f"{torus}, {counted(torus.n_nodes, 'node')}"
+    return content, words + (f"; to use it: {advice}" if advice else "")

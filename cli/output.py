@@ -27,7 +27,7 @@ from toruscast.text import one_line
 from . import progress as recording
 from .options import option
 from .progress import Bar, bar_on_stderr, json_text, working
-from .slow import readers
+from .slow import registry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +63,7 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
         return False
     suffixes: tuple[str, ...] = (".prof",)
     if holds_mappings:
-        suffixes = readers.SUFFIXES
+        suffixes = registry.suffixes_of("mapping")
     return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 

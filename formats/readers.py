@@ -37,14 +37,10 @@ from toruscast.validation import one_of, whole_number, whole_sizes
 
 from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
 from .placements import MappingOptions, Target
-from .registry import dialect_of, dialect_to_write, formats_of, identify
+from .registry import dialect_of, dialect_to_write, formats_of, identify, suffixes_of
 from .source import Progress, Source, cells, check_path, label
 from .traces import check_algorithms
 
-SUFFIXES = (
-    *(".map", ".txt", ".csv", ".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap"),
-    *(".vcoord", ".json", ".yaml", ".yml"),
-)
 AnyHosts = Hosts | AnyPath
 
 
@@ -192,13 +188,14 @@ def mapping_files(path: AnyPath) -> list[Path] | None:
         if not folder.is_dir():
             return None
         names = sorted(file.name for file in folder.iterdir())
+    known = suffixes_of("mapping")
     files = [
         folder / name
         for name in names
-        if name.removesuffix(".gz").lower().endswith(SUFFIXES) and not name.startswith(".")
+        if name.removesuffix(".gz").lower().endswith(known) and not name.startswith(".")
     ]
     if not files:
-        expected = f"files ending in {', '.join(SUFFIXES)}"
+        expected = f"files ending in {', '.join(known)}"
         raise InputError("no mappings in folder", file=path, expected=expected)
     return files
 

@@ -69,6 +69,12 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     return tuple(each for each in (*_built_in(), *others) if holds in (None, each.holds))
 
 
+def suffixes_of(holds: Holds) -> tuple[str, ...]:
+    """Return the suffixes of files that hold one kind of data."""
+    known = (suffix for dialect in dialects(holds) for suffix in dialect.suffixes)
+    return tuple(dict.fromkeys(suffix for suffix in known if suffix.startswith(".")))
+
+
 @cache
 def _built_in() -> tuple[Dialect, ...]:
     return tuple(dialect for module in _MODULES for dialect in import_module(module).DIALECTS)

@@ -469,11 +469,7 @@ def _mean_graph(graphs: Sequence[CommGraph], times: int) -> CommGraph:
     """The sum of graphs, a share of it for each of so many times."""
     if len(graphs) == 1:
         return graphs[0]
-    src, dst, nbytes, count = (
-        np.concatenate([getattr(graph, field) for graph in graphs])
-        for field in ("src", "dst", "nbytes", "n_messages")
-    )
-    whole = sum_edges(graphs[0].n_tasks, src, dst, nbytes, count)
+    whole = Workload(graphs).total
     amounts = whole.nbytes / times, whole.n_messages / times
     return CommGraph(whole.n_tasks, whole.src, whole.dst, *amounts)
 
