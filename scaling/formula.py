@@ -1,14 +1,12 @@
 """Formulas of scaling models: one grammar that every command prints and reads.
 
-A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Python's own
-parser reads it, after the few signs that mathematics writes otherwise are replaced: a blank or
-nothing for a product, ``^`` for a power. Only numbers, names, arithmetic and a few functions pass;
-nothing is executed.
+A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Operators bind
+as in Python; a blank or nothing between two factors is a product, and ``^`` is a power. Only
+numbers, names, arithmetic and a few functions pass; nothing is executed.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +24,10 @@ Term = tuple[float, Exponents]
 # Powers of a product: for each parameter the exponents of its power and of its logarithm.
 _Powers = tuple[tuple[str, tuple[float, float]], ...]
 _Sum = dict[_Powers, float]
+# A step of a formula in postfix order: "number", "parameter", "held" (a parameter in a logarithm),
+# "call" or "apply", with the number, name or operator.
+_Step = tuple[str, Any]
+_NEGATED: list[_Step] = [("number", -1.0), ("apply", "*")]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
@@ -48,13 +50,15 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 # Names that cannot be parameters without backquotes.
 RESERVED = frozenset((*FUNCTIONS, *_MEANT))
 _LOGARITHMS = {"log": math.log(2.0), "log2": 1.0, "allreduce": 1.0, "bcast": 1.0}
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.divide,
-    ast.Pow: np.power,
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "**": np.power,
 }
+# Operators with a higher number bind tighter.
+_BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
 _TOKEN = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S)",
@@ -118,9 +122,9 @@ class Formula:
             self._refuse(0, repr(text), "a text such as 1e6 n")
         if len(text) > MAX_LENGTH:
             self._refuse(MAX_LENGTH, f"{len(text)} characters", f"at most {MAX_LENGTH}")
-        self._names: list[str] = []
-        self._tree = self._parsed()
-        self.parameters = tuple(sorted(set(self._names)))
+        self._steps = self._parsed()
+        names = {str(what) for kind, what in self._steps if kind in ("parameter", "held")}
+        self.parameters = tuple(sorted(names))
 
     @classmethod
     def of(
@@ -159,8 +163,26 @@ class Formula:
         The result is NaN or infinity where the formula has no finite value.
         """
         at = {name: np.asarray(value, dtype=float)[()] for name, value in values.items()}
+        places = {"parameter": at, "held": at if held is None else held}
+
+        def operand(kind: str, what: Any) -> Any:
+            if kind == "number":
+                return np.float64(what)
+            if what not in at:
+                raise InputError(
+                    f"no value for a parameter of {self.text[:60]}",
+                    file=self.file,
+                    found=", ".join(at) or "none",
+                    expected=what,
+                )
+            return places[kind][what]
+
         with np.errstate(all="ignore"):
-            return self._value(self._tree, at, at if held is None else held)
+            return self._computed(
+                operand,
+                lambda name, value: FUNCTIONS[name](value),
+                lambda operator, left, right: _OPERATORS[operator](left, right),
+            )
 
     def terms(self) -> tuple[tuple[str, ...], list[Term]]:
         """Multiply out to a sum of products of powers and logarithms.
@@ -173,7 +195,11 @@ class Formula:
         >>> Formula("100 / p - n").terms()[1]
         [(100.0, ((0.0, 0.0), (-1.0, 0.0))), (-1.0, ((1.0, 0.0), (0.0, 0.0)))]
         """
-        found = self._sum(self._tree)
+
+        def operand(kind: str, what: Any) -> _Sum:
+            return {(): what} if kind == "number" else {((what, (1.0, 0.0)),): 1.0}
+
+        found: _Sum = self._computed(operand, self._called, self._joined)
         terms = []
         for powers, coefficient in found.items():
             if not math.isfinite(coefficient):
@@ -185,178 +211,137 @@ class Formula:
             terms.append((coefficient, exponents))
         return self.parameters, joined(terms, len(self.parameters))
 
-    def _parsed(self) -> ast.expr:
-        """Return the tree of the formula; its names are numbers of `_names`, as in ``_0``."""
+    def _parsed(self) -> list[_Step]:
+        """Return the formula in postfix order, by a shunting yard that knows implied products."""
         tokens = [
             (str(m.lastgroup), m[0], m.start())
             for m in _TOKEN.finditer(self.text)
             if not m[0].isspace()
         ]
         tokens.append(("end", "its end", len(self.text)))
-        source: list[str] = []
-        open_at: list[str] = []  # what follows each closing parenthesis
+        steps: list[_Step] = []
+        waiting: list[tuple[str, str]] = []  # operators, and open parentheses with their function
         operand = True  # whether an operand comes next
-        signs = 0
-        k = 0
-        while k < len(tokens):
+        signs = k = 0
+
+        def close(binding: int) -> None:
+            while waiting and _BINDING.get(waiting[-1][0], 0) >= binding:
+                operator, _ = waiting.pop()
+                steps.extend(_NEGATED if operator == "sign" else [("apply", operator)])
+
+        while tokens[k][0] != "end" or operand:
             kind, token, start = tokens[k]
+            k += 1
             if operand and token in ("+", "-"):
-                source.append(token)
                 signs += 1
                 if signs > MAX_DEPTH:
                     self._refuse(start, token, f"at most {MAX_DEPTH} levels")
-                k += 1
+                waiting += [("sign", "")] * (token == "-")
                 continue
             starts = kind in ("number", "name", "quoted") or token == "("
-            if not operand:
-                if starts:
-                    # Otherwise 0x10 would be 0 times x10, and 1_000 n have a parameter _000.
-                    before = tokens[k - 1]
-                    if before[0] == "number" and before[2] + len(before[1]) == start:
-                        self._refuse(start, token, f"a blank or * after {before[1]}")
-                    source.append("*")
-                elif token == ")" and open_at:
-                    source.append(open_at.pop())
-                    k += 1
-                    continue
-                elif token in ("+", "-", "*", "/", "^", "**"):
-                    source.append("**" if token == "^" else token)
-                    operand, signs = True, 0
-                    k += 1
-                    continue
-                elif kind == "end" and not open_at:
-                    break
-                elif kind == "end":
-                    self._refuse(start, token, "an operator or a closing parenthesis")
-                elif token == ")":
-                    self._refuse(start, token, "no closing parenthesis without an opening one")
-                else:
-                    self._refuse(start, token, "+ - * / ^ or a factor")
-            elif not starts:
+            if operand and not starts:
                 self._refuse(start, token, _OPERAND)
-            if token == "(":
-                k = self._open(source, open_at, "(", ")", start, k)
+            if not operand and token == ")":
+                close(1)
+                if not waiting:
+                    self._refuse(start, token, "no closing parenthesis without an opening one")
+                steps += _called(*waiting.pop())
+                continue
+            if not operand:
+                # Otherwise 0x10 would be 0 times x10, and 1_000 n have a parameter _000.
+                before = tokens[k - 2]
+                if starts and before[0] == "number" and before[2] + len(before[1]) == start:
+                    self._refuse(start, token, f"a blank or * after {before[1]}")
+                operator = "*" if starts else token.replace("^", "**")
+                if operator not in _BINDING:
+                    self._refuse(start, token, "+ - * / ^ or a factor")
+                # A power of a power is read from the right.
+                close(_BINDING[operator] + (operator == "**"))
+                waiting.append((operator, ""))
                 operand, signs = True, 0
-            elif kind == "number":
+                if not starts:
+                    continue
+            if kind == "number":
                 if not math.isfinite(float(token)):
                     self._refuse(start, token, "a finite number")
-                source.append(f"{float(token)!r}")
-                operand, k = False, k + 1
-            elif kind == "name" and token in FUNCTIONS:
-                k, operand = self._function(source, open_at, tokens, k)
-            else:
-                source.append(self._name(tokens[k], tokens[min(k + 1, len(tokens) - 1)]))
-                operand, k = False, k + 1
-        return ast.parse("".join(source), mode="eval").body
+                steps.append(("number", float(token)))
+                operand = False
+                continue
+            opening, exponent = "(", ""
+            if kind == "name" and token in FUNCTIONS:
+                # As in log2^2(n) and log2 n.
+                opening = token
+                if tokens[k][1] in ("^", "**") and tokens[k + 1][0] == "number":
+                    exponent = tokens[k + 1][1]
+                    k += 2
+                kind, token, start = tokens[k]
+                k += 1
+                if token != "(" and (
+                    opening != "log2" or kind not in ("name", "quoted") or token in FUNCTIONS
+                ):
+                    self._refuse(start, token, f"a parenthesis after {opening}")
+            if token == "(":
+                if sum(each not in _BINDING for each, _ in waiting) >= MAX_DEPTH:
+                    self._refuse(start, self.text[start:], f"at most {MAX_DEPTH} levels")
+                waiting.append((opening, exponent))
+                signs = 0
+                continue
+            is_held = opening == "log2" or any(each in _LOGARITHMS for each, _ in waiting)
+            name = self._name(kind, token, start, tokens[k][1])
+            steps += [("held" if is_held else "parameter", name), *_called(opening, exponent)]
+            operand = False
+        close(1)
+        if waiting:
+            self._refuse(len(self.text), "its end", "an operator or a closing parenthesis")
+        return steps
 
-    def _open(
-        self, source: list[str], open_at: list[str], begin: str, end: str, start: int, k: int
-    ) -> int:
-        if len(open_at) >= MAX_DEPTH:
-            self._refuse(start, self.text[start:], f"at most {MAX_DEPTH} levels")
-        source.append(begin)
-        open_at.append(end)
-        return k + 1
-
-    def _function(
-        self, source: list[str], open_at: list[str], tokens: list[tuple[str, str, int]], k: int
-    ) -> tuple[int, bool]:
-        """Read a function's name up to its argument, with ``log2^2(n)`` and ``log2 n`` too."""
-        name, after = tokens[k][1], ""
-        if tokens[k + 1][1] in ("^", "**") and tokens[k + 2][0] == "number":
-            after = f"**{float(tokens[k + 2][1])!r}"
-            k += 2
-        kind, token, start = tokens[k + 1]
-        if token == "(":
-            return self._open(source, open_at, f"{name}(", f"){after}", start, k + 1), True
-        if name != "log2" or kind not in ("name", "quoted") or token in FUNCTIONS:
-            self._refuse(start, token, f"a parenthesis after {name}")
-        source.append(f"log2({self._name(tokens[k + 1], tokens[k + 2])}){after}")
-        return k + 2, False
-
-    def _name(self, token: tuple[str, str, int], following: tuple[str, str, int]) -> str:
-        kind, name, start = token
+    def _name(self, kind: str, name: str, start: int, following: str) -> str:
         if kind == "quoted":
             name = name[1:-1].replace("``", "`")
         elif name.lower() in _MEANT:
             self._refuse(start, name, _MEANT[name.lower()])
-        elif following[1] == "(":
+        elif following == "(":
             self._refuse(start, name, f"one of the functions {', '.join(FUNCTIONS)}")
         if self.variables is not None and name not in self.variables:
             self._refuse(start, name, f"{' or '.join(self.variables)}, or {', '.join(FUNCTIONS)}")
-        self._names.append(name)
-        return f"_{len(self._names) - 1}"
+        return name
 
-    def _value(self, node: ast.expr, at: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
-        rest: list[ast.BinOp] = []
-        # A long chain leans to the left.
-        while isinstance(node, ast.BinOp):
-            rest.append(node)
-            node = node.left
-        match node:
-            case ast.Constant(value=number):
-                result: Any = np.float64(number)  # type: ignore[arg-type]
-            case ast.Name(id=name):
-                parameter = self._names[int(name[1:])]
-                if parameter not in at:
-                    raise InputError(
-                        f"no value for a parameter of {self.text[:60]}",
-                        file=self.file,
-                        found=", ".join(at) or "none",
-                        expected=parameter,
-                    )
-                result = at[parameter]
-            case ast.Call(func=ast.Name(id=name), args=[inner]):
-                inside = held if name in _LOGARITHMS else at
-                result = FUNCTIONS[name](self._value(inner, inside, held))
-            case ast.UnaryOp(op=sign, operand=inner):
-                value = self._value(inner, at, held)
-                result = -value if isinstance(sign, ast.USub) else value
-            case _:
-                raise AssertionError(ast.dump(node))
-        for each in reversed(rest):
-            result = _OPERATORS[type(each.op)](result, self._value(each.right, at, held))
-        return result
-
-    def _sum(self, node: ast.expr) -> _Sum:
-        rest: list[ast.BinOp] = []
-        while isinstance(node, ast.BinOp):
-            rest.append(node)
-            node = node.left
-        match node:
-            case ast.Constant(value=number):
-                result: _Sum = {(): float(number)}  # type: ignore[arg-type]
-            case ast.Name(id=name):
-                result = {((self._names[int(name[1:])], (1.0, 0.0)),): 1.0}
-            case ast.Call(func=ast.Name(id=name), args=[inner]):
-                result = self._called(name, self._sum(inner))
-            case ast.UnaryOp(op=sign, operand=inner):
-                factor = -1.0 if isinstance(sign, ast.USub) else 1.0
-                result = {powers: factor * c for powers, c in self._sum(inner).items()}
-            case _:
-                raise AssertionError(ast.dump(node))
-        for each in reversed(rest):
-            result = self._joined(each.op, result, self._sum(each.right))
-        return result
+    def _computed(
+        self,
+        operand: Callable[[str, Any], Any],
+        call: Callable[[str, Any], Any],
+        apply: Callable[[str, Any, Any], Any],
+    ) -> Any:
+        """Compute the formula in any arithmetic."""
+        stack: list[Any] = []
+        for kind, what in self._steps:
+            if kind == "call":
+                stack.append(call(what, stack.pop()))
+            elif kind == "apply":
+                right = stack.pop()
+                stack.append(apply(what, stack.pop(), right))
+            else:
+                stack.append(operand(kind, what))
+        return stack.pop()
 
     def _called(self, name: str, inner: _Sum) -> _Sum:
         if name == "alltoall":
-            return self._joined(ast.Sub(), inner, {(): 1.0})
+            return self._joined("-", inner, {(): 1.0})
         if name == "sqrt":
-            return self._joined(ast.Pow(), inner, {(): 0.5})
+            return self._joined("**", inner, {(): 0.5})
         (powers, coefficient), *more = inner.items()
         if more or len(powers) != 1 or coefficient != 1.0 or powers[0][1] != (1.0, 0.0):
             self._refuse(0, self.text, f"one parameter under {name}")
         return {((powers[0][0], (0.0, 1.0)),): _LOGARITHMS[name]}
 
-    def _joined(self, operator: ast.operator, left: _Sum, right: _Sum) -> _Sum:
-        if isinstance(operator, ast.Add | ast.Sub):
+    def _joined(self, operator: str, left: _Sum, right: _Sum) -> _Sum:
+        if operator in ("+", "-"):
             result = dict(left)
-            sign = 1.0 if isinstance(operator, ast.Add) else -1.0
+            sign = 1.0 if operator == "+" else -1.0
             for powers, coefficient in right.items():
                 result[powers] = result.get(powers, 0.0) + sign * coefficient
             return result
-        if isinstance(operator, ast.Mult):
+        if operator == "*":
             if len(left) * len(right) > _MOST_TERMS:
                 self._refuse(0, self.text, f"at most {_MOST_TERMS} terms when multiplied out")
             result = {}
@@ -364,13 +349,13 @@ class Formula:
                 powers = _times(a, b)
                 result[powers] = result.get(powers, 0.0) + c * d
             return result
-        if isinstance(operator, ast.Div):
+        if operator == "/":
             if len(right) > 1:
                 self._refuse(0, self.text, "no division by a sum")
             ((powers, coefficient),) = right.items()
             if coefficient == 0:
                 self._refuse(0, self.text, "a divisor other than 0")
-            return self._joined(ast.Mult(), left, {_raised(powers, -1.0): 1.0 / coefficient})
+            return self._joined("*", left, {_raised(powers, -1.0): 1.0 / coefficient})
         if set(right) != {()}:
             self._refuse(0, self.text, "powers that are numbers")
         if len(left) > 1:
@@ -391,6 +376,12 @@ class Formula:
             found=found,
             expected=expected,
         )
+
+
+def _called(opening: str, exponent: str) -> list[_Step]:
+    """Return the steps at the end of a function's argument, or of a parenthesis."""
+    steps: list[_Step] = [] if opening == "(" else [("call", opening)]
+    return steps + ([("number", float(exponent)), ("apply", "**")] if exponent else [])
 
 
 def _times(a: _Powers, b: _Powers) -> _Powers:
