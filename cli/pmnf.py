@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -24,9 +25,42 @@ from .progress import working
 from .slow import formula, intervals, scaling_models, stages
 
 if TYPE_CHECKING:
-    from toruscast.scaling.models import Note
-
     Fitted = list[tuple[tc.scaling.Models, list[int]]]
+
+
+# Numbers by name, and the text that they were read from.
+Place = tuple[str, dict[str, float]]
+
+
+def read_place(text: str) -> Place:
+    """Read NAME=VALUE,NAME=VALUE with numbers.
+
+    Examples
+    --------
+    >>> read_place("p=2,n=1e3")
+    ('p=2,n=1e3', {'p': 2.0, 'n': 1000.0})
+    """
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, value = read_pair(part)
+        if name in given:
+            raise click.BadParameter(f"found {name} twice, expected each name once")
+        given[name] = math.nan
+        with suppress(ValueError):
+            given[name] = float(value)
+        if not 0 <= given[name] < math.inf:
+            raise click.BadParameter(f"found {part}, expected NAME=NUMBER, 0 or more")
+    return text, given
+
+
+def read_range(text: str) -> tuple[str, float, float]:
+    """Read NAME=LOW..HIGH."""
+    name, bounds = read_pair(text)
+    low, _, high = bounds.partition("..")
+    try:
+        return name, float(low), float(high)
+    except ValueError:
+        raise click.BadParameter(f"found {text}, expected NAME=LOW..HIGH") from None
 
 
 @dataclass(frozen=True)
@@ -42,13 +76,17 @@ class Composed:
         type=read_pair,
         group="Input",
     )
-    at: tuple[str, ...] = option(
+    at: tuple[Place, ...] = option(
         "Where to predict; with --range, the other parameters. May be given again.",
         "NAME=VALUE,..",
         default=(),
+        type=read_place,
     )
-    span: str | None = option(
-        "Say which stage is the slowest where in this range.", "NAME=LOW..HIGH", "--range"
+    span: tuple[str, float, float] | None = option(
+        "Say which stage is the slowest where in this range.",
+        "NAME=LOW..HIGH",
+        "--range",
+        type=read_range,
     )
     workers: int | None = option(
         "With --at: give N more workers to the slowest stages, and say what each gains.", "N"
@@ -78,15 +116,19 @@ def compose(asked: Composed, output: Output) -> None:
         raise click.UsageError("--range takes one --at, with the other parameters")
     if asked.workers is not None and (asked.span is not None or len(asked.at) != 1):
         raise click.UsageError("--workers needs one --at, and takes no --range")
-    _compose(output, asked)
-
-
-def _compose(output: Output, asked: Composed) -> None:
-    known = _tasks(asked.task)
+    known: dict[str, tc.scaling.Expression] = {}
+    for name, text in asked.task:
+        if name in known:
+            raise click.UsageError(f"bad --task: found {name} twice, expected each name once")
+        known[name] = tc.scaling.sequential(name, _model(name, text))
     programs = [tc.scaling.composed(text, known) for text in asked.expressions]
     reference = None
     if asked.against is not None:
         reference = tc.scaling.sequential("reference", asked.against)
+    models = [*programs, reference] if reference else programs
+    parameters = sorted({name for model in models for name in model.parameters})
+    for _, at in asked.at:
+        stages.check_names(parameters, at)
     tables: dict[str, list[dict[str, Any]]] = {
         "models": [
             {
@@ -98,13 +140,8 @@ def _compose(output: Output, asked: Composed) -> None:
             for p in programs
         ]
     }
-    models = [*programs, reference] if reference else programs
-    parameters = sorted({name for model in models for name in model.parameters})
-    for text in asked.at:
-        stages.check_names(parameters, by_name(text))
     if asked.span is not None:
-        name, low, high = _span(asked.span)
-        fixed = by_name(asked.at[0]) if asked.at else {}
+        fixed = asked.at[0][1] if asked.at else {}
         tables["pieces"] = [
             {
                 "expression": str(p),
@@ -114,37 +151,25 @@ def _compose(output: Output, asked: Composed) -> None:
                 "formula": piece.stage.formula(),
             }
             for p in programs
-            for piece in p.pieces(name, low, high, _of(fixed, p))
+            for piece in p.pieces(*asked.span, _own(fixed, p))
         ]
     elif asked.at:
-        tables["predictions"] = [
-            _prediction(p, text, reference) for p in programs for text in asked.at
-        ]
+        tables["predictions"] = [_prediction(p, at, reference) for p in programs for at in asked.at]
     if asked.workers is not None:
         tables["workers"] = []
         for p in programs:
-            better, steps = tc.scaling.replicate(p, asked.workers, _of(by_name(asked.at[0]), p))
+            better, steps = tc.scaling.replicate(p, asked.workers, _own(asked.at[0][1], p))
             tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
             output.message(f"{p} with {len(steps)} more workers: {better}")
-    shown = [Table(pd.DataFrame(rows)) for rows in tables.values()]
+    blocks = [Table(pd.DataFrame(rows)) for rows in tables.values()]
     output.deliver(
         answers.blocks.Answer(
             answers.blocks.Headline(""),
-            sections=[answers.blocks.Section("", shown)],
-            table=Table(shown[-1].frame, ()),
+            sections=[answers.blocks.Section("", blocks)],
+            table=replace(blocks[-1], columns=()),
             content=dict(tables),
         )
     )
-
-
-def _tasks(tasks: tuple[tuple[str, str], ...]) -> dict[str, tc.scaling.Expression]:
-    """Return the models of sequential tasks by name."""
-    known: dict[str, tc.scaling.Expression] = {}
-    for name, text in tasks:
-        if name in known:
-            raise click.UsageError(f"bad --task: found {name} twice, expected each name once")
-        known[name] = tc.scaling.sequential(name, _model(name, text))
-    return known
 
 
 def _model(name: str, text: str) -> str | tc.scaling.Formula:
@@ -162,53 +187,22 @@ def _model(name: str, text: str) -> str | tc.scaling.Formula:
 
 
 def _prediction(
-    program: tc.scaling.Expression, text: str, reference: tc.scaling.Expression | None
+    program: tc.scaling.Expression, place: Place, reference: tc.scaling.Expression | None
 ) -> dict[str, Any]:
-    at = by_name(text)
-    own = _of(at, program)
+    text, at = place
+    own = _own(at, program)
     row: dict[str, Any] = {"expression": str(program), "at": text}
     row["prediction"] = float(program.predict(own))
     row["asymptotic"] = float(program.predict(own, "asymptotic"))
     row["latency"] = float(program.latency(own))
     if reference:
-        row["error"] = 100 * float(program.relative_error(reference, own | _of(at, reference)))
+        row["error"] = 100 * float(program.relative_error(reference, own | _own(at, reference)))
     return row
 
 
-def _of(at: dict[str, float], program: tc.scaling.Expression) -> dict[str, float]:
-    """Values of its parameters; the rest is for other expressions."""
+def _own(at: dict[str, float], program: tc.scaling.Expression) -> dict[str, float]:
+    """Return the values of a program's parameters; the others are for other programs."""
     return {name: value for name, value in at.items() if name in program.parameters}
-
-
-def _span(text: str) -> tuple[str, float, float]:
-    name, bounds = read_pair(text, "--range")
-    low, _, high = bounds.partition("..")
-    try:
-        return name, float(low), float(high)
-    except ValueError:
-        raise click.UsageError(f"bad --range: found {text}, expected NAME=LOW..HIGH") from None
-
-
-def by_name(text: str) -> dict[str, float]:
-    """Return the numbers by name, as in ``--at p=2,n=10``.
-
-    Examples
-    --------
-    >>> by_name("p=2,n=1e3")
-    {'p': 2.0, 'n': 1000.0}
-    """
-    given: dict[str, float] = {}
-    for part in text.split(","):
-        name, value = read_pair(part, "--at")
-        if name in given:
-            raise click.UsageError(f"bad --at: found {name} twice, expected each name once")
-        try:
-            given[name] = float(value)
-        except ValueError:
-            given[name] = math.nan
-        if not 0 <= given[name] < math.inf:
-            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER, 0 or more")
-    return given
 
 
 # Applications have tens or hundreds of call paths: few tables are cut short.
@@ -332,29 +326,27 @@ class RowsShown:
     top: int = top_option(TOP)
 
 
-def place(text: str, parameters: tuple[str, ...]) -> list[float]:
-    """Return one value for every parameter, from "p=2,n=10"."""
-    given = by_name(text)
-    if set(given) != set(parameters):
-        raise click.UsageError(
-            f"--at must name every parameter: found {', '.join(given)}, "
-            f"expected {', '.join(parameters)}"
-        )
-    return [given[name] for name in parameters]
+def points_of(places: Sequence[Place], parameters: Sequence[str]) -> list[list[float]]:
+    """Return a value of every parameter for each place."""
+    for _, given in places:
+        if set(given) != set(parameters):
+            raise click.UsageError(
+                f"--at must name every parameter: found {', '.join(given)}, "
+                f"expected {', '.join(parameters)}"
+            )
+    return [[given[name] for name in parameters] for _, given in places]
 
 
-def say(output: Output, notes: list[list[Note]], named: list[tuple[str, str]]) -> None:
-    """Say each kind of note once: how many models it is true of, and the first of them."""
-    found: dict[str, list[tuple[Note, tuple[str, str]]]] = {}
-    for some, name in zip(notes, named, strict=True):
-        for note in some:
-            found.setdefault(note.kind, []).append((note, name))
+def say(output: Output, models: Sequence[dict[str, Any]]) -> None:
+    """Say each kind of note once: how many models have it, and the first of them."""
+    found: dict[str, list[str]] = {}
+    for model in models:
+        for note in model["notes"]:
+            text = f"{model['callpath']} ({model['metric']}): {note}"
+            found.setdefault(note.kind, []).append(note if len(models) == 1 else text)
     for same in found.values():
-        note, (path, metric) = same[0]
-        if len(named) == 1:
-            output.message(note)
-        else:
-            output.message(f"{len(same)} of {len(named)} models, such as {path} ({metric}): {note}")
+        several = f"{len(same)} of {len(models)} models, such as " * (len(models) > 1)
+        output.message(f"{several}{same[0]}")
 
 
 def deliver(
@@ -365,21 +357,16 @@ def deliver(
     top: int = TOP,
 ) -> None:
     """Write a table, and show some of its columns."""
-    part = table if shown is None else table[list(shown)]
     # The same metric or place in all rows is the first that a narrow terminal can spare.
     priorities = {"smape": 1, "adjusted_r2": 2}
-    priorities |= {
-        name: 3 for name in ("metric", "at") if name in part and part[name].nunique() < 2
-    }
+    priorities |= {n: 3 for n in ("metric", "at") if n in table and table[n].nunique() < 2}
+    headings = {"smape": "smape, %"}
     columns = [
-        replace(each, heading=_HEADINGS.get(each.name, ""), priority=priorities.get(each.name, 0))
-        for each in Table(part).shown
+        replace(each, heading=headings.get(each.name, ""), priority=priorities.get(each.name, 0))
+        for each in Table(table if shown is None else table[[*shown]]).shown
     ]
     block = Table(table, columns, top=top)
     output.deliver(answers.blocks.of_table("", block, content=content))
-
-
-_HEADINGS = {"smape": "smape, %"}
 
 
 @sub_command("fit", command)
@@ -395,32 +382,31 @@ def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Ou
     toruscast pmnf fit times.txt --csv models.csv
     """  # noqa: D301
     output.check()
-    fitted = measured.fit(search)
-    table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
-    notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
-    content: dict[str, Any] = {}
-    if output.json_path is not None:
-        terms = [
-            formula.named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep
-        ]
-        rows = zip(table.to_dict("records"), terms, notes, strict=True)
-        content["models"] = [{**row, "terms": t, "notes": n} for row, t, n in rows]
-    table["notes"] = ["; ".join(some) for some in notes]
-    shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
-    if table["predicts_by"].nunique() > 1 or table["predicts_by"].iloc[0] != "formula":
-        shown.insert(3, "predicts_by")
-    deliver(output, table, content, shown, view.top)
-    say(output, notes, list(zip(table["callpath"], table["metric"], strict=True)))
+    tables, rows = [], []
+    for models, keep in measured.fit(search):
+        notes, names = models.notes(), models.measurements.parameters
+        summary = models.summary().iloc[keep]
+        tables.append(summary.assign(notes=["; ".join(notes[k]) for k in keep]))
+        for row, k in zip(records(summary), keep, strict=True):
+            if output.json_path is not None:
+                row["terms"] = formula.named(models.terms(k), names)
+            rows.append({**row, "notes": notes[k]})
+    table = pd.concat(tables, ignore_index=True)
+    by_points = bool((table["predicts_by"] != "formula").any())
+    shown = ["callpath", "metric", "formula", *["predicts_by"] * by_points, "smape", "adjusted_r2"]
+    deliver(output, table, {"models": rows}, shown, view.top)
+    say(output, rows)
 
 
 @dataclass(frozen=True)
 class Elsewhere:
     """Where to predict, and how sure."""
 
-    at: tuple[str, ...] = option(
+    at: tuple[Place, ...] = option(
         "Where to predict: a value for every parameter. May be given again.",
         "NAME=VALUE,..",
         default=(),
+        type=read_place,
         required=True,
     )
     interval: float | None = option(
@@ -443,38 +429,32 @@ def predict(
     """  # noqa: D301
     output.check()
     rows: list[dict[str, Any]] = []
-    notes: list[list[Note]] = []
     said: list[dict[str, Any]] = []
     fitted = measured.fit(search)
     enough = [len(m.measurements.points) >= intervals.points_needed(m) for m, _ in fitted]
     for (models, keep), has_enough in zip(fitted, enough, strict=True):
         data = models.measurements
-        X = [place(text, data.parameters) for text in where.at]
-        values, by, found = models.predict(X), models.predicts_by(), models.notes()
+        X = points_of(where.at, data.parameters)
+        values, by, notes = models.predict(X), models.predicts_by(), models.notes()
         here = models.notes_at(X)
         ends = np.full((2, len(keep), len(X)), np.nan)
         # Where no call path has enough points, the interval of the first says so.
         if where.interval and (has_enough or not any(enough)):
-            ends = np.array(
-                intervals.interval(models, X, search.options, where.interval, paths=keep)
-            )
+            ends[:] = intervals.interval(models, X, search.options, where.interval, paths=keep)
         elif where.interval:
             few = str(len(data.points))
             here = [*here, scaling_models.Note("too few points for an interval", few)]
-        for low, high, k in zip(*ends, keep, strict=True):
+        for low, high, k in zip(*ends.tolist(), keep, strict=True):
             name = {"callpath": data.callpaths[k], "metric": data.metrics[k]}
             kind = {"predicts_by": by[k]}
-            notes.append(found[k] + here)
-            said.append({**name, "trusted": models.trusted[k], **kind, "notes": notes[-1]})
-            for m, text in enumerate(where.at):
+            said.append({**name, "trusted": models.trusted[k], **kind, "notes": notes[k] + here})
+            for m, (text, _) in enumerate(where.at):
                 row = {**name, "at": text, "prediction": float(values[k, m]), **kind}
-                bounds = {"low": float(low[m]), "high": float(high[m])} if where.interval else {}
-                rows.append(row | bounds)
+                rows.append(row | ({"low": low[m], "high": high[m]} if where.interval else {}))
     by_points = any(row["predicts_by"] != "formula" for row in rows)
     shown = [name for name in rows[0] if by_points or name != "predicts_by"]
-    content = {"predictions": rows, "models": said}
-    deliver(output, pd.DataFrame(rows), content, shown, view.top)
-    say(output, notes, [(model["callpath"], model["metric"]) for model in said])
+    deliver(output, pd.DataFrame(rows), {"predictions": rows, "models": said}, shown, view.top)
+    say(output, said)
 
 
 @dataclass(frozen=True)
@@ -483,7 +463,9 @@ class ModelFigure:
 
     figure: str = argument("FIGURE")
     metric: str | None = option("Only this metric.", "NAME", group="Input")
-    at: str | None = option("Hold these parameters at a measured value.", "NAME=VALUE,..")
+    at: Place | None = option(  # noqa: RUF009
+        "Hold these parameters at a measured value.", "NAME=VALUE,..", type=read_place
+    )
     interval: float = option(
         "Probability of the band around a curve.", "LEVEL", default=0.9, type=LEVEL
     )
@@ -511,17 +493,15 @@ def plot(measured: MeasuredFile, drawn: ModelFigure, search: ModelSearch) -> Non
     named = [m for m in matching if m[0].measurements.callpaths[m[1]] == measured.callpath]
     matching = named or matching
     if len(matching) != 1:
-        names = [
-            f"{models.measurements.callpaths[k]} ({models.measurements.metrics[k]})"
-            for models, k in matching
-        ]
+        pairs = [(m.measurements.callpaths[k], m.measurements.metrics[k]) for m, k in matching]
+        names = [f"{path} ({metric})" for path, metric in pairs]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise click.UsageError(
             f"a figure shows one model: found {', '.join(names[:5]) or 'none'}{more}; "
             "choose by --callpath and --metric"
         )
     models, k = matching[0]
-    held = {} if drawn.at is None else by_name(drawn.at)
+    held = {} if drawn.at is None else drawn.at[1]
     answers.scaling.save_model_figure(models, k, drawn.figure, search.options, held, drawn.interval)
 
 
@@ -540,11 +520,8 @@ def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
     toruscast pmnf variation times.txt
     """  # noqa: D301
     output.check()
-    tables = [
-        table[table["callpath"].str.contains(measured.callpath or "", regex=False)]
-        for table in map(tc.scaling.variations, measured.read())
-    ]
-    table = pd.concat(tables, ignore_index=True)
+    table = pd.concat(map(tc.scaling.variations, measured.read()), ignore_index=True)
+    table = table[table["callpath"].str.contains(measured.callpath or "", regex=False)]
     if table.empty:
         raise click.UsageError(f"no call path contains {measured.callpath}")
     deliver(output, table, {"points": records(table)}, top=view.top)
@@ -603,10 +580,11 @@ class Planned:
         group="Input",
     )
     budget: float | None = option("Largest cost of all runs together.", "COST")
-    at: tuple[str, ...] = option(
+    at: tuple[Place, ...] = option(
         "With FILE: where predictions are wanted.  [default: four times the largest values]",
         "NAME=VALUE,..",
         default=(),
+        type=read_place,
     )
     points: str | None = option(
         "Write the runs of the chosen plan as a CSV table.", "FILE", group="Output"
@@ -626,27 +604,25 @@ def plan(asked: Planned, output: Output) -> None:
     toruscast pmnf plan times.txt --at p=1024 --cost p --budget 500
     """  # noqa: D301
     output.check({"--points": asked.points})
-    levels, budget = dict(asked.values), asked.budget
+    budget = asked.budget
     if budget is not None and not budget > 0:
         raise click.UsageError(f"bad --budget: found {budget:g}, expected a cost above 0")
     if asked.file is None:
-        if not levels or asked.at:
-            raise click.UsageError("without FILE, plan needs --values, and takes no --at")
-        table, chosen = _plans(asked)
+        table, chosen, name = _plans(asked)
     else:
-        if asked.together:
-            raise click.UsageError("--together takes no FILE")
         table = chosen = _next(asked, asked.file)
     if asked.points is not None:
         write_text(chosen.to_csv(index=False, lineterminator="\n"), asked.points)
     deliver(output, table, {"plan": records(table)})
     if asked.file is None and budget is not None:
-        within = table[table["cost"] <= budget]
-        output.message(f"the richest plan within {budget:g} is {within['plan'].iloc[-1]}")
+        output.message(f"the richest plan within {budget:g} is {name}")
 
 
-def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """Return all plans, and the points and the name of the richest within the budget."""
     levels, budget = dict(asked.values), asked.budget
+    if not levels or asked.at:
+        raise click.UsageError("without FILE, plan needs --values, and takes no --at")
     groups = [[part.strip() for part in text.split(",")] for text in asked.together]
     table, points = tc.scaling.run_plans(levels, asked.cost, groups)
     within = table[table["cost"] <= budget] if budget is not None else table[:1]
@@ -654,10 +630,13 @@ def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise click.UsageError(
             f"no plan within --budget: found {budget:g}, expected {table['cost'].min():g} or more"
         )
-    return table, pd.DataFrame(points[within["plan"].iloc[-1]], columns=list(levels))
+    name = within["plan"].iloc[-1]
+    return table, pd.DataFrame(points[name], columns=list(levels)), name
 
 
 def _next(asked: Planned, file: str) -> pd.DataFrame:
+    if asked.together:
+        raise click.UsageError("--together takes no FILE")
     fitted = MeasuredFile(file).fit(ModelSearch())
     if len(fitted) > 1:
         raise click.UsageError(
@@ -665,7 +644,7 @@ def _next(asked: Planned, file: str) -> pd.DataFrame:
         )
     models = fitted[0][0]
     data, levels = models.measurements, dict(asked.values)
-    goal = [place(text, data.parameters) for text in asked.at]
+    goal = points_of(asked.at, data.parameters)
     unknown = [name for name in levels if name not in data.parameters]
     if unknown:
         raise click.UsageError(
