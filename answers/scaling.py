@@ -32,32 +32,10 @@ _BEYOND = 4.0
 _KINDS = ("best", "yours", "third", "other")
 
 
-def is_wide(values: Array) -> bool:
-    """Whether positive values span so much that a logarithmic axis shows them better.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> is_wide(np.array([1.0, 64.0])), is_wide(np.array([0.0, 64.0]))
-    (True, False)
-    """
-    low, high = float(values.min()), float(values.max())
-    return low > 0 and high > _WIDE * low
-
-
 class ModelCurve:
-    """One call path of fitted models, along the one parameter that is not fixed.
+    """The points of one call path along the one parameter that is not fixed.
 
     ``fixed`` are parameters held, and where; one that was not varied is held by itself.
-
-    Examples
-    --------
-    >>> from toruscast.scaling import Measurements, fit_many
-    >>> points = [[p, n] for p in (2, 4, 8, 16, 32) for n in (1, 2, 3, 4, 5)]
-    >>> data = Measurements(["p", "n"], points, [[[3.0 * p + n] for p, n in points]])
-    >>> curve = ModelCurve(fit_many(data), 0, {"n": 2})
-    >>> curve.name, curve.predict(np.array([64.0])).round(6).tolist()
-    ('p', [194.0])
     """
 
     def __init__(self, models: Models, path: int, fixed: Mapping[str, float]) -> None:
@@ -94,31 +72,12 @@ class ModelCurve:
             )
         self.x: Array = columns[self.name][there]
         self.values: Array = data.values[path][there]
-        self._models, self._path = models, path
+        self._parameters = data.parameters
 
-    def predict(self, x: Array) -> Array:
-        """Prediction at values of the parameter; shape (m,)."""
-        value: Array = self._models.predict(self._points(x))[self._path]
-        return value
-
-    def evaluate(self, x: Array) -> Array:
-        """Value of the formula at values of the parameter; shape (m,)."""
-        value: Array = self._models.evaluate(self._points(x))[self._path]
-        return value
-
-    def interval(self, x: Array, options: FitOptions, level: float) -> tuple[Array, Array] | None:
-        """Prediction interval by bootstrap, two arrays of shape (m,); None for too few points."""
-        if len(self._models.measurements.points) < points_needed(self._models):
-            return None
-        points = self._points(x)
-        low, high = interval(self._models, points, options, level, paths=[self._path])
-        return low[0], high[0]
-
-    def _points(self, x: Array) -> Array:
-        names = self._models.measurements.parameters
-        return np.column_stack(
-            [x if name == self.name else np.full(len(x), self.held[name]) for name in names]
-        )
+    def points(self, x: Array) -> Array:
+        """Values of all parameters where the free one has the values x; shape (m, n_parameters)."""
+        columns = [self.held.get(name, x) for name in self._parameters]
+        return np.column_stack([np.broadcast_to(column, x.shape) for column in columns])
 
 
 def save_model_figure(
@@ -145,37 +104,38 @@ def save_model_figure(
     >>> "prediction" in file.read_text()
     True
     """
-    curve = ModelCurve(models, path, fixed or {})
+    curve, data = ModelCurve(models, path, fixed or {}), models.measurements
     known = np.unique(curve.x)
     ends = np.array([known[0], _BEYOND * known[-1]])
-    spaced = np.geomspace if is_wide(ends) else np.linspace
+    spaced = np.geomspace if _is_wide(ends) else np.linspace
     x: Array = spaced(ends[0], ends[1], 60)
-    predicted, formula = curve.predict(x), curve.evaluate(x)
+    points = curve.points(x)
+    predicted, formula = models.predict(points)[path], models.evaluate(points)[path]
     series = [svg.Series("prediction", "best", x, predicted, style="line")]
     if not np.allclose(formula, predicted, rtol=1e-3):
         series.append(svg.Series("formula alone", "other", x, formula, style="dashed"))
-    around = curve.interval(x, options or FitOptions(), level)
     seen = np.isfinite(curve.values)
     where = np.broadcast_to(curve.x[:, None], seen.shape)
     series.append(svg.Series("measured", "yours", where[seen], curve.values[seen], style="points"))
-    data = models.measurements
     lines = [data.callpaths[path], models.formulas()[path]]
     if curve.held:
         lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.held.items()))
-    if around is not None:
+    around = np.zeros((0, 1, x.size))
+    if len(data.points) >= points_needed(models):
+        around = np.array(interval(models, points, options or FitOptions(), level, paths=[path]))
         lines.append(f"shaded: {percent(level, digits=6)} interval")
-    shown = np.concatenate([curve.values[seen], predicted, formula, *(around or ())])
+    shown = np.concatenate([curve.values[seen], predicted, formula, around.ravel()])
     drawn = svg.plot(
         series,
         shortened(curve.name, 30),
         shortened(data.metrics[path], 40),
         from_zero=False,
         scales=svg.Scales(
-            is_wide(ends),
-            is_wide(shown),
-            _thinned([*known.tolist(), float(ends[1])]) if is_wide(ends) else (),
+            _is_wide(ends),
+            _is_wide(shown),
+            _thinned([*known.tolist(), float(ends[1])]) if _is_wide(ends) else (),
             [part for line in lines for part in _wrapped(line)],
-            [] if around is None else np.column_stack([x, *around]).tolist(),
+            np.column_stack([x, *around[:, 0]]).tolist() if around.size else [],
             float(known[-1]),
         ),
     )
@@ -214,6 +174,12 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
         charts.append(svg.plot(series, "tasks", title, from_zero=False, scales=scales))
     save_svg(svg.stacked(charts), file)
+
+
+def _is_wide(values: Array) -> bool:
+    """Whether positive values span so much that a logarithmic axis shows them better."""
+    low, high = float(values.min()), float(values.max())
+    return low > 0 and high > _WIDE * low
 
 
 def _thinned(values: list[float]) -> list[float]:

@@ -12,6 +12,7 @@ from toruscast.answers.scaling import ModelCurve, save_model_figure, save_speedu
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, fit_many
+from toruscast.scaling.intervals import interval
 
 GRID = {"p": (4, 8, 16, 32, 64), "n": (10, 20, 30, 40, 50), "q": (1, 2, 3, 4, 5), "r": (1, 2)}
 
@@ -73,7 +74,7 @@ def test_held_parameters_choose_the_points(tmp_path):
     assert curve.name == "p"
     assert curve.x.tolist() == list(GRID["p"])
     assert curve.values.ravel() == pytest.approx(5 + 20 * np.array(GRID["p"]))
-    assert curve.predict(np.array([128.0])) == pytest.approx([5 + 20 * 128])
+    assert curve.points(np.array([128.0])).tolist() == [[128, 20, 2]]
     file = tmp_path / "held.svg"
     save_model_figure(models, 0, file, fixed={"n": 20, "q": 2})
     assert len(shapes(file, "circle")) == 5
@@ -111,8 +112,8 @@ def test_any_name_is_drawn_as_it_is(tmp_path, name):
 def test_the_interval_of_values_of_either_sign_stays_near_them():
     # Nothing meets these points; an interval scaled by a prediction near 0 would explode.
     data = Measurements(["p"], [[p] for p in GRID["p"]], [[[1.0], [-2], [3], [-4], [5]]])
-    curve = ModelCurve(fit_many(data), 0, {})
-    assert np.abs(curve.interval(np.linspace(4, 64, 50), FitOptions(), 0.9)).max() < 100
+    places = np.linspace(4, 64, 50)[:, None]
+    assert np.abs(interval(fit_many(data), places, FitOptions())).max() < 100
 
 
 @pytest.mark.parametrize(
