@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
-from toruscast.scaling.intervals import interval, points_needed
+from toruscast.scaling.fit import interval, points_needed
 from toruscast.text import counted, percent, printable, shortened
 
 from . import svg

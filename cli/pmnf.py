@@ -22,7 +22,7 @@ from .app import SubCommands
 from .options import LEVEL, argument, named_numbers, option, read_pair, sub_command, top_option
 from .output import Output, write_text
 from .progress import working
-from .slow import formula, intervals, scaling_models, stages
+from .slow import formula, scaling_fit, scaling_models, stages
 
 if TYPE_CHECKING:
     Fitted = list[tuple[tc.scaling.Models, list[int]]]
@@ -431,7 +431,7 @@ def predict(
     rows: list[dict[str, Any]] = []
     said: list[dict[str, Any]] = []
     fitted = measured.fit(search)
-    enough = [len(m.measurements.points) >= intervals.points_needed(m) for m, _ in fitted]
+    enough = [len(m.measurements.points) >= scaling_fit.points_needed(m) for m, _ in fitted]
     for (models, keep), has_enough in zip(fitted, enough, strict=True):
         data = models.measurements
         X = points_of(where.at, data.parameters)
@@ -440,7 +440,7 @@ def predict(
         ends = np.full((2, len(keep), len(X)), np.nan)
         # Where no call path has enough points, the interval of the first says so.
         if where.interval and (has_enough or not any(enough)):
-            ends[:] = intervals.interval(models, X, search.options, where.interval, paths=keep)
+            ends[:] = scaling_fit.interval(models, X, search.options, where.interval, paths=keep)
         elif where.interval:
             few = str(len(data.points))
             here = [*here, scaling_models.Note("too few points for an interval", few)]

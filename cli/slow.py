@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from toruscast.mesh import ranking as placements
     from toruscast.mesh import traffic as mesh_traffic
     from toruscast.routing import routing as routes
+    from toruscast.scaling import fit as scaling_fit
     from toruscast.scaling import formula as formula
-    from toruscast.scaling import intervals as intervals
     from toruscast.scaling import models as scaling_models
     from toruscast.scaling import stages as stages
     from toruscast.simulation import flows as flows

@@ -8,8 +8,23 @@ of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_in
 `compare_systems` estimate the benefit of a machine for an application [Calotoiu18].
 """
 
+from .codesign import (
+    LARGE_BASE,
+    STRAW_MEN,
+    UPGRADES,
+    Application,
+    System,
+    Upgrade,
+    application,
+    application_names,
+    compare_systems,
+    read_application,
+    share_system,
+    upgrade_ratios,
+    upgrades_by,
+)
 from .composition import Expression, composed, pipe, replicate, sequential, shared, tpool
-from .fit import FitOptions, fit_many
+from .fit import FitOptions, PMNFRegressor, fit_many
 from .formula import Formula, ScalingWarning
 from .interconnect import (
     JOB_COLUMNS,
@@ -22,24 +37,11 @@ from .interconnect import (
     speedups,
     what_if,
 )
-from .intervals import PMNFRegressor
 from .measurements import Measurements, from_rows
 from .models import Models
 from .readers import read_formulas, read_measurements
-from .requirements import Application, application, application_names, read_application
 from .runs import next_runs, run_plans, variations
 from .stages import RangePart, Stage
-from .systems import (
-    LARGE_BASE,
-    STRAW_MEN,
-    UPGRADES,
-    System,
-    Upgrade,
-    compare_systems,
-    share_system,
-    upgrade_ratios,
-    upgrades_by,
-)
 from .terms import TermSpace
 
 __all__ = [

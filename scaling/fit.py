@@ -1,20 +1,29 @@
-"""Fit models to thousands of call paths in one sweep."""
+"""Fits of thousands of call paths in one sweep, prediction intervals, and an estimator."""
 
 from __future__ import annotations
 
 import logging
+import numbers
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtri, softmax
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from toruscast.errors import InputError
 from toruscast.validation import one_of, whole_number
 
-from .measurements import Measurements, logarithms
+from .formula import Formula, ScalingWarning, Term
+from .measurements import Measurements, check_points, gather, logarithms, off_zero
 from .models import Models
-from .noise import centres
+from .noise import centres, scale_of, widths
 from .search import combinations_of
 from .select import CRITERIA, RankedHypotheses, find
 from .terms import TermSpace
@@ -144,3 +153,275 @@ def _active(points: Array, centre: Array) -> list[int]:
     effect = np.abs(y @ logs).sum(axis=0)
     best = np.sort(np.argsort(-effect, kind="stable")[:_MOST_PARAMETERS])
     return [varied[k] for k in best]
+
+
+# Quantiles that represent the hypotheses of one draw.
+_LEVELS = [(k + 0.5) / 20 for k in range(20)]
+
+# Logarithm of the largest factor that a misfit may make.
+_FARTHEST = 50.0
+# Largest relative misfit that is drawn.
+_LARGEST = 1.0
+# A model may be off by this many misfits more, one measured range beyond the last point.
+_A_RANGE = 4.0
+
+
+def interval(
+    models: Models,
+    X: ArrayLike,
+    options: FitOptions,
+    level: float = 0.9,
+    n_bootstrap: int = 100,
+    seed: int = 0,
+    paths: Sequence[int] | None = None,
+) -> tuple[Array, Array]:
+    """Prediction intervals of every call path: low and high, each (n_paths, m)."""
+    if not isinstance(level, numbers.Real) or not 0 < level < 1:
+        raise InputError("level must lie between 0 and 1", found=level)
+    n_bootstrap = whole_number(n_bootstrap, "n_bootstrap", 1)
+    data = models.measurements
+    least = points_needed(models)
+    if len(data.points) < least:
+        raise InputError(
+            "too few points for an interval",
+            found=len(data.points),
+            expected=f"at least {least}",
+        )
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    expected, fitted = models.predict(X), models.evaluate(data.points)
+    spread = models.spread(X, tails)
+    far = _reach(data.points, models.places(X))
+    low, high = [], []
+    for p in range(models.n_paths) if paths is None else paths:
+        # Each path has its own generator, so its interval does not depend on the other paths.
+        rng = np.random.default_rng([seed, p])
+        # Mostly negative values are mirrored, as in their fit, so that noise and misfit are too.
+        sign = models.sign[p]
+        values = sign * np.where(models.left_out[p], np.nan, data.values[p])
+        trusted = models.trusted[p]
+        if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
+            # Some hypothesis meets the values up to rounding, so there is no noise to draw.
+            low.append(np.minimum(spread[0, p], expected[p]))
+            high.append(np.maximum(spread[1, p], expected[p]))
+            continue
+        law = "bounded" if models.bounded[p] else "normal"
+        n_chosen = _n_chosen(models, p)
+        error, beyond_noise = _misfits(values, sign * fitted[p], n_chosen, n_bootstrap, rng)
+        if trusted:
+            drawn = _repeated(values, law == "bounded", n_bootstrap, rng)
+        else:
+            drawn = _single(np.nanmean(values, axis=1), error, rng)[:, :, None]
+        again = fit_many(
+            Measurements(data.parameters, data.points, drawn),
+            replace(options, noise=law),
+        )
+        pooled = again.spread(X, _LEVELS)
+        if not trusted:
+            # Predictions also follow the growth near the largest values, which varies more.
+            near = np.broadcast_to(again.predict(X), pooled.shape)
+            pooled = np.concatenate([pooled, near])
+        # At other places, a model is off by at least as much as at the points.
+        off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
+        pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
+        ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)
+        if sign < 0:
+            ends = -ends[::-1]
+        low.append(np.minimum(ends[0], expected[p]))
+        high.append(np.maximum(ends[1], expected[p]))
+    return np.array(low), np.array(high)
+
+
+def _n_chosen(models: Models, path: int) -> int:
+    """Count the coefficients and exponents of a model; a power and its logarithm count as one."""
+    terms = models.terms(path)
+    return len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
+
+
+def points_needed(models: Models) -> int:
+    """Return the least number of points that an interval needs.
+
+    There are one exponent for each varied parameter, one coefficient, and one point to spare.
+    """
+    return max(3, models.n_varied + 2)
+
+
+def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:
+    """Draw the repetitions of every point, (n_points, n_repetitions), n times anew."""
+    count = np.isfinite(values).sum(axis=1)
+    if bounded:
+        low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
+        width, log_weight = widths(low[None], high[None], count[None])
+        half = rng.choice(width[0], n, p=softmax(log_weight[0]))[:, None, None] / 2
+        middle = (low + high)[:, None] / 2
+        drawn = middle * (1 + half * rng.uniform(-1, 1, (n, *values.shape)))
+    else:
+        mean = np.nanmean(values, axis=1, keepdims=True)
+        scale = scale_of(mean[None, :, 0])[0][:, None]
+        # Deviations from a mean are smaller than those from the true value.
+        short = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
+        deviation = ((values - mean) / scale * short)[count > 1]
+        drawn = mean + scale * rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
+    return np.where(np.isfinite(values), drawn, np.nan)
+
+
+def _single(values: Array, error: Array, rng: np.random.Generator) -> Array:
+    """Draw values of points anew, once for each relative error; the signs stay."""
+    drawn = rng.standard_normal((error.size, values.size)) * error[:, None]
+    return np.asarray(values * np.exp(drawn))
+
+
+def _misfits(
+    values: Array, fitted: Array, n_chosen: int, n: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw n times how far a model may be off: in total, and beyond the noise of the means."""
+    count = np.isfinite(values).sum(axis=1)
+    mean = np.nanmean(values, axis=1)
+    scale = scale_of(mean[None])[0]
+    freedom = max(mean.size - n_chosen, 1)
+    # Draws are evenly spaced quantiles in random order; otherwise one extreme draw of a few would
+    # determine the interval.
+    lengths = rng.permutation(chdtri(freedom, (np.arange(n) + 0.5) / n))
+    square = (((mean - fitted) / scale) ** 2).sum() / lengths
+    squares = np.nansum(((values - mean[:, None]) / scale[:, None]) ** 2)
+    noise = squares / max((count - 1).sum(), 1) * (1 / count).mean()
+    beyond = np.sqrt(np.maximum(square - noise, 0.0))
+    return np.minimum(np.sqrt(square), _LARGEST), np.minimum(beyond, _LARGEST)
+
+
+def _reach(points: Array, places: Array) -> Array:
+    """Return the factor by which a misfit may grow at each place; shape (m,)."""
+    # A parameter that was never varied is taken to change nothing.
+    varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
+    points, places = points[:, varied], places[:, varied]
+    here, there = np.log(off_zero(points, points)), np.log(off_zero(points, places))
+    low, high = here.min(axis=0), here.max(axis=0)
+    beyond = np.maximum(np.maximum(there - high, low - there), 0.0) / (high - low)
+    result: Array = np.prod(1.0 + _A_RANGE * beyond, axis=1)
+    return result
+
+
+class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Performance model normal form: sums of products of x^i log2(x)^j.
+
+    Parameters
+    ----------
+    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
+        Terms to build from.
+    max_terms : {1, 2}
+        Terms of a model of one parameter, its constant not counted.
+    noise : {"auto", "normal", "bounded"}
+        Law of the noise among repetitions.
+    select : {"evidence", "loo", "kfold"}
+        Criterion: the evidence of a model, or its error under cross-validation.
+    warn : bool
+        Issue a `ScalingWarning` for each note on limits of the measurements.
+
+    Attributes
+    ----------
+    terms_ : list of (coefficient, ((i, j) for each parameter))
+        The most probable model, its constant first.
+    formula_ : str
+        The same as text.
+    notes_ : list of str
+        Limits of the measurements.
+    models_ : Models
+        The fit with all its hypotheses.
+    options_ : FitOptions
+        Options of the fit, which its intervals use too, even if parameters are set later.
+
+    Examples
+    --------
+    >>> p = [[4], [8], [16], [32], [64]]
+    >>> model = PMNFRegressor(warn=False).fit(p, [5.0 + 0.5 * x[0] ** 2 for x in p])
+    >>> model.formula_
+    '5 + 0.5 x0^2'
+    >>> model.predict([[128]]).round(3).tolist()
+    [8197.0]
+
+    Notes
+    -----
+    Repetitions are repeated rows of X. Parameters must not be negative. Terms with a logarithm are
+    left out for a parameter with values below 1, and falling ones for a parameter with the value 0.
+    Source: [Calotoiu13].
+    """
+
+    def __init__(
+        self,
+        space: Any = "default",
+        max_terms: int = 2,
+        noise: str = "auto",
+        select: str = "evidence",
+        warn: bool = True,
+    ) -> None:
+        self.space = space
+        self.max_terms = max_terms
+        self.noise = noise
+        self.select = select
+        self.warn = warn
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to measured values y; a column of X is a parameter, repeated rows are repetitions."""
+        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        names = self._names()
+        check_points(x, names)
+        goal = np.asarray(target, dtype=float)
+        # scikit-learn lets None pass in an array of objects.
+        if not np.isfinite(goal).all():
+            raise InputError("y holds NaN; leave such rows out")
+        points, values = gather(x, goal)
+        self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.select)
+        data = Measurements(names, points, values[None])
+        self.models_: Models = fit_many(data, self.options_)
+        self.terms_: list[Term] = self.models_.terms()
+        self.formula_: str = self.models_.formulas()[0]
+        self.notes_: list[str] = [*self.models_.notes()[0]]
+        if self.warn:
+            for note in self.notes_:
+                warnings.warn(note, ScalingWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict at parameters' values; shape (n_samples,)."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        prediction: Array = self.models_.predict(x)[0]
+        return prediction
+
+    def formula(self, path: int = 0) -> Formula:
+        """Return the formula with all digits, for other commands and functions."""
+        if not hasattr(self, "models_"):
+            raise InputError("not a model: it is not fitted", found=self, expected="fit first")
+        return self.models_.formula(path)
+
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        level: float = 0.9,
+        n_bootstrap: int = 100,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> tuple[Array, Array]:
+        """Interval that should hold the true value with probability `level`: low and high.
+
+        The repetitions of each point are drawn anew, and the search is repeated on each draw. The
+        predictions of all probable hypotheses are pooled. Without repetitions, or where no
+        hypothesis is trusted, the means are drawn instead, with the error of the formula. The
+        prediction itself is always inside.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        seed = random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
+        return low[0], high[0]
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{q}" for q in range(self.n_features_in_)] if names is None else list(names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        # The checks use random points in many dimensions, which a scaling model is not made for.
+        tags.regressor_tags.poor_score = True
+        return tags

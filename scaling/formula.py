@@ -145,6 +145,17 @@ class Formula:
             )
         return cls(model, file=file, place=place)
 
+    @classmethod
+    def from_terms(
+        cls,
+        terms: Sequence[Term],
+        parameters: Sequence[str],
+        file: str | None = None,
+        place: str = "",
+    ) -> Formula:
+        """Return the formula of a model, with all digits."""
+        return cls(text(terms, parameters, None), file=file, place=place)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Formula) and self.text == other.text
 

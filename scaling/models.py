@@ -285,9 +285,9 @@ class Models:
 
     def formula(self, path: int = 0) -> formula.Formula:
         """The model of a call path with all digits, to compose and compare."""
-        return formula.Formula(
-            formula.text(self.terms(path), self.measurements.parameters, None),
-            place=self.measurements.callpaths[path],
+        data = self.measurements
+        return formula.Formula.from_terms(
+            self.terms(path), data.parameters, place=data.callpaths[path]
         )
 
     def predict(self, X: ArrayLike) -> Array:

@@ -1,28 +1,41 @@
-"""Reader of measurement files, which recognises the format by the content."""
+"""Readers of measurements and of fitted models; formats are recognised by the content."""
 
 from __future__ import annotations
 
+import io
+import operator
 import os
+import re
+import struct
 import time
-from collections.abc import Sequence
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, note_read, parse_json, read_limited
-from toruscast.validation import one_of
+from toruscast.files import as_damaged, as_string, note_read, parse_json, read_limited
+from toruscast.validation import one_of, repeated
 
-from .extrap import (
-    FIELDS,
-    is_json_lines,
-    parse_document,
-    parse_json_lines,
-    parse_project,
-    parse_text,
-)
-from .formula import Formula, text
+from .formula import Formula, ScalingWarning
 from .measurements import Measurements
 from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_cube, parse_thicket
-from .records import REDUCTIONS, Choice, Records, in_layout, parse_csv, separator_of
+from .records import (
+    REDUCTIONS,
+    Choice,
+    Key,
+    PathLike,
+    Point,
+    Records,
+    in_layout,
+    numbered_lines,
+    parse_csv,
+    separator_of,
+)
 
 _MAX_BYTES = 2**28
 _MAX_FORMULAS = 50_000_000
@@ -168,8 +181,280 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
                 )
                 for term in model["terms"]
             ]
-            written = text(terms, names, None)
+            formula = Formula.from_terms(terms, names, file, key[0])
         if key in result:
             raise InputError("two models of one call path", file=file, found=" ".join(key))
-        result[key] = Formula(written, file=file, place=key[0])
+        result[key] = formula
     return result
+
+
+# Extra-P's files: JSON, text and projects.
+
+_EXTRAP_JSON = "document in Extra-P's JSON format"
+_PARAMETERS = ("params", "parameters")
+_EXAMPLE = 'an object such as {"params": {"p": 2}, "value": 1.5}'
+_TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
+# An object at the beginning of a line; an indented document has none.
+_OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
+_FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
+
+
+def parse_document(document: Any, file: PathLike) -> Records:
+    """Return the values of a JSON document, by call path or by numbered tables."""
+    if isinstance(document, dict) and isinstance(document.get("measurements"), list):
+        with in_layout(
+            file, _EXTRAP_JSON, '"measurements": [{"callpath_id": .., "value": ..}, ..]'
+        ):
+            return _by_tables(document, file)
+    return by_callpath(document, file, "point", lambda row: row["values"])
+
+
+def by_callpath(
+    document: Any, file: PathLike, coordinates: str, repetitions: Callable[[dict[str, Any]], Any]
+) -> Records:
+    """Return the values of a document by call path."""
+    records = Records(file)
+    with in_layout(
+        file, _EXTRAP_JSON, f'{{call path: {{metric: [{{"{coordinates}": [..], ..}}, ..]}}}}'
+    ):
+        records.parameters = document["parameters"]
+        if not isinstance(document["parameters"], list) or not document["parameters"]:
+            raise TypeError
+        for name in document["parameters"]:
+            _check_name(name, "parameter", records)
+        for callpath, metrics in document["measurements"].items():
+            for metric, rows in metrics.items():
+                what = f"a number for {callpath} ({metric})"
+                for row in rows:
+                    if not isinstance(row[coordinates], list):
+                        raise TypeError
+                    point = records.point(row[coordinates], what=what)
+                    records.add((callpath, metric), point, _listed(repetitions(row)), what=what)
+    return records
+
+
+def _by_tables(document: dict[str, Any], file: PathLike) -> Records:
+    """Join the tables of parameters, call paths, metrics and points by their numbers."""
+    records = Records(file)
+
+    def once(pairs: list[tuple[Any, Any]], what: str) -> dict[Any, Any]:
+        if twice := repeated(key for key, _ in pairs):
+            raise records.fault(f"{what} stands twice", found=twice[0])
+        return dict(pairs)
+
+    def names(table: str) -> dict[Any, str]:
+        entries = document[table]
+        once([(entry["name"], None) for entry in entries], f"a name in {table}")
+        for entry in entries:
+            _check_name(entry["name"], f"name in {table}", records)
+        return once([(entry["id"], entry["name"]) for entry in entries], f"an id in {table}")
+
+    parameters, paths, metrics = map(names, ("parameters", "callpaths", "metrics"))
+    order = sorted(parameters)
+    records.parameters = [parameters[number] for number in order]
+    coordinates = [(entry["id"], entry) for entry in document["coordinates"]]
+    points = {}
+    for number, entry in once(coordinates, "an id in coordinates").items():
+        pairs = [
+            (pair["parameter_id"], pair["parameter_value"])
+            for pair in entry["parameter_value_pairs"]
+        ]
+        values = once(pairs, "a parameter_id of a coordinate")
+        if values.keys() != parameters.keys():
+            raise records.fault(
+                "a coordinate needs a value of each parameter",
+                found=f"parameter_id {', '.join(map(str, values))}",
+                expected=", ".join(map(str, order)),
+            )
+        points[number] = records.point([values[parameter] for parameter in order])
+    # A repeated measurement would count as two repetitions.
+    rows = document["measurements"]
+    once([(row["id"], None) for row in rows if "id" in row], "an id in measurements")
+    for row in rows:
+        key = (paths[row["callpath_id"]], metrics[row["metric_id"]])
+        what = f"a number for {key[0]} ({key[1]})"
+        records.add(key, points[row["coordinate_id"]], [row["value"]], what=what)
+    return records
+
+
+def is_json_lines(content: str) -> bool:
+    """Return whether a text that begins with a brace holds one object on each line."""
+    objects = _OBJECT.finditer(content)
+    return _FIRST.match(content) is not None or len([*zip(objects, range(2), strict=False)]) == 2
+
+
+def parse_json_lines(content: str, file: PathLike) -> Records:
+    """Return the values of a file with one JSON object on each line.
+
+    TaLPas writes semicolons between the keys of an object, and ``parameters`` for ``params``. A
+    value may be a list of repetitions.
+    """
+    records = Records(file)
+    for line, text in numbered_lines(content):
+        with_commas = _TEXT_OR_SEMICOLON.sub(lambda m: "," if m[0] == ";" else m[0], text)
+        entry = parse_json(with_commas, file, line)
+        keys = entry if isinstance(entry, dict) else {}
+        params = next((keys[name] for name in _PARAMETERS if name in keys), None)
+        if not params or not isinstance(params, dict) or "value" not in keys:
+            raise records.fault("bad line", line, text, _EXAMPLE)
+        names = list(params)
+        records.parameters = records.parameters or names
+        if sorted(names) != sorted(records.parameters):
+            raise records.fault("other parameters than before", line, names, records.parameters)
+        key = entry.get("callpath", "main"), entry.get("metric", "time")
+        for name, what in zip(key, ("callpath", "metric"), strict=True):
+            _check_name(name, what, records, line)
+        point = records.point([params[name] for name in records.parameters], line)
+        records.add(key, point, _listed(entry["value"]), line)
+    return records
+
+
+def _listed(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+def _check_name(name: object, what: str, records: Records, line: int | None = None) -> None:
+    if not isinstance(name, str):
+        raise records.fault(f"bad {what}", line, repr(name), "text")
+
+
+FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
+# A point in brackets; its coordinates may be in brackets too.
+_POINT = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
+_ONCE = "each once; repetitions stand side by side in a DATA line"
+
+
+def parse_text(content: str, file: PathLike) -> Records:
+    """Return the values of a text file.
+
+    Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
+    with the first point. A POINTS line holds points such as ``(2 10)`` or ``((2) (10))``, with
+    blanks or commas between the coordinates; points of one parameter need no brackets.
+    """
+    records = Records(file)
+    points: list[Point] = []
+    seen: set[Point] = set()
+    name = {"REGION": "main", "METRIC": "time"}
+    # Where the DATA lines of a call path begin, and how many there are.
+    rows: dict[Key, tuple[int, int]] = {}
+    row = start = 0
+    for line, text in numbered_lines(content):
+        field, *rest = text.split(None, 1)
+        if field.startswith("#"):
+            continue
+        if field not in FIELDS:
+            raise records.fault("unknown field", line, field, " or ".join(FIELDS))
+        if not rest:
+            raise records.fault(f"{field} without a value", line)
+        if field == "PARAMETER":
+            if points:
+                raise records.fault("PARAMETER after POINTS", line, rest[0])
+            records.parameters += rest[0].split()
+        elif field == "POINTS":
+            for point in _points(rest[0], records, line):
+                if point in seen:
+                    found = " ".join(f"{x:g}" for x in point)
+                    raise records.fault("a point stands twice", line, found, _ONCE)
+                seen.add(point)
+                points.append(point)
+        elif field == "DATA":
+            key = name["REGION"], name["METRIC"]
+            if row >= len(points):
+                raise records.fault("more DATA lines than points", line, expected=len(points))
+            if row == 0 and key in rows:
+                raise records.fault(f"{_described(key)} stands twice", line, expected=_ONCE)
+            records.add(key, points[row], rest[0].split(), line)
+            row += 1
+            rows[key] = start or line, row
+        else:
+            name[field], row, start = rest[0], 0, line
+    if not records.parameters:
+        raise records.fault("names no PARAMETER")
+    for key, (line, n) in rows.items():
+        if n < len(points):
+            expected = f"{len(points)}, one a point"
+            raise records.fault(f"{_described(key)} lacks DATA lines", line, n, expected)
+    return records
+
+
+def _described(key: Key) -> str:
+    return f"REGION {key[0]} with METRIC {key[1]}"
+
+
+def _points(text: str, records: Records, line: int) -> list[Point]:
+    """Return the points of a line."""
+    if not records.parameters:
+        raise records.fault("POINTS before PARAMETER", line)
+    text = text.replace(",", " ")
+    if len(records.parameters) == 1 and "(" not in text and ")" not in text:
+        return [records.point([word], line) for word in text.split()]
+    outside = _POINT.sub(" ", text).split()
+    if outside:
+        expected = f"each point in brackets, such as ({' '.join(records.parameters)})"
+        raise records.fault("bad POINTS", line, " ".join(outside), expected)
+    inside = (re.sub(r"[()]", " ", point) for point in _POINT.findall(text))
+    return [records.point(point.split(), line) for point in inside]
+
+
+# Larger members are not unpacked; a member may be packed into a thousandth of its size.
+LARGEST_MEMBER = 64 * 2**20
+_CONTENT = "experiment.json"
+_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
+
+
+def parse_project(content: bytes, file: PathLike) -> Records:
+    """Return the values of a project, or the median of each point if it keeps only these."""
+    medians = 0
+    with as_damaged(file, "Extra-P project"), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if _CONTENT not in archive.namelist():
+            raise InputError("is a zip, but no Extra-P project", file=file, expected=_CONTENT)
+        left = LARGEST_MEMBER
+
+        @cache
+        def member(name: str) -> bytes:
+            nonlocal left
+            with archive.open(name) as packed:
+                unpacked = packed.read(left + 1)
+            left -= len(unpacked)
+            if left < 0:
+                found = f"{name} of {archive.getinfo(name).file_size} bytes"
+                expected = f"at most {LARGEST_MEMBER} bytes in all"
+                raise InputError("unpacks to too much", found=found, expected=expected)
+            return unpacked
+
+        def repetitions(row: dict[str, Any]) -> list[Any]:
+            nonlocal medians
+            if row.get("values") is None:
+                medians += row.get("repetitions", 2) != 1
+                return [row["median"]]
+            chunk, number = map(operator.index, row["values"])
+            index = member(f"values/{chunk}.indx")
+            return _stored_array(index, member(f"values/{chunk}.vals"), number)
+
+        document = parse_json(as_string(member(_CONTENT), file), file)
+        records = by_callpath(document, file, "coordinate", repetitions)
+    if medians:
+        warnings.warn(
+            f"{file}: the project keeps the medians of its repetitions only; models are fitted to "
+            "them and cannot tell growth from noise",
+            ScalingWarning,
+            stacklevel=3,
+        )
+    return records
+
+
+def _stored_array(index: bytes, stored: bytes, number: int) -> list[Any]:
+    """Return one of the arrays of NumPy that a project stores one after the other."""
+    if number < 0 or not index.startswith(_INDEX) or not stored.startswith(_VALUES):
+        raise ValueError(f"no Extra-P values {number}")
+    (start,) = struct.unpack_from("<Q", index, len(_INDEX) + 8 * (number + 1))
+    # Not a copy of all that follows: an index may name a place very many times.
+    source = io.BytesIO(stored)
+    source.seek(start)
+    np.lib.format.read_magic(source)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(source)
+    count = int(np.prod(shape, dtype=object))
+    if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
+        raise ValueError(f"an array of {count} {dtype}")
+    values: list[Any] = np.frombuffer(source.read(count * dtype.itemsize), dtype, count).tolist()
+    return values

@@ -33,7 +33,7 @@ from toruscast.mesh.device_lists import read_devices
 from toruscast.mesh.hlo import read_hlo
 from toruscast.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements
-from toruscast.scaling.requirements import read_application
+from toruscast.scaling.codesign import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor
 from toruscast.training.store import write_samples
 

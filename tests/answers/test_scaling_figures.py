@@ -12,7 +12,7 @@ from toruscast.answers.scaling import ModelCurve, save_model_figure, save_speedu
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, fit_many
-from toruscast.scaling.intervals import interval
+from toruscast.scaling.fit import interval
 
 GRID = {"p": (4, 8, 16, 32, 64), "n": (10, 20, 30, 40, 50), "q": (1, 2, 3, 4, 5), "r": (1, 2)}
 

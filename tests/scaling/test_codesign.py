@@ -24,7 +24,7 @@ from toruscast.scaling import (
     upgrade_ratios,
     upgrades_by,
 )
-from toruscast.scaling.requirements import DoesNotFitError
+from toruscast.scaling.codesign import DoesNotFitError
 
 factors = st.floats(0.25, 8)
 processes = st.floats(1, 1e9)

@@ -5,9 +5,9 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
-from toruscast.scaling.intervals import _misfits as misfits
-from toruscast.scaling.intervals import _reach as reach
-from toruscast.scaling.intervals import _repeated as repeated
+from toruscast.scaling.fit import _misfits as misfits
+from toruscast.scaling.fit import _reach as reach
+from toruscast.scaling.fit import _repeated as repeated
 
 P = 2.0 ** np.arange(2, 7)
 SIX, EIGHT = 2.0 ** np.arange(2, 8), 2.0 ** np.arange(2, 10)

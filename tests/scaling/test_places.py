@@ -8,7 +8,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.intervals import interval
+from toruscast.scaling.fit import interval
 
 P = np.array([4.0, 8, 16, 32, 64])
 GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.intervals import _reach as reach
+from toruscast.scaling.fit import _reach as reach
 from toruscast.scaling.measurements import off_zero
 from toruscast.scaling.noise import lifted, outlying, scale_of
 

@@ -7,7 +7,7 @@ import pytest
 from benchmark_modules import load
 
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
-from toruscast.scaling.intervals import interval
+from toruscast.scaling.fit import interval
 
 ms2 = load("ms2_models")
 P = np.array([4.0, 8, 16, 32, 64])[:, None]
