@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,15 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.validation import one_of, whole_number
 
-from .formula import Fitted, Formula, Term
+from .formula import Fitted, Formula, Powers
 from .stages import (
     RangePart,
     Stage,
     acting,
-    added,
     check_names,
     columns_of,
-    of_terms,
     pieces,
     slowest,
 )
@@ -142,7 +139,8 @@ class Expression:
 
     def passage(self) -> Stage:
         """Return all stages one after the other, on one worker each: the model of the latency."""
-        return added(str(self), [(1.0, stage) for stage in self._normal])
+        products = (product for stage in self._normal for product in stage.terms)
+        return Stage.from_products(str(self), products)
 
     def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
         one_of(maximum, "maximum", MAXIMA)
@@ -219,8 +217,8 @@ def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expre
     25.99
     """
     _check_name(name)
-    parameters, terms = Formula.of(model, path, place=name).terms()
-    return Expression(name, (of_terms(name, parameters, terms),), 0)
+    products = Formula.of(model, path, place=name).sum()
+    return Expression(name, (Stage.from_products(name, products.items()),), 0)
 
 
 def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expression:
@@ -259,22 +257,23 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
         )
     for task in tasks:
         _check_expression(task)
-    parts = [
-        (times, _part(tasks[k].passage(), size, part)) for times, k, part in pattern.steps(count)
+    products = [
+        (powers, times * coefficient)
+        for times, k, part in pattern.steps(count)
+        for powers, coefficient in _part(tasks[k].passage(), size, part)
     ]
     text = f"{name}_{count}({', '.join(map(str, tasks))})"
     depth = 1 + max(task.depth for task in tasks)
-    return Expression(text, (added(text, parts),), depth)
+    return Expression(text, (Stage.from_products(text, products),), depth)
 
 
-def _part(task: Stage, size: str, part: float) -> Stage:
+def _part(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
     """Return the model of a task on a part of an item, multiplied out."""
     if size not in task.parameters or part == 1:
-        return task
-    q = task.parameters.index(size)
-    terms: list[Term] = []
-    for coefficient, exponents in task.terms:
-        i, j = exponents[q]
+        return task.terms
+    products: list[tuple[Powers, float]] = []
+    for powers, coefficient in task.terms:
+        i, j = dict(powers).get(size, (0.0, 0.0))
         if j != int(j):
             raise InputError(
                 f"no part of {task.name} can be taken",
@@ -282,18 +281,18 @@ def _part(task: Stage, size: str, part: float) -> Stage:
                 expected="a whole power of the logarithm",
             )
         if part == 0:
-            powers = [(1.0, (0.0, 0.0))] if j == 0 else []
+            factors = [(1.0, (0.0, 0.0))] if j == 0 else []
         else:
             # (log2(n) + log2(part))^j
-            powers = [
+            factors = [
                 (math.comb(int(j), k) * math.log2(part) ** (j - k) * part**i, (i, float(k)))
                 for k in range(int(j) + 1)
             ]
-        terms += [
-            (coefficient * factor, (*exponents[:q], pair, *exponents[q + 1 :]))
-            for factor, pair in powers
-        ]
-    return Stage(task.name, task.parameters, tuple(terms))
+        for factor, pair in factors:
+            own = {**dict(powers), size: pair}
+            kept = tuple(sorted((name, each) for name, each in own.items() if any(each)))
+            products.append((kept, coefficient * factor))
+    return products
 
 
 def tpool(task: Expression, workers: int) -> Expression:
@@ -308,7 +307,7 @@ def tpool(task: Expression, workers: int) -> Expression:
     count = whole_number(workers, _WORKERS, 1, MOST_WORKERS)
     if count * max(stage.workers for stage in task.stages) > MOST_WORKERS:
         raise InputError("too many workers", found=workers)
-    stages = tuple(Stage(s.name, s.parameters, s.terms, s.workers * count) for s in task.stages)
+    stages = tuple(replace(stage, workers=stage.workers * count) for stage in task.stages)
     return Expression(f"tpool_{count}({task})", stages, task.depth + 1)
 
 
@@ -325,12 +324,11 @@ def pipe(*tasks: Expression) -> Expression:
         raise InputError("a pipeline needs a stage", found="none")
     if sum(len(getattr(task, "stages", ())) for task in tasks) > MOST_STAGES:
         raise InputError("too many stages", expected=f"at most {MOST_STAGES}")
-    models: dict[str, tuple[Any, ...]] = {}
+    models: dict[str, object] = {}
     for task in tasks:
         _check_expression(task)
         for stage in task.stages:
-            model = (stage.parameters, stage.terms)
-            if models.setdefault(stage.name, model) != model:
+            if models.setdefault(stage.name, stage.terms) != stage.terms:
                 raise InputError("two models for one task", found=stage.name)
     stages = tuple(stage for task in tasks for stage in task.stages)
     text = f"pipe({', '.join(map(str, tasks))})"

@@ -21,9 +21,9 @@ from toruscast.errors import InputError
 Array = NDArray[np.float64]
 Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
-# Powers of a product: for each parameter the exponents of its power and of its logarithm.
-_Powers = tuple[tuple[str, tuple[float, float]], ...]
-_Sum = dict[_Powers, float]
+# A product, by the exponents of each parameter's power and logarithm, and a sum of products.
+Powers = tuple[tuple[str, tuple[float, float]], ...]
+Sum = dict[Powers, float]
 # A step of a formula in postfix order: "number", "parameter", "held" (a parameter in a logarithm),
 # "call" or "apply", with the number, name or operator.
 _Step = tuple[str, Any]
@@ -206,21 +206,21 @@ class Formula:
         >>> Formula("100 / p - n").terms()[1]
         [(100.0, ((0.0, 0.0), (-1.0, 0.0))), (-1.0, ((1.0, 0.0), (0.0, 0.0)))]
         """
+        return self.parameters, aligned(self.sum(), self.parameters)
 
-        def operand(kind: str, what: Any) -> _Sum:
+    def sum(self) -> Sum:
+        """Multiply out to the coefficient of each product of powers and logarithms."""
+
+        def operand(kind: str, what: Any) -> Sum:
             return {(): what} if kind == "number" else {((what, (1.0, 0.0)),): 1.0}
 
-        found: _Sum = self._computed(operand, self._called, self._joined)
-        terms = []
+        found: Sum = self._computed(operand, self._called, self._joined)
         for powers, coefficient in found.items():
             if not math.isfinite(coefficient):
                 self._refuse(0, self.text, "finite numbers")
-            own = dict(powers)
-            exponents = tuple(own.get(name, (0.0, 0.0)) for name in self.parameters)
-            if any(j < 0 for _, j in exponents):
+            if any(j < 0 for _, (_, j) in powers):
                 self._refuse(0, self.text, "no division by a logarithm")
-            terms.append((coefficient, exponents))
-        return self.parameters, joined(terms, len(self.parameters))
+        return found
 
     def _parsed(self) -> list[_Step]:
         """Return the formula in postfix order, by a shunting yard that knows implied products."""
@@ -335,7 +335,7 @@ class Formula:
                 stack.append(operand(kind, what))
         return stack.pop()
 
-    def _called(self, name: str, inner: _Sum) -> _Sum:
+    def _called(self, name: str, inner: Sum) -> Sum:
         if name == "alltoall":
             return self._joined("-", inner, {(): 1.0})
         if name == "sqrt":
@@ -345,7 +345,7 @@ class Formula:
             self._refuse(0, self.text, f"one parameter under {name}")
         return {((powers[0][0], (0.0, 1.0)),): _LOGARITHMS[name]}
 
-    def _joined(self, operator: str, left: _Sum, right: _Sum) -> _Sum:
+    def _joined(self, operator: str, left: Sum, right: Sum) -> Sum:
         if operator in ("+", "-"):
             result = dict(left)
             sign = 1.0 if operator == "+" else -1.0
@@ -395,7 +395,7 @@ def _called(opening: str, exponent: str) -> list[_Step]:
     return steps + ([("number", float(exponent)), ("apply", "**")] if exponent else [])
 
 
-def _times(a: _Powers, b: _Powers) -> _Powers:
+def _times(a: Powers, b: Powers) -> Powers:
     result = dict(a)
     for name, (i, j) in b:
         before = result.get(name, (0.0, 0.0))
@@ -403,8 +403,17 @@ def _times(a: _Powers, b: _Powers) -> _Powers:
     return tuple(sorted((name, pair) for name, pair in result.items() if any(pair)))
 
 
-def _raised(powers: _Powers, exponent: float) -> _Powers:
-    return tuple((name, (i * exponent, j * exponent)) for name, (i, j) in powers)
+def _raised(powers: Powers, exponent: float) -> Powers:
+    return tuple((name, (i * exponent, j * exponent)) for name, (i, j) in powers if exponent)
+
+
+def aligned(products: Mapping[Powers, float], parameters: Sequence[str]) -> list[Term]:
+    """Return a sum as terms with exponents for each parameter; the constant comes first."""
+    terms = [
+        (coefficient, tuple(dict(powers).get(name, (0.0, 0.0)) for name in parameters))
+        for powers, coefficient in products.items()
+    ]
+    return joined(terms, len(parameters))
 
 
 def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:

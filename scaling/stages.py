@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -15,11 +15,10 @@ from scipy.optimize import brentq
 from toruscast.errors import InputError
 
 from . import formula
-from .formula import term_values
+from .formula import Powers, Sum, aligned, term_values
 from .measurements import real_numbers
 
 Array = NDArray[np.float64]
-_Product = tuple[tuple[str, float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,23 @@ class Stage:
 
     name: str
     parameters: tuple[str, ...]
-    terms: tuple[formula.Term, ...]  # time per item of one worker
+    # Time per item of one worker; only the parameters that act, so that equal models are equal.
+    terms: tuple[tuple[Powers, float], ...]
     workers: int = 1
+
+    @classmethod
+    def from_products(cls, name: str, products: Iterable[tuple[Powers, float]]) -> Stage:
+        """Return the stage of one worker whose time is a sum of products."""
+        total: Sum = {}
+        for powers, coefficient in products:
+            total[powers] = total.get(powers, 0.0) + coefficient
+        total = {powers: c for powers, c in total.items() if c} or {(): 0.0}
+        names = sorted({parameter for powers in total for parameter, _ in powers})
+        terms = [
+            (tuple((n, pair) for n, pair in zip(names, exponents, strict=True) if any(pair)), c)
+            for c, exponents in aligned(total, names)
+        ]
+        return cls(name, tuple(names), tuple(terms))
 
     def __str__(self) -> str:
         return self.name if self.workers == 1 else f"tpool_{self.workers}({self.name})"
@@ -39,66 +53,30 @@ class Stage:
         """Sort key among the stages of a normal form."""
         return self.name, self.workers
 
-    def exact_terms(self) -> dict[tuple[tuple[str, float, float], ...], Fraction]:
-        """Coefficients over the workers, by (parameter, i, j) of each factor.
+    def exact_terms(self) -> dict[Powers, Fraction]:
+        """Coefficient of each product over the workers.
 
         Coefficients count as the decimal numbers that they print as: a third of 0.3 is exactly 0.1.
         So no comparison of stages depends on a rounding error.
         """
-        result: dict[tuple[tuple[str, float, float], ...], Fraction] = {}
-        for coefficient, exponents in self.terms:
-            factors = tuple(
-                (name, i, j)
-                for name, (i, j) in zip(self.parameters, exponents, strict=True)
-                if i or j
-            )
-            result[factors] = Fraction(repr(float(coefficient))) / self.workers
-        return result
+        return {powers: Fraction(repr(float(c))) / self.workers for powers, c in self.terms}
 
     def formula(self, digits: int = 5) -> str:
         """Return the time per item as text, divided by the workers."""
-        terms = [(float(Fraction(repr(c)) / self.workers), e) for c, e in self.terms]
-        return formula.text(terms, self.parameters, digits)
+        terms = {powers: float(c) for powers, c in self.exact_terms().items()}
+        return formula.text(aligned(terms, self.parameters), self.parameters, digits)
 
     def values(self, columns: Mapping[str, Array]) -> Array:
         """Return the time per item at columns of one shape, checked by `columns_of`."""
-        X = [np.ravel(columns[name]) for name in self.parameters]
-        size = next(iter(columns.values())).size if columns else 1
-        rows = np.stack(X, axis=1) if X else np.zeros((size, 0))
+        total = np.zeros(next((column.shape for column in columns.values()), ()))
         with np.errstate(over="ignore", invalid="ignore"):
-            value = formula.evaluate(self.terms, rows) / self.workers
+            for powers, coefficient in self.terms:
+                factors = (term_values(i, j, columns[name]) for name, (i, j) in powers)
+                total = total + math.prod(factors, start=coefficient)
+            value: Array = np.asarray(total / self.workers)
         if not np.isfinite(value).all():
             raise InputError(f"the model of {self.name} is beyond what a number can hold")
-        shape = next(iter(columns.values())).shape if columns else ()
-        return value.reshape(shape)
-
-
-def added(name: str, stages: Sequence[tuple[float, Stage]]) -> Stage:
-    """Return a stage that takes as long as others together, each a number of times."""
-    names = acting([stage for _, stage in stages])
-    terms = [
-        (
-            times * coefficient,
-            tuple(
-                dict(zip(stage.parameters, e, strict=True)).get(name, (0.0, 0.0)) for name in names
-            ),
-        )
-        for times, stage in stages
-        for coefficient, e in stage.terms
-    ]
-    return of_terms(name, names, terms)
-
-
-def of_terms(name: str, parameters: Sequence[str], terms: Sequence[formula.Term]) -> Stage:
-    """Drop zero terms and parameters without effect, so that equal models compare equal."""
-    terms = [term for term in formula.joined(terms, len(parameters)) if term[0] != 0]
-    acts = sorted(
-        (parameter, q)
-        for q, parameter in enumerate(parameters)
-        if any(any(exponents[q]) for _, exponents in terms)
-    )
-    kept = formula.joined([(c, tuple(e[q] for _, q in acts)) for c, e in terms], len(acts))
-    return Stage(name, tuple(parameter for parameter, _ in acts), tuple(kept))
+        return value
 
 
 def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
@@ -122,8 +100,8 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
         if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
             raise InputError(f"parameter {name} must be finite and not negative", found=at[name])
     for stage in stages:
-        for _, exponents in stage.terms:
-            for name, (i, _) in zip(stage.parameters, exponents, strict=True):
+        for powers, _ in stage.terms:
+            for name, (i, _) in powers:
                 if i < 0 and (result[name] == 0).any():
                     raise InputError(
                         f"parameter {name} must be positive under a falling power", found=0
@@ -179,9 +157,9 @@ def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     together outgrow it, such as n + p beside n^2 and p^2.
     """
     kept: list[Stage] = []
-    seen: list[dict[_Product, object]] = []
+    seen: list[dict[Powers, object]] = []
     for stage in sorted(set(stages), key=lambda stage: stage.order):
-        terms: dict[_Product, object] = {p: c for p, c in stage.exact_terms().items() if c}
+        terms: dict[Powers, object] = {p: c for p, c in stage.exact_terms().items() if c}
         if terms in seen or any(outgrows(other, stage) for other in stages):
             continue
         seen.append(terms)
@@ -189,7 +167,7 @@ def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     rivals = {
         product
         for stage in kept
-        if all(c >= 0 for c, _ in stage.terms)
+        if all(c >= 0 for _, c in stage.terms)
         for product in _growing(stage)
     }
     return tuple(
@@ -200,19 +178,18 @@ def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     )
 
 
-def _growing(stage: Stage) -> list[_Product]:
+def _growing(stage: Stage) -> list[Powers]:
     return [product for product, c in stage.exact_terms().items() if c > 0]
 
 
-def _faster(a: _Product, b: _Product) -> bool:
-    left = {name: (i, j) for name, i, j in a}
-    right = {name: (i, j) for name, i, j in b}
-    names = left.keys() | right.keys()
-    pairs = [(left.get(name, (0.0, 0.0)), right.get(name, (0.0, 0.0))) for name in names]
+def _faster(a: Powers, b: Powers) -> bool:
+    left, right, none = dict(a), dict(b), (0.0, 0.0)
+    pairs = [(left.get(name, none), right.get(name, none)) for name in left.keys() | right.keys()]
     return all(x >= y for x, y in pairs) and any(x > y for x, y in pairs)
 
 
-Sum = dict[tuple[float, float], float]
+# A sum over x^i log2(x)^j of one parameter, by (i, j).
+Along = dict[tuple[float, float], float]
 _GRID = 64
 _HALVES = 40
 _MOST_DERIVATIVES = 60
@@ -273,12 +250,12 @@ def pieces(
     return result
 
 
-def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Sum:
+def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Along:
     """Return the model of a stage as a sum over x^i log2(x)^j of one parameter."""
-    result: Sum = {}
-    for coefficient, exponents in stage.terms:
+    result: Along = {}
+    for powers, coefficient in stage.terms:
         key, factor = (0.0, 0.0), coefficient / stage.workers
-        for name, (i, j) in zip(stage.parameters, exponents, strict=True):
+        for name, (i, j) in powers:
             if name == parameter:
                 key = (i, j)
             else:
@@ -287,7 +264,7 @@ def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Sum:
     return result
 
 
-def _split(piece: RangePart, stage: Stage, sums: Mapping[Stage, Sum]) -> list[RangePart]:
+def _split(piece: RangePart, stage: Stage, sums: Mapping[Stage, Along]) -> list[RangePart]:
     gap = difference(sums[stage], sums[piece.stage])
     edges = [piece.low, *crossings(gap, piece.low, piece.high), piece.high]
     result = []
@@ -314,9 +291,9 @@ def _merged(parts: Sequence[RangePart]) -> list[RangePart]:
 # Towards t = 0 the grid halves its steps until a crossing counts as x = 1.
 
 
-def difference(a: Sum, b: Sum) -> Sum:
+def difference(a: Along, b: Along) -> Along:
     """Return a - b, or 0 where the difference is only rounding."""
-    result: Sum = {}
+    result: Along = {}
     for key in {**a, **b}:
         x, y = a.get(key, 0.0), b.get(key, 0.0)
         if abs(x - y) > _ROUNDING * max(abs(x), abs(y)):
@@ -324,13 +301,13 @@ def difference(a: Sum, b: Sum) -> Sum:
     return result
 
 
-def value(terms: Sum, x: float) -> float:
+def value(terms: Along, x: float) -> float:
     """Return the value at x; a logarithm below x = 1 counts as 0."""
     t = max(math.log2(x), 0.0)
     return math.fsum(c * x**i * (t**j if j else 1.0) for (i, j), c in terms.items())
 
 
-def crossings(terms: Sum, low: float, high: float) -> list[float]:
+def crossings(terms: Along, low: float, high: float) -> list[float]:
     """Return the places in low < x < high where the sum changes its sign, in order.
 
     A zero that the sum only touches does not count. The place where it begins to differ from 0
@@ -364,14 +341,14 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
     return [x for x in found if low < x < high]
 
 
-def _sign(terms: Sum, x: float) -> float:
+def _sign(terms: Along, x: float) -> float:
     """Return the sign of the sum; 0 where rounding would decide it."""
     size = math.fsum(abs(value({key: c}, x)) for key, c in terms.items())
     total = value(terms, x)
     return 0.0 if abs(total) <= 4 * _ROUNDING * size else math.copysign(1.0, total)
 
 
-def _zero(terms: Sum, low: float, high: float) -> float:
+def _zero(terms: Along, low: float, high: float) -> float:
     # The root is sought in log2(x), so that ranges over many orders of magnitude converge.
     t = brentq(lambda t: value(terms, 2.0**t), math.log2(low), math.log2(high), xtol=1e-14)
     root = 2.0 ** float(t)
@@ -380,12 +357,12 @@ def _zero(terms: Sum, low: float, high: float) -> float:
     return float(nearest) if whole else root
 
 
-def _turns(terms: Sum, grid: list[float], most: int) -> list[float]:
+def _turns(terms: Along, grid: list[float], most: int) -> list[float]:
     """Return places in t between which the sum of c t^j 2^(i t) has at most one zero."""
     if len(terms) < 2 or most == 0:
         return grid
     i0, j0 = min(terms)
-    derived: Sum = {}
+    derived: Along = {}
     for (i, j), c in terms.items():
         power, log = i - i0, j - j0
         if log:
@@ -405,7 +382,7 @@ def _turns(terms: Sum, grid: list[float], most: int) -> list[float]:
     return sorted({*inner, *places})
 
 
-def _at(terms: Sum, t: float) -> float:
+def _at(terms: Along, t: float) -> float:
     # Dividing by the fastest powers changes no sign, and keeps numbers and poles in range.
     powers, logs = zip(*terms, strict=True)
     i0 = max(powers) if t > 0 else min(powers)

@@ -26,7 +26,7 @@ QSORT = sequential("qsort", "0.03899 n log2(n)")
 def lead(expression):
     """Coefficient of the last term of the slowest stage."""
     stage = expression.slowest()[0]
-    return stage.terms[-1][0] / stage.workers
+    return stage.terms[-1][1] / stage.workers
 
 
 @pytest.mark.parametrize(
