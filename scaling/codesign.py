@@ -6,7 +6,8 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ class Application:
     notes: tuple[str, ...] = ()
     smallest: float = 1.0
     file: str | None = None
+    held: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __init__(
         self,
@@ -95,32 +97,37 @@ class Application:
         if not 0 < least < np.inf:
             raise fault(f"{name}: bad smallest problem", found=least, expected="above 0")
         vars(self).update(
-            name=name, requirements=models, notes=tuple(notes), smallest=least, file=where
+            name=name,
+            requirements=models,
+            notes=tuple(notes),
+            smallest=least,
+            file=where,
+            held=None,
         )
 
-    def need(
-        self, requirement: str, p: float, n: float, held: tuple[float, float] | None = None
-    ) -> float:
-        """Return what one process needs with p processes and n as its problem size.
+    def with_logarithms_at(self, p: float, n: float) -> Application:
+        """Return the application with every logarithm held at its value for p and n."""
+        result = copy(self)
+        vars(result).update(held={"p": np.float64(p), "n": np.float64(n)})
+        return result
 
-        ``held`` are other p and n, for the logarithms alone.
-        """
+    def need(self, requirement: str, p: float, n: float) -> float:
+        """Return what one process needs with p processes and n as its problem size."""
         fault = partial(InputError, file=self.file)
         if requirement not in self.requirements:
             message, known = f"{self.name} has no such requirement", ", ".join(self.requirements)
             raise fault(message, found=requirement, expected=known)
         check_positive(p=p, n=n)
-        value = float(self._values(requirement, p, n, held))
+        value = float(self.requirements[requirement](p=p, n=n, held=self.held))
         if not 0 <= value < np.inf:
             message = f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}"
             raise fault(message, found=value, expected="a finite number, 0 or more")
         return value
 
-    def largest(self, p: float, memory: float, held: tuple[float, float] | None = None) -> float:
+    def largest(self, p: float, memory: float) -> float:
         """Return the problem size with which one of p processes fills its memory (bytes).
 
-        ``held`` are other p and n, for the logarithms alone. Raises `DoesNotFitError` if the
-        smallest problem is too large already.
+        Raises `DoesNotFitError` if the smallest problem is too large already.
         """
         check_positive(p=p, memory=memory)
         if p < 1:
@@ -128,9 +135,10 @@ class Application:
 
         def used(n: float) -> float:
             # A power of a large n may overflow; that of the smallest problem must not.
-            if n > self.smallest and self._values("bytes_used", p, n, held) == np.inf:
+            model = self.requirements["bytes_used"]
+            if n > self.smallest and model(p=p, n=n, held=self.held) == np.inf:
                 return np.inf
-            return self.need("bytes_used", p, n, held)
+            return self.need("bytes_used", p, n)
 
         where = f"{self.name} on {p:g} processes"
         low = high = self.smallest
@@ -140,8 +148,8 @@ class Application:
                 message = f"{where}: bytes_used does not fill the memory for any n"
                 found, expected = f"{used(low):.4g} bytes at n = {low:.1g}", f"{memory:.4g}"
                 raise InputError(message, file=self.file, found=found, expected=expected)
-        below = self._sampled(self.smallest, high, p, held)
-        beyond = self._sampled(high, _LARGEST, p, held)
+        below = self._sampled(self.smallest, high, p)
+        beyond = self._sampled(high, _LARGEST, p)
         needed = used(low)
         free = beyond[1] < memory * _LEVEL
         if needed > memory and not free.any():
@@ -161,18 +169,11 @@ class Application:
         # infinite.
         return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
 
-    def _sampled(
-        self, start: float, end: float, p: float, held: tuple[float, float] | None
-    ) -> tuple[Any, Any]:
+    def _sampled(self, start: float, end: float, p: float) -> tuple[Any, Any]:
         """Return problem sizes and the bytes that they use, unchecked."""
         sizes = np.geomspace(start, end, _SAMPLES)
-        with np.errstate(all="ignore"):
-            values = self._values("bytes_used", p, sizes, held)
+        values = self.requirements["bytes_used"](p=p, n=sizes, held=self.held)
         return sizes, np.broadcast_to(values, sizes.shape).astype(float)
-
-    def _values(self, requirement: str, p: float, n: Any, held: tuple[float, float] | None) -> Any:
-        logarithms = None if held is None else {"p": np.float64(held[0]), "n": np.float64(held[1])}
-        return self.requirements[requirement](p=p, n=n, held=logarithms)
 
 
 def check_positive(**values: Any) -> None:
@@ -392,14 +393,19 @@ class System:
             message = f"bad processes of system {self.name}"
             raise InputError(message, found=self.processes, expected="1 or more")
 
-    def times(self, application: Application, n: float) -> dict[str, float]:
-        """Return the seconds of each requirement for which the system has a rate."""
+    def wall_time(self, application: Application, n: float) -> tuple[float, str]:
+        """Return the seconds of the requirement that takes longest, and its name.
+
+        They are NaN and "" without the rate of any requirement.
+        """
         rates = {"flop": self.flops, "bytes_sent": self.network, "loads_stores": self.accesses}
         known = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
         distant = "stack_distance" in application.requirements and self.cache is not None
         if distant and application.need("stack_distance", self.processes, n) <= (self.cache or 0):
             known.pop("loads_stores", None)
-        return {k: application.need(k, self.processes, n) / rate for k, rate in known.items()}
+        times = {k: application.need(k, self.processes, n) / rate for k, rate in known.items()}
+        bound = max(times, key=lambda name: times[name], default="")
+        return times.get(bound, math.nan), bound
 
 
 # 10 PB of memory each [Calotoiu18].
@@ -436,7 +442,7 @@ def compare_systems(
     names = [system.name for system in systems]
     if not systems or len(set(names)) < len(names):
         raise InputError("systems need different names", found=", ".join(names) or "no system")
-    found = [fitting(application, system.processes, system.memory) for system in systems]
+    found = [_filled(application, system) for system in systems]
     table = pd.DataFrame({"application": application.name, "system": names})
     table["n"] = [n for n, _ in found]
     table["largest_problem"] = table["n"] * [float(system.processes) for system in systems]
@@ -449,12 +455,10 @@ def compare_systems(
     return table.join(pd.DataFrame(times, columns=columns).astype({"wall_time": float}))
 
 
-def fitting(
-    application: Application, p: float, memory: float, held: tuple[float, float] | None = None
-) -> tuple[float, str]:
+def _filled(application: Application, system: System) -> tuple[float, str]:
     """Return the problem size that fills the memory, or NaN and why there is none."""
     try:
-        return application.largest(p, memory, held), ""
+        return application.largest(system.processes, system.memory), ""
     except DoesNotFitError as error:
         return math.nan, str(error)
 
@@ -466,13 +470,11 @@ def _time(application: Application, system: System, common: float) -> tuple[floa
         return math.nan, "", "not every system holds a problem"
     if share < application.smallest * (1 - 1e-12):
         return math.nan, "", f"the common problem leaves n = {share:.3g} a process"
-    times = system.times(application, share)
-    if times:
-        bound = max(times, key=lambda name: times[name])
-        return times[bound], bound, ""
+    time, bound = system.wall_time(application, share)
+    reason = f"the system {system.name} has no flops"
     if "flop" not in application.requirements:
-        return math.nan, "", f"{application.name} has no model of flop"
-    return math.nan, "", f"the system {system.name} has no flops"
+        reason = f"{application.name} has no model of flop"
+    return time, bound, "" if bound else reason
 
 
 def share_system(
@@ -513,23 +515,19 @@ def share_system(
         for app, part in zip(applications, (share, 1 - share), strict=True):
             own = replace(system, **{of: getattr(system, of) * part})
             row = {"share": share, "application": app.name}
-            n, reason = fitting(app, own.processes, own.memory)
-            alone, other = fitting(app, system.processes, system.memory)
+            n, reason = _filled(app, own)
+            alone, other = _filled(app, system)
             if reason or other:
                 rows.append({**row, of: getattr(own, of), "reason": reason or other})
                 continue
-            times = own.times(app, n)
-            bound = max(times, key=lambda name: times[name], default="")
+            time, bound = own.wall_time(app, n)
             size = n * own.processes
             row |= {"processes": own.processes, "memory": own.memory, "n": n}
             row |= {"largest_problem": size, "of_alone": size / (alone * system.processes)}
-            rows.append({**row, "wall_time": times.get(bound), "bound_by": bound, "reason": ""})
+            rows.append({**row, "wall_time": time, "bound_by": bound, "reason": ""})
     columns = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
     table = pd.DataFrame(rows, columns=[*columns, "wall_time", "bound_by", "reason"])
     return table.astype(dict.fromkeys((*columns[2:], "wall_time"), float))
-
-
-_HELD = "with logarithms held"
 
 
 @dataclass(frozen=True)
@@ -542,12 +540,6 @@ class Upgrade:
 
     def __post_init__(self) -> None:
         check_positive(processes=self.processes, memory=self.memory)
-
-    def applied(self, base: System) -> System:
-        """Return the system after the upgrade."""
-        return System(
-            self.name, base.processes * self.processes, base.memory * self.memory, base.flops
-        )
 
 
 def upgrades_by(factor: float) -> tuple[Upgrade, ...]:
@@ -589,42 +581,31 @@ def upgrade_ratios(
         raise InputError("upgrades need different names", found=", ".join(names) or "no upgrade")
     p = base.processes
     n = application.largest(p, base.memory)
+    held = application.with_logarithms_at(p, n)
     wanted = [name for name in application.requirements if name != "bytes_used"]
-    before = {name: application.need(name, p, n) for name in wanted}
-    ratios = []
+    before = {"problem_size": n} | {name: application.need(name, p, n) for name in wanted}
+    rows = []
     for upgrade in upgrades:
-        after = upgrade.applied(base)
-        exact, reason = _ratios(application, before, n, after, None)
-        held, other = _ratios(application, before, n, after, (p, n))
-        ratios.append((upgrade.name, exact, held, reason or (other and f"{_HELD}, {other}")))
-    rows = [
-        (
-            application.name,
-            name,
-            upgraded,
-            exact[name],
-            held[name],
-            reason or ("" if before.get(name, n) else f"{application.name} needs no {name} before"),
-        )
-        for name in ["problem_size", *wanted]
-        for upgraded, exact, held, reason in ratios
-    ]
+        after = System(upgrade.name, p * upgrade.processes, base.memory * upgrade.memory)
+        exact, reason = _ratios(application, before, after)
+        growth, other = _ratios(held, before, after)
+        reason = reason or (other and f"with logarithms held, {other}")
+        for name, value in before.items():
+            missing = "" if value else f"{application.name} needs no {name} before"
+            ratios = (exact[name], growth[name], reason or missing)
+            rows.append((application.name, name, upgrade.name, *ratios))
+    rows.sort(key=lambda row: [*before].index(row[1]))
     columns = ["application", "requirement", "upgrade", "ratio", "growth_ratio", "reason"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _ratios(
-    application: Application,
-    before: dict[str, float],
-    n: float,
-    after: System,
-    held: tuple[float, float] | None,
+    application: Application, before: dict[str, float], after: System
 ) -> tuple[dict[str, float], str]:
     """Return the ratios of problem size and requirements, or the reason for having none."""
-    p = after.processes
-    size, reason = fitting(application, p, after.memory, held)
+    size, reason = _filled(application, after)
     if reason:
-        return dict.fromkeys(["problem_size", *before], np.nan), reason
-    now = {name: application.need(name, p, size, held) for name in before}
-    ratios = {name: now[name] / value if value else np.nan for name, value in before.items()}
-    return {"problem_size": size / n, **ratios}, ""
+        return dict.fromkeys(before, np.nan), reason
+    now = {name: application.need(name, after.processes, size) for name in [*before][1:]}
+    now["problem_size"] = size
+    return {name: now[name] / value if value else np.nan for name, value in before.items()}, ""
