@@ -14,7 +14,7 @@ import toruscast as tc
 from toruscast import answers, datasets
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
-from toruscast.text import rounded
+from toruscast.text import joined, rounded
 
 from .app import SubCommands
 from .options import named_numbers, option, read_numbers, read_pair, sub_command
@@ -28,18 +28,14 @@ _FAR = "* farther from the published value than its rounding: docs/scaling/codes
 
 def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Add the columns of a published table where it knows the application."""
-    published = pd.read_csv(datasets.table_path(name), comment="#")
-    if "system" not in table:
-        keys = ["application", "requirement"]
-        published = published.melt(keys, var_name="upgrade", value_name="published")
-        keys.append("upgrade")
+    keys = ["application", "system" if "system" in table else "requirement"]
+    published = pd.read_csv(datasets.table_path(name), comment="#").set_index(keys)
+    if "system" in table:
+        joined_table = table.join(published.add_prefix("published_"), on=keys)
     else:
-        keys = ["application", "system"]
-        published = published.rename(
-            columns={c: f"published_{c}" for c in published.columns if c not in keys}
-        )
-    joined = table.merge(published, how="left", on=keys)
-    return joined[[c for c in joined.columns if c != "reason"] + ["reason"]]
+        by_upgrade = published.rename_axis(columns="upgrade").stack().rename("published")
+        joined_table = table.join(by_upgrade, on=[*keys, "upgrade"])
+    return joined_table.assign(reason=joined_table.pop("reason"))
 
 
 def agrees(value: float, published: float) -> bool:
@@ -143,12 +139,9 @@ def upgrade(chosen: Applications, asked: Upgraded, output: Output) -> None:
     output.check()
     if asked.by is not None and asked.upgrade:
         raise click.UsageError("--by and --upgrade exclude each other")
-    usual = tc.scaling.LARGE_BASE
-    base = tc.scaling.System(
-        "before",
-        usual.processes if asked.processes is None else asked.processes,
-        usual.memory if asked.memory is None else asked.memory,
-    )
+    usual = replace(tc.scaling.LARGE_BASE, name="before")
+    changes = {"processes": asked.processes, "memory": asked.memory}
+    base = replace(usual, **{name: value for name, value in changes.items() if value is not None})
     wanted = [tc.scaling.Upgrade(name, *numbers) for name, numbers in asked.upgrade]
     sets: dict[str, Sequence[tc.scaling.Upgrade]] = {"": wanted or tc.scaling.UPGRADES}
     if asked.by is not None:
@@ -159,8 +152,7 @@ def upgrade(chosen: Applications, asked: Upgraded, output: Output) -> None:
         for by, each in sets.items()
     ]
     table = pd.concat(ratios, ignore_index=True)
-    is_usual = (base.processes, base.memory) == (usual.processes, usual.memory)
-    if asked.by is None and not wanted and is_usual:
+    if asked.by is None and not wanted and base == usual:
         table = with_published(table, "codesign-upgrades")
     content = {"processes": base.processes, "memory": base.memory, "ratios": records(table)}
     shown, notes = _upgrades(table)
@@ -246,17 +238,11 @@ def _fastest(table: pd.DataFrame) -> list[str]:
         if times.empty:
             lines.append(f"{app} fits on none.")
             continue
-        time = rounded(float(times["wall_time"].iloc[0]), 3)
-        names = [
-            row["system"]
-            for row in times.to_dict("records")
-            if rounded(float(row["wall_time"]), 3) == time
-        ]
-        alike = (
-            " and ".join([", ".join(names[:-1]), names[-1]]) + " alike" if names[1:] else names[0]
-        )
+        shown = [rounded(time, 3) for time in times["wall_time"].tolist()]
+        alike = times["system"].tolist()[: shown.count(shown[0])]
+        names = joined(alike, len(alike)) + " alike" * (len(alike) > 1)
         largest = rounded(float(times["largest_problem"].min()), 3)
-        lines.append(f"{app}: fastest on {alike}: {time} s for a problem of {largest}.")
+        lines.append(f"{app}: fastest on {names}: {shown[0]} s for a problem of {largest}.")
     return lines
 
 

@@ -138,19 +138,13 @@ def of_path(
     return result
 
 
-def _relative(relative: float) -> str:
-    """Return a relative size in percent or, if that would be hard to read, as a factor."""
-    if relative < _MANY:
-        return percent(relative)
-    return f"{relative:.2g} times the value"
-
-
 def _more_than(relative: float, limit: float) -> str:
-    """Return a relative size above a limit in percent, with decimals where rounding hides that."""
-    decimals = 0
-    while decimals < _MOST_DECIMALS and round(100 * relative, decimals) <= 100 * limit:
-        decimals += 1
-    return percent(relative, decimals) if decimals else _relative(relative)
+    """Return a relative size above a limit, with decimals where rounding would hide that."""
+    places = range(_MOST_DECIMALS)
+    decimals = next((d for d in places if round(100 * relative, d) > 100 * limit), _MOST_DECIMALS)
+    if decimals or relative < _MANY:
+        return percent(relative, decimals)
+    return f"{relative:.2g} times the value"
 
 
 def of_left_out(
@@ -329,6 +323,20 @@ class Models:
             )
         return self._spread(self._places(X), parts)
 
+    def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
+        values = self._values(places)
+        order = np.argsort(values, axis=1)
+        weight = np.broadcast_to(self._found.weights[:, :, None], values.shape)
+        total = np.take_along_axis(weight, order, axis=1).cumsum(axis=1)
+        result = []
+        for level in levels:
+            # The upper quantiles of mirrored values are the lower ones of their opposites.
+            own = np.where(self.sign < 0, 1 - level, level)[:, None, None]
+            place = (total < own * total[:, -1:]).sum(axis=1, keepdims=True)
+            chosen = np.take_along_axis(order, np.minimum(place, values.shape[1] - 1), axis=1)
+            result.append(self.sign[:, None] * np.take_along_axis(values, chosen, axis=1)[:, 0])
+        return np.stack(result)
+
     def hypotheses(self, X: ArrayLike) -> tuple[Array, Array]:
         """Values of all probable hypotheses, (n_paths, n_kept, m), and their probabilities."""
         return self.sign[:, None, None] * self._values(self._places(X)), self.probabilities
@@ -362,21 +370,6 @@ class Models:
                     column = column * t[code[:, :, k, q]]
             total += column
         return total
-
-    def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
-        values = self._values(places)
-        order = np.argsort(values, axis=1)
-        weight = np.broadcast_to(self._found.weights[:, :, None], values.shape)
-        total = np.take_along_axis(weight, order, axis=1).cumsum(axis=1)
-        result = []
-        for level in levels:
-            # The upper quantiles of mirrored values are the lower ones of their opposites.
-            own = np.where(self.sign < 0, 1 - level, level)[:, None, None]
-            place = (total < own * total[:, -1:]).sum(axis=1, keepdims=True)
-            chosen = np.take_along_axis(order, np.minimum(place, values.shape[1] - 1), axis=1)
-            found = np.take_along_axis(values, chosen, axis=1)[:, 0]
-            result.append(self.sign[:, None] * found)
-        return np.stack(result)
 
     def predicts_by(self) -> list[str]:
         """What each prediction is made of: "formula", or "formula and nearest points"."""

@@ -262,19 +262,14 @@ def lifted(centre: Array) -> Array:
     return np.where(centre < scale, scale / 2, centre)
 
 
-def _steps(points: Array, places: Array) -> Array:
-    """Return the distance of places to points, in mean steps of the measured grid; (m, n)."""
+def _weights(points: Array, places: Array, decay: float) -> Array:
+    """Return the weight of each point at each place, by mean steps of the measured grid; (m, n)."""
     distance = np.zeros((len(places), len(points)))
     for q in range(points.shape[1]):
         levels = np.unique(points[:, q])
         if levels.size > 1:
             unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
             distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
-    return distance
-
-
-def _weights(points: Array, places: Array, decay: float) -> Array:
-    distance = _steps(points, places)
     weight = decay ** -(distance - distance.min(axis=1, keepdims=True))
     normalised: Array = weight / weight.sum(axis=1, keepdims=True)
     return normalised

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from .noise import scale_of
-from .terms import SECOND_TERM, structures
+from .terms import SECOND_TERM, Structure, structures
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -68,16 +68,21 @@ class Problem:
 class StructureBlock(NamedTuple):
     """The hypotheses of one structure; `shape` counts the terms tried for each active parameter."""
 
-    columns: tuple[tuple[int, ...], ...]
-    active: tuple[int, ...]
+    structure: Structure
     shape: tuple[int, ...]
-    log_prior: float
+    # Each hypothesis has two different terms of the one parameter.
     pairs: bool = False
 
     @property
     def size(self) -> int:
         """Number of hypotheses."""
         return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def log_prior(self) -> float:
+        """Prior without that of the exponents, times the orders of the columns."""
+        prior = log(self.structure.prior) + lgamma(len(self.structure.columns))
+        return prior + log(2) * self.pairs
 
 
 class Sweep(NamedTuple):
@@ -107,7 +112,7 @@ def sweep(problem: Problem, enough: Array | None, best_pairs: int) -> Sweep:
     number = np.broadcast_to(np.arange(size), score.shape)
     if len(terms) == 1 and len(terms[0]) > 1 and enough is not None and len(problem.points) > 3:
         n_pairs = len(terms[0]) * (len(terms[0]) - 1) // 2
-        prior = log(SECOND_TERM) + lgamma(3) + log(2)
+        pairs = StructureBlock(Structure(((), (0,), (0,)), SECOND_TERM), (n_pairs,), True)
         keep = min(best_pairs, n_pairs)
         more = np.full((keep, len(target)), -np.inf).T
         which = np.full((len(target), keep), size)
@@ -118,11 +123,11 @@ def sweep(problem: Problem, enough: Array | None, best_pairs: int) -> Sweep:
             value = base + log_fit(residual, 3, target.shape[1], known[rows])
             value -= some.price[:, None] * negative
             best = np.argpartition(-value, keep - 1, axis=1)[:, :keep]
-            more[rows] = np.take_along_axis(value, best, axis=1) + prior
+            more[rows] = np.take_along_axis(value, best, axis=1) + pairs.log_prior
             which[rows] = size + best
             if rows.size:
                 least[rows, 2] = np.minimum(least[rows, 2], residual.min(axis=1))
-        blocks.append(StructureBlock(((), (0,), (0,)), (0,), (n_pairs,), prior, True))
+        blocks.append(pairs)
         score = np.concatenate([score, more], axis=1)
         number = np.concatenate([number, which], axis=1)
     picks = [np.broadcast_to(pick, (len(target), pick.shape[1])) for pick in picks]
@@ -155,7 +160,7 @@ def best(found: Sweep, keep: int) -> Index:
 def decode(found: Sweep, place: Index, log_prior: Sequence[Array]) -> Kept:
     """Return the terms of each column and the prior of the hypotheses at some places."""
     chosen = np.take_along_axis(found.number, place, axis=1)
-    width = max(len(b.columns) for b in found.blocks)
+    width = max(len(b.structure.columns) for b in found.blocks)
     code = short_axes_last(np.zeros((width, len(log_prior), *chosen.shape), dtype=np.intp))
     used = short_axes_last(np.zeros((width, *chosen.shape), dtype=bool))
     prior = np.zeros(chosen.shape)
@@ -165,7 +170,8 @@ def decode(found: Sweep, place: Index, log_prior: Sequence[Array]) -> Kept:
         block, start = found.blocks[number_of_block], starts[number_of_block]
         path, row = np.nonzero(block_of == number_of_block)
         number = chosen[path, row] - start
-        used[path, row, : len(block.columns)] = True
+        columns, active = block.structure.columns, block.structure.active
+        used[path, row, : len(columns)] = True
         prior[path, row] = block.log_prior
         if block.pairs:
             both = _all_pairs(len(log_prior[0]))[:, number]
@@ -173,11 +179,11 @@ def decode(found: Sweep, place: Index, log_prior: Sequence[Array]) -> Kept:
             prior[path, row] += log_prior[0][both].sum(axis=0)
             continue
         for q, position in zip(
-            block.active, np.unravel_index(number, block.shape) if block.active else (), strict=True
+            active, np.unravel_index(number, block.shape) if active else (), strict=True
         ):
             term = found.picks[q][path, position]
             prior[path, row] += log_prior[q][term]
-            for k, column in enumerate(block.columns):
+            for k, column in enumerate(columns):
                 if q in column:
                     code[path, row, k, q] = term + 1
     return Kept(code, used, prior)
@@ -239,12 +245,7 @@ def _all_scores(
     levels = [np.unique(column, return_inverse=True)[1] for column in problem.points.T]
     moments = _Moments(tried, problem.error, target, levels if complete else None)
     blocks = [
-        StructureBlock(
-            s.columns,
-            s.active,
-            tuple(tried[q].shape[1] for q in s.active),
-            log(s.prior) + lgamma(len(s.columns)),
-        )
+        StructureBlock(s, tuple(tried[q].shape[1] for q in s.active))
         for s in structures(n_parameters)
         if len(s.columns) < n_points or len(s.columns) == 1
     ]
@@ -252,20 +253,21 @@ def _all_scores(
     least, usual = np.full((len(target), 4), np.inf), np.full(len(target), np.inf)
     start = 0
     for block in blocks:
-        full = tuple(tried[q].shape[1] if q in block.active else 1 for q in range(n_parameters))
+        active = block.structure.active
+        full = tuple(tried[q].shape[1] if q in active else 1 for q in range(n_parameters))
         # Columns of few parameters come first, so that only the last arrays are as large as the
         # block.
-        columns = sorted(block.columns, key=len)
+        columns = sorted(block.structure.columns, key=len)
         powers = [tuple(int(q in column) for q in range(n_parameters)) for column in columns]
         residual, log_root, negative = _solve(moments, powers, not complete)
         prior: Array = np.full(1, block.log_prior)
-        for q in block.active:
+        for q in active:
             along = (*(n if k == q else 1 for k, n in enumerate(full)), -1)
             prior = prior + problem.log_prior[q][picks[q]].T.reshape(along)
         residual = residual.reshape(-1, len(target)).T
         negative = negative.reshape(-1, len(target)).T
         base = (prior - log_root).reshape(-1, len(target)).T
-        k = len(block.columns)
+        k = len(columns)
         value = score[:, start : start + block.size]
         np.add(base, log_fit(residual, k, n_points, known), out=value)
         value -= problem.price[:, None] * negative
@@ -533,7 +535,7 @@ def _rescreened(problem: Problem, keep: int) -> list[Index]:
             score = np.full((len(problem.target), every.size), -np.inf)
             start = 0
             for block in blocks:
-                if q in block.active:
+                if q in block.structure.active:
                     np.maximum(score, value[:, start : start + block.size], out=score)
                 start += block.size
             best_one.append(score.argmax(axis=1)[:, None])
