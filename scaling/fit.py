@@ -205,12 +205,15 @@ def interval(
             high.append(np.maximum(spread[1, p], expected[p]))
             continue
         law = "bounded" if models.bounded[p] else "normal"
-        n_chosen = _n_chosen(models, p)
+        terms = models.terms(p)
+        # Coefficients and exponents; a power and its logarithm count as one.
+        n_chosen = len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
         error, beyond_noise = _misfits(values, sign * fitted[p], n_chosen, n_bootstrap, rng)
         if trusted:
             drawn = _repeated(values, law == "bounded", n_bootstrap, rng)
         else:
-            drawn = _single(np.nanmean(values, axis=1), error, rng)[:, :, None]
+            noise = rng.standard_normal((error.size, len(values))) * error[:, None]
+            drawn = (np.nanmean(values, axis=1) * np.exp(noise))[:, :, None]
         again = fit_many(
             Measurements(data.parameters, data.points, drawn),
             replace(options, noise=law),
@@ -229,12 +232,6 @@ def interval(
         low.append(np.minimum(ends[0], expected[p]))
         high.append(np.maximum(ends[1], expected[p]))
     return np.array(low), np.array(high)
-
-
-def _n_chosen(models: Models, path: int) -> int:
-    """Count the coefficients and exponents of a model; a power and its logarithm count as one."""
-    terms = models.terms(path)
-    return len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
 
 
 def points_needed(models: Models) -> int:
@@ -262,12 +259,6 @@ def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) ->
         deviation = ((values - mean) / scale * short)[count > 1]
         drawn = mean + scale * rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
     return np.where(np.isfinite(values), drawn, np.nan)
-
-
-def _single(values: Array, error: Array, rng: np.random.Generator) -> Array:
-    """Draw values of points anew, once for each relative error; the signs stay."""
-    drawn = rng.standard_normal((error.size, values.size)) * error[:, None]
-    return np.asarray(values * np.exp(drawn))
 
 
 def _misfits(
@@ -362,7 +353,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to measured values y; a column of X is a parameter, repeated rows are repetitions."""
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        names = self._names()
+        names = [*getattr(self, "feature_names_in_", [f"x{q}" for q in range(x.shape[1])])]
         check_points(x, names)
         goal = np.asarray(target, dtype=float)
         # scikit-learn lets None pass in an array of objects.
@@ -414,10 +405,6 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31 - 1)
         low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
         return low[0], high[0]
-
-    def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{q}" for q in range(self.n_features_in_)] if names is None else list(names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

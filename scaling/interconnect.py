@@ -6,7 +6,7 @@ import math
 import numbers
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,26 +21,18 @@ from toruscast.text import counted
 from toruscast.validation import one_of
 
 from .formula import ScalingWarning
-from .records import table_rows
+from .measurements import table_rows
 
 _MAX_BYTES = 2**28
-JOB_COLUMNS = [
-    "job",
-    "interconnect",
-    "latency",
-    "bandwidth",
-    "messages",
-    "message_bytes",
-    "elapsed",
-]
 # Columns of numbers, and whether these may be 0.
-_LEAST = {
+_MAY_BE_0 = {
     "latency": True,
     "bandwidth": False,
     "messages": True,
     "message_bytes": True,
     "elapsed": False,
 }
+JOB_COLUMNS = ["job", "interconnect", *_MAY_BE_0]
 # Factors to seconds and to bytes/s.
 UNITS = {
     "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
@@ -50,9 +42,9 @@ UNITS = {
     },
 }
 # No interconnect of a parallel machine is slower; smaller numbers have another unit.
-_PLAUSIBLE: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "latency": (lambda seconds: seconds < 1e-3, "less than 0.001"),
-    "bandwidth": (lambda bytes_a_second: bytes_a_second >= 1e6, "1e6 or more"),
+_PLAUSIBLE = {
+    "latency": (0.0, 1e-3, "less than 0.001"),
+    "bandwidth": (1e6, math.inf, "1e6 or more"),
 }
 
 
@@ -111,8 +103,8 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         if name in stated:
             jobs[name] *= factors[stated[name]]
             continue
-        is_plausible, limit = _PLAUSIBLE[name]
-        strange = np.flatnonzero(~is_plausible(jobs[name]))
+        low, high, limit = _PLAUSIBLE[name]
+        strange = np.flatnonzero(~((jobs[name] >= low) & (jobs[name] < high)))
         if strange.size:
             row, usual = strange[0], next(iter(factors))
             message = f"this {name} looks like another unit than {usual}; give --{name}-unit"
@@ -136,10 +128,10 @@ def check_jobs(
     for name in JOB_COLUMNS:
         column, expected = checked[name], "a name"
         good = (column.notna() & (column != "")).to_numpy()
-        if name in _LEAST:
+        if name in _MAY_BE_0:
             number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-            good = np.isfinite(number) & (number >= 0) & ((number > 0) | _LEAST[name])
-            expected = f"a finite number, {'0 or more' if _LEAST[name] else 'above 0'}"
+            good = np.isfinite(number) & (number >= 0) & ((number > 0) | _MAY_BE_0[name])
+            expected = f"a finite number, {'0 or more' if _MAY_BE_0[name] else 'above 0'}"
             checked[name] = number
         if not good.all():
             row = int(np.argmin(good))
@@ -303,10 +295,8 @@ def check_pairs(jobs: pd.DataFrame) -> None:
     for job, runs in jobs.groupby("job", sort=False)[columns]:
         for name in columns[:2]:
             if runs[name].nunique() > 1:
-                message, found = (
-                    f"job {job}: {name} differ between its runs",
-                    str(runs[name].tolist()),
-                )
+                message = f"job {job}: {name} differ between its runs"
+                found = str(runs[name].tolist())
                 expected = "jobs that differ in the interconnect only"
                 raise InputError(message, found=found, expected=expected)
         if runs["interconnect"].nunique() < 2:

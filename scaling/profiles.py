@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.files import as_damaged, as_string, check_regular, max_unpacked, read_limited
 
-from .records import Choice, PathLike, Records, as_number, import_reader, in_layout
+from .measurements import Choice, PathLike, Records, as_number, in_layout
 
 CALIPER = "__rec="
 _MAX_BYTES = 2**28
@@ -48,7 +49,7 @@ def parse_caliper(folder: Path, choice: Choice) -> Records:
     runs = []
     for path in caliper_files(folder):
         text = as_string(read_limited(path, _MAX_BYTES), path)
-        package = import_reader("caliperreader", "caliper-reader", "caliper", path)
+        package = _import_reader("caliperreader", "caliper-reader", "caliper", path)
         with as_damaged(path, "Caliper profile"):
             reader = package.CaliperReader()
             reader.read(io.StringIO(text))
@@ -60,6 +61,16 @@ def caliper_files(folder: Path) -> list[Path]:
     """Return the Caliper profiles in a folder or in the folders inside it."""
     files = (*folder.glob("*.cali"), *folder.glob("*/*.cali"))
     return sorted(path for path in files if path.name[0] != ".")
+
+
+def _import_reader(module: str, package: str, extra: str, file: PathLike) -> Any:
+    """Import a package that reads profiles."""
+    try:
+        return import_module(module)
+    except ImportError:
+        expected = f"pip install 'toruscast[{extra}]'"
+        message = f"such a profile needs the package {package}"
+        raise InputError(message, file=file, expected=expected) from None
 
 
 def _caliper_run(reader: Any) -> ProfiledRun:
@@ -202,8 +213,8 @@ def _read_name(folder: Path) -> dict[str, str]:
 def _read_profile(path: Path, choice: Choice) -> dict[tuple[str, str], float]:
     """Return the value of each call path and metric of a profile."""
     result: dict[tuple[str, str], float] = {}
-    package = import_reader("pycubexr", "pycubexr", "cube", path)
-    missing = import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
+    package = _import_reader("pycubexr", "pycubexr", "cube", path)
+    missing = _import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
     check_unpacked_size(path)
     with as_damaged(path, "Cube profile"), package.CubexParser(path) as profile:
         paths = _call_paths(profile.get_root_cnodes())

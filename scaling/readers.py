@@ -22,12 +22,11 @@ from toruscast.files import as_damaged, as_string, note_read, parse_json, read_l
 from toruscast.validation import one_of, repeated
 
 from .formula import Formula, ScalingWarning
-from .measurements import Measurements
-from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_cube, parse_thicket
-from .records import (
+from .measurements import (
     REDUCTIONS,
     Choice,
     Key,
+    Measurements,
     PathLike,
     Point,
     Records,
@@ -36,6 +35,7 @@ from .records import (
     parse_csv,
     separator_of,
 )
+from .profiles import CALIPER, caliper_files, is_thicket, parse_caliper, parse_cube, parse_thicket
 
 _MAX_BYTES = 2**28
 _MAX_FORMULAS = 50_000_000
