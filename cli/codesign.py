@@ -106,7 +106,7 @@ class Applications:
 
 
 @dataclass(frozen=True)
-class Upgraded:
+class UpgradeOptions:
     """The system before, and the upgrades."""
 
     processes: float | None = option("Processes before the upgrade.  [default: 1e5]", "N")
@@ -126,7 +126,7 @@ class Upgraded:
 
 
 @sub_command("upgrade", command)
-def upgrade(chosen: Applications, asked: Upgraded, output: Output) -> None:
+def upgrade(chosen: Applications, asked: UpgradeOptions, output: Output) -> None:
     """Ratios of a process's requirements, after to before an upgrade.
 
     The problem fills the memory, before and after. Beside the ratio stands its growth alone, with
@@ -266,7 +266,7 @@ def _systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedSystem:
     """The system that is shared, and how."""
 
     system: Named = option(  # noqa: RUF009
@@ -289,7 +289,7 @@ class Shared:
 
 
 @sub_command("share", command)
-def share(chosen: Applications, asked: Shared, output: Output) -> None:
+def share(chosen: Applications, asked: SharedSystem, output: Output) -> None:
     """Say what two applications can do side by side on one system.
 
     \b

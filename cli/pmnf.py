@@ -64,7 +64,7 @@ def read_range(text: str) -> tuple[str, float, float]:
 
 
 @dataclass(frozen=True)
-class Composed:
+class Composition:
     """Expressions, models of their tasks, and what is asked about them."""
 
     expressions: tuple[str, ...] = argument("[EXPRESSION]...", nargs=-1, required=False)
@@ -95,7 +95,7 @@ class Composed:
 
 
 @sub_command("compose")
-def compose(asked: Composed, output: Output) -> None:
+def compose(asked: Composition, output: Output) -> None:
     """Compose models of sequential tasks into those of task pools and pipelines.
 
     EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, pipe(EXPRESSION, ...), or a
@@ -320,7 +320,7 @@ class MeasuredFile:
 
 
 @dataclass(frozen=True)
-class RowsShown:
+class RowLimit:
     """How much of the table is shown."""
 
     top: int = top_option(TOP)
@@ -370,7 +370,7 @@ def deliver(
 
 
 @sub_command("fit", command)
-def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Output) -> None:
+def fit(measured: MeasuredFile, search: ModelSearch, view: RowLimit, output: Output) -> None:
     """Fit a model to every call path and metric of FILE.
 
     Notes on stderr and in the column "notes" say what the measurements cannot tell.
@@ -399,7 +399,7 @@ def fit(measured: MeasuredFile, search: ModelSearch, view: RowsShown, output: Ou
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class PlacesOptions:
     """Where to predict, and how sure."""
 
     at: tuple[Place, ...] = option(
@@ -416,7 +416,11 @@ class Elsewhere:
 
 @sub_command("predict", command)
 def predict(
-    measured: MeasuredFile, where: Elsewhere, search: ModelSearch, view: RowsShown, output: Output
+    measured: MeasuredFile,
+    where: PlacesOptions,
+    search: ModelSearch,
+    view: RowLimit,
+    output: Output,
 ) -> None:
     """Fit FILE, and predict every call path and metric elsewhere.
 
@@ -511,7 +515,7 @@ _OTHERS = ("callpath", "metric", "repetitions", "mean", "variation")
 
 
 @sub_command("variation", command)
-def variation(measured: MeasuredFile, view: RowsShown, output: Output) -> None:
+def variation(measured: MeasuredFile, view: RowLimit, output: Output) -> None:
     """Say how much the repetitions of each point of FILE differ.
 
     The variation is the standard deviation of the repetitions over their mean.
@@ -561,7 +565,7 @@ def errors(measured: MeasuredFile, search: ModelSearch, output: Output) -> None:
 
 
 @dataclass(frozen=True)
-class Planned:
+class RunOptions:
     """Runs that can be made, what they cost, and what they are for."""
 
     file: str | None = argument("[FILE]")
@@ -592,7 +596,7 @@ class Planned:
 
 
 @sub_command("plan", command)
-def plan(asked: Planned, output: Output) -> None:
+def plan(asked: RunOptions, output: Output) -> None:
     """Say which runs to make.
 
     Without FILE: sets of runs, from the least that a model needs to the whole grid, with their
@@ -618,7 +622,7 @@ def plan(asked: Planned, output: Output) -> None:
         output.message(f"the richest plan within {budget:g} is {name}")
 
 
-def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def _plans(asked: RunOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return all plans, and the points and the name of the richest within the budget."""
     levels, budget = dict(asked.values), asked.budget
     if not levels or asked.at:
@@ -634,7 +638,7 @@ def _plans(asked: Planned) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     return table, pd.DataFrame(points[name], columns=list(levels)), name
 
 
-def _next(asked: Planned, file: str) -> pd.DataFrame:
+def _next(asked: RunOptions, file: str) -> pd.DataFrame:
     if asked.together:
         raise click.UsageError("--together takes no FILE")
     fitted = MeasuredFile(file).fit(ModelSearch())

@@ -171,8 +171,8 @@ class Expression:
         return error
 
 
-MOST_WORKERS = 2**53
-MOST_STAGES = 10_000
+MAX_WORKERS = 2**53
+MAX_STAGES = 10_000
 _WORKERS = "number of workers"
 
 
@@ -244,7 +244,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
     6 + n + 0.25 n log2(n)
     """
     one_of(name, "pattern", tuple(PATTERNS))
-    pattern, count = PATTERNS[name], whole_number(workers, _WORKERS, 1, MOST_WORKERS)
+    pattern, count = PATTERNS[name], whole_number(workers, _WORKERS, 1, MAX_WORKERS)
     if len(tasks) != len(pattern.tasks):
         raise InputError(
             f"{name} takes {len(pattern.tasks)} tasks",
@@ -304,8 +304,8 @@ def tpool(task: Expression, workers: int) -> Expression:
     tpool_4(inc)
     """
     _check_expression(task)
-    count = whole_number(workers, _WORKERS, 1, MOST_WORKERS)
-    if count * max(stage.workers for stage in task.stages) > MOST_WORKERS:
+    count = whole_number(workers, _WORKERS, 1, MAX_WORKERS)
+    if count * max(stage.workers for stage in task.stages) > MAX_WORKERS:
         raise InputError("too many workers", found=workers)
     stages = tuple(replace(stage, workers=stage.workers * count) for stage in task.stages)
     return Expression(f"tpool_{count}({task})", stages, task.depth + 1)
@@ -322,8 +322,8 @@ def pipe(*tasks: Expression) -> Expression:
     """
     if not tasks:
         raise InputError("a pipeline needs a stage", found="none")
-    if sum(len(getattr(task, "stages", ())) for task in tasks) > MOST_STAGES:
-        raise InputError("too many stages", expected=f"at most {MOST_STAGES}")
+    if sum(len(getattr(task, "stages", ())) for task in tasks) > MAX_STAGES:
+        raise InputError("too many stages", expected=f"at most {MAX_STAGES}")
     models: dict[str, object] = {}
     for task in tasks:
         _check_expression(task)
@@ -349,7 +349,7 @@ def _check_name(name: str) -> None:
         raise InputError("a task cannot have the name of a pattern", found=name)
 
 
-_MOST = 100_000
+_MAX_ADDED = 100_000
 
 
 def replicate(
@@ -380,7 +380,7 @@ def replicate(
     >>> print(program, steps["time"].tolist())
     pipe(tpool_3(qsort), tpool_2(inc)) [45.0, 40.0, 30.0]
     """
-    count = whole_number(workers, "number of workers", 1, _MOST)
+    count = whole_number(workers, "number of workers", 1, _MAX_ADDED)
     before = program.predict(at)
     if before.size != 1:
         raise InputError("replicating needs one value of each parameter", found=dict(at))

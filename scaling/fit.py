@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 # Largest size of an array of the sweep, so that it fits the processor's cache.
 _CHUNK = 80_000
-_MOST_PARAMETERS = 4
+_MAX_PARAMETERS = 4
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,14 @@ def _constants(centre: Array) -> RankedHypotheses:
 def _active(points: Array, centre: Array) -> list[int]:
     """Return the varied parameters; if there are many, those that change the values most."""
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
-    if len(varied) <= _MOST_PARAMETERS:
+    if len(varied) <= _MAX_PARAMETERS:
         return varied
     logs = logarithms(points[:, varied])
     logs = (logs - logs.mean(axis=0)) / logs.std(axis=0)
     y = centre - centre.mean(axis=1, keepdims=True)
     y = y / np.maximum(y.std(axis=1, keepdims=True), 1e-300)
     effect = np.abs(y @ logs).sum(axis=0)
-    best = np.sort(np.argsort(-effect, kind="stable")[:_MOST_PARAMETERS])
+    best = np.sort(np.argsort(-effect, kind="stable")[:_MAX_PARAMETERS])
     return [varied[k] for k in best]
 
 

@@ -32,7 +32,7 @@ _NEGATED: list[_Step] = [("number", -1.0), ("apply", "*")]
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
 # Terms of a formula that is multiplied out.
-_MOST_TERMS = 200
+_MAX_TERMS = 200
 NAME = re.compile(r"[A-Za-z_]\w*")
 # Names that are no parameters in other programs, and what to write instead.
 _MEANT = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
@@ -353,8 +353,8 @@ class Formula:
                 result[powers] = result.get(powers, 0.0) + sign * coefficient
             return result
         if operator == "*":
-            if len(left) * len(right) > _MOST_TERMS:
-                self._refuse(0, self.text, f"at most {_MOST_TERMS} terms when multiplied out")
+            if len(left) * len(right) > _MAX_TERMS:
+                self._refuse(0, self.text, f"at most {_MAX_TERMS} terms when multiplied out")
             result = {}
             for (a, c), (b, d) in ((x, y) for x in left.items() for y in right.items()):
                 powers = _times(a, b)

@@ -32,7 +32,7 @@ Key = tuple[str, str]
 REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "sum": np.sum}
 # Limits of values and parameters, so that squares and products of cubes do not overflow.
 LARGEST = 1e50
-LEAST = 1e-50
+SMALLEST = 1e-50
 LARGEST_PARAMETER = 1e20
 
 
@@ -96,12 +96,12 @@ class Measurements:
                 found=size.max(),
                 expected=f"at most {LARGEST:g}",
             )
-        faint = size[(size > 0) & (size < LEAST)]
+        faint = size[(size > 0) & (size < SMALLEST)]
         if faint.size:
             raise InputError(
                 "the values of a path are too small to fit; use another unit",
                 found=f"at most {faint[0]:g}",
-                expected=f"one of {LEAST:g} or more, or only 0",
+                expected=f"one of {SMALLEST:g} or more, or only 0",
             )
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)

@@ -34,7 +34,7 @@ _OFF = 0.1
 # Relative size from which a percentage is hard to read.
 _MANY = 10.0
 # A smaller difference from a limit is rounding.
-_MOST_DECIMALS = 6
+_MAX_DECIMALS = 6
 
 
 class Note(str):
@@ -140,8 +140,8 @@ def of_path(
 
 def _more_than(relative: float, limit: float) -> str:
     """Return a relative size above a limit, with decimals where rounding would hide that."""
-    places = range(_MOST_DECIMALS)
-    decimals = next((d for d in places if round(100 * relative, d) > 100 * limit), _MOST_DECIMALS)
+    places = range(_MAX_DECIMALS)
+    decimals = next((d for d in places if round(100 * relative, d) > 100 * limit), _MAX_DECIMALS)
     if decimals or relative < _MANY:
         return percent(relative, decimals)
     return f"{relative:.2g} times the value"

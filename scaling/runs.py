@@ -20,13 +20,13 @@ from .noise import scale_of
 
 Array = NDArray[np.float64]
 
-_MOST_POINTS = 200_000
+_MAX_POINTS = 200_000
 # Relative error of a run where there are no repetitions.
 _UNKNOWN = 0.05
 # A run that leaves more than this share of the spread is not proposed.
 _HELPS = 0.99
 # Most runs proposed at once.
-_MOST_RUNS = 100
+_MAX_RUNS = 100
 # No more runs are needed once hypotheses differ by less than this share at the goal.
 _AGREED = 1e-3
 
@@ -111,8 +111,8 @@ def run_plans(
         raise InputError("a plan needs values of each parameter", found=", ".join(names) or "none")
     for name, level in zip(names, levels, strict=True):
         check_points(level[:, None], [name])
-    if np.prod([float(level.size) for level in levels]) > _MOST_POINTS:
-        raise InputError("too many points in the grid", expected=f"at most {_MOST_POINTS}")
+    if np.prod([float(level.size) for level in levels]) > _MAX_POINTS:
+        raise InputError("too many points in the grid", expected=f"at most {_MAX_POINTS}")
     grid = np.array(list(product(*levels)))
     price = _costs(cost, names, grid)
     base = grid[price.argmin()]
@@ -230,7 +230,7 @@ def next_runs(
     error = np.full(models.n_paths, _UNKNOWN)
     error[known] = np.sqrt(np.nanmean(noise[known] ** 2, axis=1))
     error = np.maximum(error, 1e-6)
-    n, most = len(places), 1 if budget is None else _MOST_RUNS
+    n, most = len(places), 1 if budget is None else _MAX_RUNS
     limit = float(price.max()) if budget is None else budget
     # Cheap runs first may be better, or a single expensive one.
     orders = [

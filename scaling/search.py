@@ -37,10 +37,10 @@ _TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
 # Sizes of arrays that fit the processor's cache.
 _AT_ONCE = 40_000
 # At least this part of a column is taken as independent of the columns before it.
-_LEAST_PIVOT = 1e-15
-_LEAST = 1e-13
+_MIN_PIVOT = 1e-15
+_MIN_RESIDUAL = 1e-13
 # Least sum of coefficients, in units of the largest value measured.
-_LEAST_TOTAL = 1e-6
+_MIN_TOTAL = 1e-6
 # Most rounds over all parameters, where points scatter.
 _ROUNDS = 10
 
@@ -388,7 +388,7 @@ def _solve(
             pivot = pivot - value * row[b]
             rest = rest - value * coefficient[b]
         if a:
-            pivot = np.maximum(pivot, _LEAST_PIVOT * gram[a][a])
+            pivot = np.maximum(pivot, _MIN_PIVOT * gram[a][a])
         lower.append(row)
         inverse_pivot.append(1.0 / pivot)
         coefficient.append(rest * inverse_pivot[a])
@@ -417,7 +417,7 @@ def open_range(total: Array, k: int | Index) -> Array:
     largest values of all parameters, which may have any size: it falls as 1 / total^k, where total
     is the sum of the sizes of the coefficients, in units of the largest value measured.
     """
-    result: Array = np.log(np.maximum(total, _LEAST_TOTAL)) * np.asarray(k)
+    result: Array = np.log(np.maximum(total, _MIN_TOTAL)) * np.asarray(k)
     return result
 
 
@@ -505,7 +505,7 @@ def _screened(problem: Problem, q: int, keep: int) -> Index:
             residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
     # If the scale of the errors is unknown, terms are compared by ratios of residuals.
     freedom = max(sum(line.size for line in groups) - 2 * len(groups), 1)
-    relative = freedom * np.log(np.maximum(residual, _LEAST))
+    relative = freedom * np.log(np.maximum(residual, _MIN_RESIDUAL))
     score = np.where(problem.known[:, None], residual, relative) - 2 * problem.log_prior[q]
     return np.sort(np.argpartition(score, keep - 1, axis=1)[:, :keep], axis=1)
 

@@ -192,7 +192,7 @@ def _faster(a: Powers, b: Powers) -> bool:
 Along = dict[tuple[float, float], float]
 _GRID = 64
 _HALVES = 40
-_MOST_DERIVATIVES = 60
+_MAX_DERIVATIVES = 60
 _ROUNDING = 1e-14
 
 
@@ -325,7 +325,7 @@ def crossings(terms: Along, low: float, high: float) -> list[float]:
     grid = [start + (end - start) * k / _GRID for k in range(_GRID)] + [end]
     if start >= 0:
         grid += [t for t in (end * 2.0**-k for k in range(1, _HALVES + 1)) if t > start]
-    cuts = {low, high, *(2.0**t for t in _turns(terms, sorted(set(grid)), _MOST_DERIVATIVES))}
+    cuts = {low, high, *(2.0**t for t in _turns(terms, sorted(set(grid)), _MAX_DERIVATIVES))}
     edges = sorted(x for x in cuts if low <= x <= high)
     # Two neighbours may both be zeros, so the sign is taken between them.
     edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
