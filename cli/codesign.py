@@ -31,11 +31,14 @@ def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
     keys = ["application", "system" if "system" in table else "requirement"]
     published = pd.read_csv(datasets.table_path(name), comment="#").set_index(keys)
     if "system" in table:
-        joined_table = table.join(published.add_prefix("published_"), on=keys)
+        published = published.add_prefix("published_")
     else:
-        by_upgrade = published.rename_axis(columns="upgrade").stack().rename("published")
-        joined_table = table.join(by_upgrade, on=[*keys, "upgrade"])
-    return joined_table.assign(reason=joined_table.pop("reason"))
+        keys.append("upgrade")
+        published = published.melt(
+            ignore_index=False, var_name="upgrade", value_name="published"
+        ).set_index("upgrade", append=True)
+    both = table.join(published, on=keys)
+    return both.assign(reason=both.pop("reason"))
 
 
 def agrees(value: float, published: float) -> bool:
@@ -140,8 +143,9 @@ def upgrade(chosen: Applications, asked: UpgradeOptions, output: Output) -> None
     if asked.by is not None and asked.upgrade:
         raise click.UsageError("--by and --upgrade exclude each other")
     usual = replace(tc.scaling.LARGE_BASE, name="before")
-    changes = {"processes": asked.processes, "memory": asked.memory}
-    base = replace(usual, **{name: value for name, value in changes.items() if value is not None})
+    asked_for = {"processes": asked.processes, "memory": asked.memory}
+    changes: dict[str, Any] = {k: value for k, value in asked_for.items() if value is not None}
+    base = replace(usual, **changes)
     wanted = [tc.scaling.Upgrade(name, *numbers) for name, numbers in asked.upgrade]
     sets: dict[str, Sequence[tc.scaling.Upgrade]] = {"": wanted or tc.scaling.UPGRADES}
     if asked.by is not None:

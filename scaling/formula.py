@@ -231,7 +231,8 @@ class Formula:
         ]
         tokens.append(("end", "its end", len(self.text)))
         steps: list[_Step] = []
-        waiting: list[tuple[str, str]] = []  # operators, and open parentheses with their function
+        # Operators, and open parentheses with their function and its power.
+        waiting: list[tuple[str, float]] = []
         operand = True  # whether an operand comes next
         signs = k = 0
 
@@ -247,7 +248,7 @@ class Formula:
                 signs += 1
                 if signs > MAX_DEPTH:
                     self._refuse(start, token, f"at most {MAX_DEPTH} levels")
-                waiting += [("sign", "")] * (token == "-")
+                waiting += [("sign", 1.0)] * (token == "-")
                 continue
             starts = kind in ("number", "name", "quoted") or token == "("
             if operand and not starts:
@@ -268,22 +269,20 @@ class Formula:
                     self._refuse(start, token, "+ - * / ^ or a factor")
                 # A power of a power is read from the right.
                 close(_BINDING[operator] + (operator == "**"))
-                waiting.append((operator, ""))
+                waiting.append((operator, 1.0))
                 operand, signs = True, 0
                 if not starts:
                     continue
             if kind == "number":
-                if not math.isfinite(float(token)):
-                    self._refuse(start, token, "a finite number")
-                steps.append(("number", float(token)))
+                steps.append(("number", self._number(token, start)))
                 operand = False
                 continue
-            opening, exponent = "(", ""
+            opening, exponent = "(", 1.0
             if kind == "name" and token in FUNCTIONS:
                 # As in log2^2(n) and log2 n.
                 opening = token
                 if tokens[k][1] in ("^", "**") and tokens[k + 1][0] == "number":
-                    exponent = tokens[k + 1][1]
+                    exponent = self._number(*tokens[k + 1][1:])
                     k += 2
                 kind, token, start = tokens[k]
                 k += 1
@@ -305,6 +304,11 @@ class Formula:
         if waiting:
             self._refuse(len(self.text), "its end", "an operator or a closing parenthesis")
         return steps
+
+    def _number(self, text: str, start: int) -> float:
+        if not math.isfinite(number := float(text)):
+            self._refuse(start, text, "a finite number")
+        return number
 
     def _name(self, kind: str, name: str, start: int, following: str) -> str:
         if kind == "quoted":
@@ -389,10 +393,10 @@ class Formula:
         )
 
 
-def _called(opening: str, exponent: str) -> list[_Step]:
+def _called(opening: str, exponent: float) -> list[_Step]:
     """Return the steps at the end of a function's argument, or of a parenthesis."""
     steps: list[_Step] = [] if opening == "(" else [("call", opening)]
-    return steps + ([("number", float(exponent)), ("apply", "**")] if exponent else [])
+    return steps + ([("number", exponent), ("apply", "**")] if exponent != 1 else [])
 
 
 def _times(a: Powers, b: Powers) -> Powers:
