@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
 from toruscast.validation import one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
@@ -173,15 +172,6 @@ class Network:
                 object.__setattr__(self, item.name, whole_number(value, name, low, int(high)))
             else:
                 real_number(value, name, low, high)
-
-
-def changed(network: Network, changes: Mapping[str, object]) -> Network:
-    """Return a network with some fields changed."""
-    known = [item.name for item in fields(network)]
-    for name in changes:
-        if name not in known:
-            raise InputError("unknown field of Network", found=name, expected=", ".join(known))
-    return replace(network, **changes)  # type: ignore[arg-type]
 
 
 Groups = tuple[tuple[int, ...], ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -27,7 +27,7 @@ from toruscast.validation import (
 )
 
 from . import twist as twisted
-from .network import Groups, Network, changed, zone_numbers, zone_sets
+from .network import Groups, Network, zone_numbers, zone_sets
 from .twist import MinimalHops, Twist
 
 TieRule = Literal[
@@ -455,7 +455,11 @@ class Torus(PickledByFields):
 
     def with_network(self, **changes: object) -> Torus:
         """Return the same torus with some fields of its `Network` changed."""
-        return replace(self, network=changed(self.network, changes))
+        known = [item.name for item in fields(Network)]
+        for name in changes:
+            if name not in known:
+                raise InputError("unknown field of Network", found=name, expected=", ".join(known))
+        return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
 
     def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
         """Return the same torus with nodes that are not ours, and without some directed links.

@@ -44,28 +44,14 @@ _ROWS = 2**8
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Messages that tasks send at the same step of a collective.
+    """Messages that tasks send at the same step of a collective."""
 
-    Parameters
-    ----------
-    src, dst : ndarray of int, shape (n_messages,)
-        Sending and receiving task of each message.
-    nbytes : ndarray of float, shape (n_messages,)
-        Bytes of each; a number holds for all.
-    reduces : bool
-        Whether the receiver adds what it gets to what it has.
-    times : int
-        How often the round repeats.
-    pieces : float
-        Messages that each of these is cut into.
-    """
-
-    src: NDArray[np.int64]
+    src: NDArray[np.int64]  # sending task of each message, (n_messages,)
     dst: NDArray[np.int64]
-    nbytes: NDArray[np.float64]
-    reduces: bool
-    times: int
-    pieces: float
+    nbytes: NDArray[np.float64]  # bytes of each; a number holds for all
+    reduces: bool  # whether the receiver adds what it gets to what it has
+    times: int  # how often the round repeats
+    pieces: float  # messages that each of these is cut into
 
     def __init__(
         self,
@@ -134,19 +120,6 @@ class Schedule:
         for _, same in itertools.groupby(abreast, key=lambda steps: tuple(map(id, steps))):
             first, *more = same
             yield 1 + len(more), first
-
-    def in_turn(self) -> Schedule:
-        """Return the lanes one after the other in a single lane.
-
-        Examples
-        --------
-        >>> there, back = Round([0], [1], 8), Round([1], [0], 8)
-        >>> plan = Schedule("bcast/twice", 2, 16, ((there,), (back,)))
-        >>> len(plan.workload()), len(plan.in_turn().workload())
-        (1, 2)
-        """
-        lane = tuple(step for lane in self.lanes for step in lane)
-        return Schedule(self.name, self.n_tasks, self.nbytes, (lane,), self.at_once)
 
     def workload(self) -> Workload:
         """The messages as a workload of dependent rounds, the lanes of a round merged.

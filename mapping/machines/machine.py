@@ -257,16 +257,11 @@ def _read_source(row: object) -> Citation:
     if not isinstance(row, dict):
         raise InputError("bad sources", found=row, expected="tables [[sources]]")
     check_keys(row, tuple(item.name for item in fields(Citation)), "key of [[sources]]")
-    of = row.get("of", ())
-    source = Citation(
-        of=(of,) if isinstance(of, str) else tuple(map(str, of)),
-        how=str(row.get("how", "measured")),
-        says=" ".join(str(row.get("says", "")).split()),
-        source=str(row.get("source", "")),
-        date=str(row.get("date", "")),
-    )
-    one_of(source.how, "how of [[sources]]", SOURCE_KINDS)
-    return source
+    of, how = row.get("of", ()), row.get("how", "measured")
+    one_of(how, "how of [[sources]]", SOURCE_KINDS)
+    says, source, date = (str(row.get(key, "")) for key in ("says", "source", "date"))
+    keys = (of,) if isinstance(of, str) else tuple(map(str, of))
+    return Citation(keys, how, " ".join(says.split()), source, date)
 
 
 def take_table(content: dict[str, Any], name: str) -> dict[str, Any]:

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .orders import block_shape, boxes, hilbert, permuted, tile_number, tiled, z_order, zigzag
+from .orders import (
+    block_shape,
+    boxes,
+    divisors,
+    hilbert,
+    permuted,
+    tile_number,
+    tiled,
+    z_order,
+    zigzag,
+)
 from .permute import axes_of
 from .registry import Placement, VariantError, register
 
@@ -173,7 +183,7 @@ def draw_variants(placement: Placement) -> list[str]:
 
 def _plain_name(shapes: Shapes) -> str:
     """Return the name of the smallest blocks, row by row."""
-    for volume in _block_volumes(shapes):
+    for volume in divisors(math.prod(shapes[0]))[1:-1]:
         ours, theirs = (boxes(shape, volume) for shape in shapes)
         if ours and theirs:
             pair = (max(some, key=lambda box: (-max(box), box)) for some in (ours, theirs))
@@ -206,17 +216,11 @@ def _drawn_name(rng: np.random.Generator, shapes: Shapes, letters: tuple[str, st
 
 def _drawn_blocks(rng: np.random.Generator, shapes: Shapes) -> Shapes | None:
     """Draw blocks of both sides with as many cells, not one and not all."""
-    for volume in rng.permutation(_block_volumes(shapes)).tolist():
+    for volume in rng.permutation(divisors(math.prod(shapes[0]))[1:-1]).tolist():
         ours, theirs = (boxes(shape, volume) for shape in shapes)
         if ours and theirs:
             return ours[rng.integers(len(ours))], theirs[rng.integers(len(theirs))]
     return None
-
-
-def _block_volumes(shapes: Shapes) -> list[int]:
-    """Return the cells that a block may have, those of all being as many on both sides."""
-    whole = math.prod(shapes[0])
-    return [k for k in range(2, whole // 2 + 1) if whole % k == 0]
 
 
 def _drawn_order(rng: np.random.Generator, shape: Sequence[int], letters: str) -> str:

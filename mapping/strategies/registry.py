@@ -157,33 +157,15 @@ Variants = Callable[[Placement], list[str]]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A family of mappings: how a variant places the tasks, and which variants there are.
+    """A family of mappings: how a variant places the tasks, and which variants there are."""
 
-    Parameters
-    ----------
-    family : str
-        The first word of its mappings' names.
-    form : str
-        The family and, after a hyphen, what its variants look like, such as ``"tilt-DIMS-K"``.
-    place : callable
-        (placement, variant, rng) -> node of each task.
-    variants : callable
-        placement -> variants to try, the most telling first; an empty string is the bare family.
-    example : str
-        One of its names.
-    parameters : str
-        How the capitals of the form are written; empty where there are none.
-    sampled : bool
-        Whether `sample` takes from it without being asked to.
-    """
-
-    family: str
-    form: str
-    place: Place
-    variants: Variants
-    example: str
-    parameters: str
-    sampled: bool = True
+    family: str  # the first word of its mappings' names
+    form: str  # the family and, after a hyphen, what its variants look like: "tilt-DIMS-K"
+    place: Place  # (placement, variant, rng) -> node of each task
+    variants: Variants  # placement -> variants to try, best first; an empty one is the bare family
+    example: str  # one of its names
+    parameters: str  # how the capitals of the form are written; empty where there are none
+    sampled: bool = True  # whether `sample` takes from it without being asked to
 
 
 class VariantError(InputError):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..torus import Torus
-from .orders import zigzag
+from .orders import snake
 from .registry import Placement, VariantError, placement_kernels, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
@@ -112,7 +112,7 @@ def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> ND
             for way in _dimension_layouts(layout, placement.torus):
                 if placement.is_late():
                     return best
-                node = _cut_layout(layout, way, sizes)
+                node = _cut_layout(layout, way, placement.torus)
                 cost = placement.hop_bytes(node)
                 if cost < least * (1 - 1e-9):
                     best, least = node, cost
@@ -150,15 +150,14 @@ def _dimension_layouts(layout: Sequence[Coordinate], torus: Torus) -> list[list[
 
 
 def _cut_layout(
-    layout: Sequence[Coordinate], way: Sequence[tuple[int, ...]], sizes: Sequence[int]
+    layout: Sequence[Coordinate], way: Sequence[tuple[int, ...]], torus: Torus
 ) -> NDArray[Any]:
     """Cut into slabs of equal numbers of tasks, along one coordinate after the other."""
     n_tasks = len(layout[0].value)
-    strides = np.append(np.cumprod(np.asarray(sizes)[:0:-1])[::-1], 1)
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
     for coordinate, dims in zip(layout, way, strict=True):
-        places = _folded_path([sizes[d] for d in dims]) @ strides[list(dims)]
+        places = _folded_path([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
         ordered = np.lexsort((coordinate.value, group))
         size = np.bincount(group)
         first = np.repeat(np.cumsum(size) - size, size)
@@ -174,8 +173,7 @@ def _folded_path(sizes: Sequence[int]) -> NDArray[np.int64]:
     """Coordinates of all places, ``(n, dims)``, each a neighbour of the last, the first fastest."""
     if not sizes:
         return np.zeros((1, 0), dtype=np.int64)
-    path = zigzag(sizes[::-1], range(len(sizes)))
-    return np.stack(np.unravel_index(path, tuple(sizes[::-1])), axis=1)[:, ::-1]
+    return snake(sizes[::-1])[:, ::-1]
 
 
 # Graphs up to this size are decomposed whole, which is surer than iterating.

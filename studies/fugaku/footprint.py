@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,12 @@ class Footprint(NamedTuple):
     """Bytes that the busiest task adds to its own in each round."""
     messages: float
     """Messages on the longest chain, see `message_chain`."""
+
+
+def lanes_in_turn(schedule: Schedule) -> Schedule:
+    """Return the lanes one after the other in a single lane."""
+    lane = tuple(step for lane in schedule.lanes for step in lane)
+    return replace(schedule, lanes=(lane,))
 
 
 def footprint(

@@ -13,7 +13,7 @@ from toruscast import InputError
 from toruscast.mapping.collectives import schedule
 
 from .algorithms import Variant, parse
-from .footprint import footprint, simulated_bytes
+from .footprint import footprint, lanes_in_turn, simulated_bytes
 from .job import Job, read_job
 from .times import read_times
 
@@ -103,7 +103,7 @@ def _measure(job: Job, variant: Variant, piece: float) -> dict[str, Any] | None:
     except InputError:
         return None
     if variant.in_turn:
-        plan = plan.in_turn()
+        plan = lanes_in_turn(plan)
     at = (job.torus, job.mapping)
     found = footprint(plan, *at, all_ports=variant.all_ports)
     simulated = found.carried
@@ -111,7 +111,7 @@ def _measure(job: Job, variant: Variant, piece: float) -> dict[str, Any] | None:
     # have one round: nothing overlaps.
     if not piece and found.rounds * n * len(plan.lanes) <= _MANY and not plan.at_once:
         large = schedule(variant.schedule, n, _LARGE, grid, ports=variant.ports)
-        large = large.in_turn() if variant.in_turn else large
+        large = lanes_in_turn(large) if variant.in_turn else large
         packets = 32 if n <= _SMALL else 8
         bytes_sent = simulated_bytes(large, *at, all_ports=variant.all_ports, packets=packets)
         simulated = bytes_sent / _LARGE

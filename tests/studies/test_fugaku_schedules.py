@@ -7,7 +7,7 @@ import pytest
 
 from studies.fugaku.algorithms import parse
 from studies.fugaku.chain import message_chain
-from studies.fugaku.footprint import footprint, simulated_bytes
+from studies.fugaku.footprint import footprint, lanes_in_turn, simulated_bytes
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.collectives import names, schedule
@@ -88,7 +88,7 @@ def test_footprint_in_closed_form():
     assert gather.carried == pytest.approx(63 * 100)
     # The ports one after the other: as many bytes as through one.
     one, three = (schedule("reduce/bine", 64, 6400.0, (4, 4, 4), ports=p) for p in (1, 3))
-    in_turn = footprint(three.in_turn(), torus, mapping)
+    in_turn = footprint(lanes_in_turn(three), torus, mapping)
     assert in_turn.sent == pytest.approx(footprint(one, torus, mapping).sent)
     assert in_turn.rounds == 3 * 6
 
