@@ -12,12 +12,12 @@ from typing import Any
 
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
-from toruscast.mapping.machines import get
-from toruscast.mapping.machines.machine import (
+from toruscast.mapping.machines import (
     OF_NETWORK,
     OF_TORUS,
     WORDS,
     check_keys,
+    get,
     read_machine,
     take_table,
 )

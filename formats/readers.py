@@ -23,7 +23,7 @@ from toruscast.files import (
     read_limited,
 )
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, from_scipy
-from toruscast.mapping.machines.machine import SIZE_LETTERS, torus_from_text
+from toruscast.mapping.machines import SIZE_LETTERS, torus_from_text
 from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
