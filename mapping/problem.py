@@ -84,7 +84,8 @@ class MappingProblem(PickledByFields):
         rounds of a dependent workload have the same.
         """
         # A problem that held itself would not be freed before the garbage collector runs.
-        return (self,) if self._is_phase else self._phases
+        is_phase = len(self.workload) == 1 and self.routing != "by_size"
+        return (self,) if is_phase else self._phases
 
     @property
     def is_chained(self) -> bool:
@@ -104,10 +105,6 @@ class MappingProblem(PickledByFields):
     def placed(self, mapping: TaskMapping) -> TaskMapping:
         """Return the mapping of the tasks of `unrolled`."""
         return self.workload.unrolled.placed(mapping)
-
-    @property
-    def _is_phase(self) -> bool:
-        return len(self.workload) == 1 and self.routing != "by_size"
 
     @lazy
     def _phases(self) -> tuple[MappingProblem, ...]:

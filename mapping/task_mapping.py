@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -215,19 +216,15 @@ class Allocation:
             expected = "nodes that the torus has for us"
             raise InputError("allocation with a node of others", found=found, expected=expected)
         object.__setattr__(self, "nodes", ours)
-        held: dict[int, int] = {}
-        for task, node in (self.fixed or {}).items():
+        fixed = self.fixed or {}
+        for task, node in fixed.items():
             if node not in ours:
-                raise InputError(
-                    f"task {task}: node {node} is not in the allocation",
-                    expected=f"one of its {counted(ours.size, 'node')}",
-                )
-            held[node] = held.get(node, 0) + 1
-            if held[node] > self.tasks_per_node:
-                expected = f"at most {self.tasks_per_node}"
-                raise InputError(
-                    f"too many tasks are bound to node {node}", found=held[node], expected=expected
-                )
+                fault = f"task {task}: node {node} is not in the allocation"
+                raise InputError(fault, expected=f"one of its {counted(ours.size, 'node')}")
+        for node, held in Counter(fixed.values()).items():
+            if held > self.tasks_per_node:
+                fault = f"too many tasks are bound to node {node}"
+                raise InputError(fault, found=held, expected=f"at most {self.tasks_per_node}")
 
     @property
     def n_places(self) -> int:

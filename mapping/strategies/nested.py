@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ from .orders import (
     zigzag,
 )
 from .permute import axes_of
-from .registry import Placement, VariantError, register
-
-Rng = np.random.Generator
+from .registry import Placement, Rng, VariantError, register
 
 CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
     "row": lambda shape: np.arange(math.prod(shape)),
@@ -191,7 +189,7 @@ def _plain_name(shapes: Shapes) -> str:
     return ""
 
 
-def _drawn_name(rng: np.random.Generator, shapes: Shapes, letters: tuple[str, str]) -> str:
+def _drawn_name(rng: Rng, shapes: Shapes, letters: tuple[str, str]) -> str:
     """Draw a name; an empty one where no blocks of both sides have as many cells."""
     words: list[list[str]] = [[], []]
     for _ in range(1 + int(rng.random() < _DEEPER)):
@@ -214,7 +212,7 @@ def _drawn_name(rng: np.random.Generator, shapes: Shapes, letters: tuple[str, st
     return "-".join("_".join(side) for side in words)
 
 
-def _drawn_blocks(rng: np.random.Generator, shapes: Shapes) -> Shapes | None:
+def _drawn_blocks(rng: Rng, shapes: Shapes) -> Shapes | None:
     """Draw blocks of both sides with as many cells, not one and not all."""
     for volume in rng.permutation(divisors(math.prod(shapes[0]))[1:-1]).tolist():
         ours, theirs = (boxes(shape, volume) for shape in shapes)
@@ -223,7 +221,7 @@ def _drawn_blocks(rng: np.random.Generator, shapes: Shapes) -> Shapes | None:
     return None
 
 
-def _drawn_order(rng: np.random.Generator, shape: Sequence[int], letters: str) -> str:
+def _drawn_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
     """Draw the order of the cells of a level."""
     long = [axis for axis, size in enumerate(shape) if size > 1]
     word = str(rng.choice(_ORDERS, p=_ORDER_SHARES))
@@ -236,13 +234,6 @@ def _drawn_order(rng: np.random.Generator, shape: Sequence[int], letters: str) -
         hops = int(rng.integers(1, shape[axes[0]]))
         return f"tilt{letters[axes[0]]}{letters[axes[1]]}{hops if hops > 1 else ''}"
     return word
-
-
-class _Visit(NamedTuple):
-    """The cells of a grid in order, and how many cells a block of each level has."""
-
-    cells: NDArray[np.int64]
-    volumes: tuple[int, ...]
 
 
 @register(
@@ -261,17 +252,17 @@ def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     next; the i-th task goes to the i-th place.
     """
     tasks, _, nodes = variant.partition("-")
-    ours = _visit_cells(placement.grid, tasks, DIGITS)
-    theirs = _visit_cells(placement.shape, nodes, placement.letters)
-    if ours.volumes != theirs.volumes:
+    ours, our_volumes = _visit_cells(placement.grid, tasks, DIGITS)
+    theirs, their_volumes = _visit_cells(placement.shape, nodes, placement.letters)
+    if our_volumes != their_volumes:
         raise VariantError
-    node = np.empty(placement.n_tasks, dtype=np.int64)
-    node[ours.cells] = theirs.cells[: placement.n_tasks] // placement.capacity
-    return node
+    return _place_tasks(ours, theirs[: placement.n_tasks] // placement.capacity)
 
 
-def _visit_cells(shape: Sequence[int], text: str, letters: str) -> _Visit:
-    """Return the cells block after block."""
+def _visit_cells(
+    shape: Sequence[int], text: str, letters: str
+) -> tuple[NDArray[np.int64], list[int]]:
+    """Return the cells block after block, and the cells that a block of each level has."""
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:
         raise VariantError
@@ -292,7 +283,7 @@ def _visit_cells(shape: Sequence[int], text: str, letters: str) -> _Visit:
         place[order] = np.arange(order.size)
         turn = turn * order.size + place[np.ravel_multi_index(tuple(which), blocks)]
         cells = within
-    return _Visit(np.argsort(turn, kind="stable"), tuple(volumes))
+    return np.argsort(turn, kind="stable"), volumes
 
 
 def _split_sizes(split: str, shape: Sequence[int]) -> Shapes:

@@ -24,14 +24,12 @@ from toruscast.text import counted
 from toruscast.validation import machine_shape
 
 from .. import machines
-from ..comm_graph import CommGraph, Workload, as_workload
+from ..comm_graph import CommGraph, Workload
 from ..task_mapping import TaskMapping
 from ..torus import Torus
 from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
-from .registry import Placement, VariantError, make, register
-
-Rng = np.random.Generator
+from .registry import Placement, Rng, VariantError, make, register
 
 _ORDER = (
     "LETTERS: the dimensions and T, the slots (here {letters}), in an order, the last varying "
@@ -267,34 +265,30 @@ def job_mappings(
     coords: NDArray[np.int64] | None = None,
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
     """Return the rank orders of a job, on the network and in the job's own shape."""
-    workload = as_workload(traffic)
     torus, place = job_torus(shape, coords)
-    n_tasks = workload.n_tasks
-    each = -(-n_tasks // place.size)
-    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    asked, _ = job_torus(shape)
+    job, n_tasks = Torus(asked.shape), traffic.n_tasks
     nodes: dict[str, NDArray[Any]] = {}
-    for letters in itertools.permutations("XYZ"[: len(sizes)]):
+    for letters in itertools.permutations(job.axes):
         word = f"rank-map-bynode={''.join(letters)}"
-        nodes[word] = ordered(word, job_torus(sizes)[0], n_tasks).node
-    nodes |= _shape_walks(sizes, n_tasks)
+        nodes[word] = ordered(word, asked, n_tasks).node
+    nodes |= _shape_walks(job, n_tasks)
     if coords is None:
-        for name in _JOB_STRATEGIES:
-            nodes[name] = make(name, workload, torus, tasks_per_node=each).node
-    job = Torus(sizes)
+        nodes |= {name: make(name, traffic, torus).node for name in _JOB_STRATEGIES}
     mappings = [TaskMapping(place[node], torus, name=name) for name, node in nodes.items()]
     return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
 
 
-def _shape_walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:
+def _shape_walks(job: Torus, n_tasks: int) -> dict[str, NDArray[np.int64]]:
     """The job's node of each rank on walks over its shape: a snake, and a loop if it exists."""
+    shape = job.shape
     long = [d for d, size in enumerate(shape) if size > 1]
     # A loop needs an even size first: the walk goes there and back along that dimension.
     even_first = sorted(long, key=lambda d: shape[d] % 2)
-    strides = np.cumprod((1, *tuple(shape)[:0:-1]))[::-1]
     found = {}
     for name, walk, dims in (("loop", loop, even_first), ("snake", snake, long)):
         cells = walk([shape[d] for d in dims]) if len(long) > 1 else None
         if cells is not None:
-            nodes = cells @ strides[dims]
+            nodes = cells @ job.node_strides[dims]
             found[name] = np.asarray(nodes[np.arange(n_tasks) % nodes.size], dtype=np.int64)
     return found

@@ -151,7 +151,8 @@ class Placement:
         )
 
 
-Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
+Rng = np.random.Generator
+Place = Callable[[Placement, str, Rng], NDArray[Any]]
 Variants = Callable[[Placement], list[str]]
 
 
@@ -359,7 +360,7 @@ def _on_ours(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[A
     return ours.confine(placement.mapping(node, family)).node
 
 
-def stream(name: str, seed: int) -> np.random.Generator:
+def stream(name: str, seed: int) -> Rng:
     """Random numbers for a name."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 

@@ -18,13 +18,11 @@ from toruscast.validation import whole_number
 from ..problem import MappingProblem
 from ..task_mapping import TaskMapping
 from . import registry
-from .registry import Placement, VariantError, nodes, register
+from .registry import Placement, Rng, VariantError, nodes, register
 
 if TYPE_CHECKING:
     from ..comm_graph import Traffic
     from ..problem import TorusLike
-
-Rng = np.random.Generator
 
 
 @register("random", lambda _: [])
@@ -72,7 +70,7 @@ _FEW_TASKS = 20
     example="nth-5",
     parameters="K: which of all mappings, from 0 on and less than a million; for few tasks",
 )
-def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
+def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""
     number = int(variant) if re.fullmatch("[0-9]{1,6}", variant) else -1
     wanted = itertools.islice(all_mappings(placement), max(number, 0), None)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ..torus import Torus
 from .orders import snake
-from .registry import Placement, VariantError, placement_kernels, register
+from .registry import Placement, Rng, VariantError, placement_kernels, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
 _METHODS = {
@@ -29,7 +29,7 @@ _METHODS = {
     example="bisect-refined",
     parameters="METHOD: refined, grid or graph",
 )
-def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
+def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Halve the torus along its longest dimension and the tasks with it, again and again.
 
     Each half of the tasks is chosen to lower hop-bytes, as far as known: bytes between the halves
@@ -57,7 +57,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     example="greedy-heaviest",
     parameters="START: heaviest or random",
 )
-def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
+def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Place task after task, each time the one with the most bytes to those already placed.
 
     It goes to the free node, among those nearest to its heaviest partner, with the least hop-bytes.
@@ -93,7 +93,7 @@ _MAX_LAYOUTS, _MAX_BEGINNINGS = 24, 1000
 
 
 @register("spectral", lambda _: [])
-def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
+def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Lay the tasks out by the slowest eigenvectors of their graph, and cut the layout into nodes.
 
     The eigenvectors of a grid or torus of tasks are waves along its dimensions, mixed where several
@@ -201,9 +201,7 @@ class Coordinate:
     is_ring: bool
 
 
-def layouts(
-    placement: Placement, n_dimensions: int, rng: np.random.Generator
-) -> Iterator[list[Coordinate]]:
+def layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[list[Coordinate]]:
     """Yield what may be the coordinates of the tasks.
 
     The number of eigenvectors of the grid is not known: rings have two each, lines one. A long
@@ -278,7 +276,7 @@ def _filtered_eigenvectors(
     return values[:n], block[:, :n]
 
 
-def _unmix_waves(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
     """Turn columns so that they are as independent as can be: symmetric FastICA, by kurtosis."""
     n = mixed.shape[1]
     # Whiten first; eigenvectors that hardly differ from others are left out.
@@ -330,7 +328,7 @@ def _find_coordinates(
 
 
 def _next_coordinates(
-    found: list[Coordinate], slow: NDArray[Any], rng: np.random.Generator, eigenvalues: NDArray[Any]
+    found: list[Coordinate], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
 ) -> list[Coordinate]:
     """Return the next coordinates, from the slowest eigenvectors less what those found explain."""
     known = np.ones((len(slow), 1))
