@@ -18,10 +18,9 @@ from toruscast.text import counted, joined, percent, seconds, shown_name, time_u
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
+from .candidates import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, less, setting_of
 from .learned import times_against
-from .ranking import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, less
 from .table import Column, Table, records
-from .traffic import setting_of
 
 # Next runs of a page.
 _NEXT = 3

@@ -22,11 +22,10 @@ from toruscast.training.fitted import Model
 
 from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
+from .candidates import Ranking, badge, how_sure, indistinguishable, setting_of
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
-from .ranking import Ranking, badge, how_sure, indistinguishable
 from .table import Column, Table, records
-from .traffic import setting_of
 
 # Share above the lower bound over all mappings from which a search is worth its time.
 _FAR = 0.05

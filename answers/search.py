@@ -21,10 +21,19 @@ from toruscast.text import (
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
+from .candidates import (
+    BINDING,
+    DEFAULT_ORDER,
+    Ranking,
+    View,
+    badge,
+    how_sure,
+    less,
+    node_label,
+    setting_of,
+)
 from .links import Candidate
-from .ranking import DEFAULT_ORDER, Ranking, badge, how_sure, less
 from .table import Column, Kind, Table, records
-from .traffic import BINDING, View, node_label, setting_of
 
 # A mapping so near to the bound that there is nothing left to gain.
 _AT_BOUND = 1e-3

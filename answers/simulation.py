@@ -20,10 +20,9 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
+from .candidates import Ranking, View, bound_line, less, link_note, node_label, setting_of
 from .links import Candidate
-from .ranking import Ranking, less
 from .table import Column, Table, records
-from .traffic import View, bound_line, link_note, node_label, setting_of
 
 BUSIEST, _FIRST, _FEW = 5, 5, 3
 # Points of the timeline.

@@ -22,8 +22,8 @@ from toruscast.training import Training
 
 from . import html, learned, plan, rank, search, simulation, svg
 from .blocks import Answer, Chart
+from .candidates import binned
 from .table import Table
-from .traffic import binned
 
 # Nodes up to which a torus is drawn: its picture stands in the notebook's file.
 _MOST_DRAWN = 4096

@@ -65,7 +65,13 @@ def described(error: Exception) -> tuple[str, int]:
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # Commands that are not in a module of their own name here.
-_MODULES = {"mesh": "toruscast.mesh.command"}
+_MODULES = {
+    "mesh": ("toruscast.mesh.command", "command"),
+    "launch": ("toruscast.cli.mpi", "launch"),
+    "trace": ("toruscast.cli.mpi", "trace"),
+    "search": ("toruscast.cli.search", "search"),
+    "explain": ("toruscast.cli.search", "explain"),
+}
 # By what they are for, in the order of the help.
 _KINDS = {
     "Decide": {
@@ -140,8 +146,8 @@ class Toruscast(Program):
         """Import the module of a sub-command and return what it defines."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(_MODULES.get(cmd_name, f"toruscast.cli.{cmd_name}"))
-        command: click.Command = module.command
+        module, name = _MODULES.get(cmd_name, (f"toruscast.cli.{cmd_name}", "command"))
+        command: click.Command = getattr(import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toruscast.formats import source as sources
     from toruscast.formats import tables as tables
     from toruscast.formats import times as times
+    from toruscast.formats import tracer as tracer
     from toruscast.mapping import task_mapping as allocation
     from toruscast.mapping.strategies import permute as rank_orders
     from toruscast.mapping.strategies import sampling as sampling

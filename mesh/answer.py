@@ -10,8 +10,8 @@ import pandas as pd
 
 from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
+from toruscast.answers.candidates import Ranking, less
 from toruscast.answers.links import LinkMap, LinkUse
-from toruscast.answers.ranking import Ranking, less
 from toruscast.answers.table import Column, Table, records
 from toruscast.mesh import MeshForecast, link_seconds
 from toruscast.mesh.devices import counts_devices

@@ -9,9 +9,9 @@ import pytest
 from report_answers import HOSTILE, answers
 
 import toruscast as tc
+from toruscast.answers.candidates import binned, hop_shares
 from toruscast.answers.figures import write_figures
 from toruscast.answers.html import json_block
-from toruscast.answers.traffic import binned, hop_shares
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
 from toruscast.mesh import link_seconds

@@ -1,11 +1,13 @@
-"""``toruscast launch``: start an MPI program with its ranks placed better, inside a job."""
+"""``toruscast launch`` and ``toruscast trace``: start an MPI program, placed better or recorded."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +19,11 @@ from toruscast.errors import InputError
 from toruscast.files import check_target
 from toruscast.text import percent
 
+from .app import FAILED
 from .options import Traffic, argument, option, sub_command
 from .problem import load_setting
 from .progress import bar_on_stderr
-from .slow import jobs
+from .slow import jobs, tracer
 
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
@@ -28,13 +31,31 @@ if TYPE_CHECKING:
 
 # What a better placement saves at least; less is lost in the noise of machines.
 LEAST_GAIN = 0.01
+TRACER = Path(__file__).parents[1] / "mapping" / "trace" / "tracer.c"
 
 
 @dataclass(frozen=True)
-class Launched:
-    """What is started, and where."""
+class StartedProgram:
+    """What is started."""
 
     words: tuple[str, ...] = argument("-- LAUNCHER... PROGRAM...", nargs=-1)
+
+
+def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a launcher with further variables, and return its exit status as a shell does."""
+    try:
+        code = subprocess.run(words, env=os.environ | variables, check=False).returncode
+    except OSError as error:
+        raise InputError(
+            "program cannot be started", found=words[0], expected=error.strerror
+        ) from None
+    return code if code >= 0 else 128 - code
+
+
+@dataclass(frozen=True)
+class Launched(StartedProgram):
+    """What is started, and where."""
+
     hosts: str | None = option(
         "Names of the machine's hosts and the node of each, such as a CSV host,x,y,z. Those of "
         "the job are looked up in it; without a job all are taken.",
@@ -58,7 +79,7 @@ class Launched:
 
 
 @sub_command("launch")
-def command(traffic: Traffic, job_of: Launched) -> int:
+def launch(traffic: Traffic, job_of: Launched) -> int:
     """Start an MPI program with its ranks placed better, by the launcher's own option.
 
     The nodes are those of the job: of the variables of Slurm, PJM (Fugaku) or Flux. Where no better
@@ -99,13 +120,7 @@ def command(traffic: Traffic, job_of: Launched) -> int:
         shown = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         click.echo(" ".join([*shown, shlex.join(given)]))
         return 0
-    try:
-        code = subprocess.run(given, env=os.environ | variables, check=False).returncode
-    except OSError as error:
-        raise InputError(
-            "launcher cannot be started", found=given[0], expected=error.strerror
-        ) from None
-    return code if code >= 0 else 128 - code
+    return run_program(given, variables)
 
 
 def _say(text: str) -> None:
@@ -169,3 +184,102 @@ def _search(
             nodes=nodes,
             tasks_per_node=first.tasks_per_node,
         )
+
+
+@dataclass(frozen=True)
+class Traced(StartedProgram):
+    """What is started, and how it is recorded."""
+
+    folder: str = option(
+        "Where the trace goes: a file a rank, written while the program runs.",
+        "FOLDER",
+        "--out",
+        default="trace",
+        group="Output",
+    )
+    region: str = option(
+        "What is read of it later: the iteration that repeats, all, what stands between "
+        "MPI_Pcontrol(1) and MPI_Pcontrol(0) (marked), or seconds such as 2.5-4.",
+        default="iteration",
+    )
+    mpicc: str = option(
+        "The compiler of the MPI library that the program uses; it builds the recorder.",
+        "COMPILER",
+        default="mpicc",
+        group="Machine",
+    )
+
+
+@sub_command("trace")
+def trace(run: Traced) -> int:
+    """Run an MPI program as it is, and record its messages and their order.
+
+    \b
+    toruscast trace -- mpirun -np 64 ./app input
+    toruscast rank --comm trace --torus 4x4x4
+
+    The program is not changed: a small recorder is compiled once for the MPI library and loaded
+    before the program. All commands read the folder as a graph with rounds. Exit status: that of
+    the program; 1 if nothing was recorded.
+    """  # noqa: D301
+    words, folder, region, mpicc = run.words, run.folder, run.region, run.mpicc
+    tracer.region_of(region)
+    place = _empty_folder(folder)
+    environment = _environment(place, _built(place, mpicc))
+    (place / "trace.json").write_text(json.dumps({"region": region, "command": list(words)}))
+    code = run_program(words, environment)
+    if not any(place.glob("rank-*.trace")):
+        click.echo(
+            f"toruscast: nothing was recorded: {words[0]} started no program that uses the MPI "
+            f"library of {mpicc} (--mpicc names another compiler)",
+            err=True,
+        )
+        return code or FAILED
+    lines = tracer.described(place)
+    click.echo(f"{folder}: " + "\n  ".join(lines))
+    click.echo(f"Next: toruscast rank --comm {folder} --torus TORUS")
+    return code
+
+
+def _empty_folder(folder: str) -> Path:
+    place = Path(folder).absolute()
+    if separators := set(str(place)) & set(" :;\t\n"):
+        expected = f"--out with a path without {' or '.join(map(repr, sorted(separators)))}"
+        raise InputError("path that ranks cannot be told", found=str(place), expected=expected)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        expected = "a new folder, or another name with --out"
+        raise InputError("folder is not empty", found=folder, expected=expected)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("folder cannot be made", found=folder, expected=error.strerror) from None
+    return place
+
+
+def _built(place: Path, mpicc: str) -> Path:
+    """The recorder, compiled for the MPI library of a compiler."""
+    compiler = shutil.which(mpicc)
+    if compiler is None:
+        expected = "the MPI library's compiler, such as mpicc of a development package (--mpicc)"
+        raise InputError("no MPI compiler", found=mpicc, expected=expected)
+    library = place / "recorder.so"
+    flags = ["-shared", "-fPIC", "-O2", "-std=gnu11", "-o", str(library), str(TRACER), "-ldl"]
+    done = subprocess.run([compiler, *flags], capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or [
+            "no reason given"
+        ]
+        raise InputError(
+            "the recorder cannot be built", found=lines[0], expected=f"{mpicc} of MPI 3"
+        )
+    return library
+
+
+def _environment(place: Path, library: Path) -> dict[str, str]:
+    """The environment of the launcher; Open MPI hands the two on to other nodes."""
+    own = {
+        "LD_PRELOAD": " ".join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
+        "TORUSCAST_TRACE": str(place),
+    }
+    handed_on = ";".join(f"{name}={value}" for name, value in own.items())
+    return own | {"OMPI_MCA_mca_base_env_list": handed_on}
