@@ -70,6 +70,8 @@ _MODULES = {
     "launch": ("toruscast.cli.mpi", "launch"),
     "trace": ("toruscast.cli.mpi", "trace"),
     "search": ("toruscast.cli.search", "search"),
+    "machines": ("toruscast.cli.machines", "machines"),
+    "calibrate": ("toruscast.cli.machines", "calibrate"),
     "explain": ("toruscast.cli.search", "explain"),
 }
 # By what they are for, in the order of the help.

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 import click
 from click.core import ParameterSource
 
-import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.validation import Routing
 
@@ -503,53 +502,6 @@ class SampleSource(Placing):
         "FILE.parquet",
         group="Input",
     )
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What a forecast rests on: a model, or times that were measured."""
-
-    model: str = option(
-        "A model made by 'toruscast train'.  [default: the one that comes with toruscast]",
-        "FILE",
-        default="default",
-        show_default=False,
-    )
-    plugin: str | None = plugin_option(" that the model of --model reads")
-    times: str | None = times_option(
-        "Measured times of some of --mappings, which alone train the model"
-    )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much may be simulated before the answer."""
-
-    GROUP: ClassVar = "Work"
-    goal: Literal["fastest", "order"] = option(
-        "What simulations shall decide: which candidate is fastest, or the order of all.",
-        default="fastest",
-    )
-    simulations: int | None = option(
-        "Most candidates to simulate with real packets before the answer.  [default: 30; for the "
-        "order all]",
-        "N",
-    )
-    seconds: float | None = option(
-        "Start no simulation after S seconds.  [default for the order: 30]", "S", type=ABOVE_0
-    )
-    rcc: float = option(
-        "Of --goal order: the share of pairs that shall be expected in the right order.",
-        "SHARE",
-        default=0.97,
-        type=click.FloatRange(0.5, 1.0),
-    )
-    no_simulation: bool = option("Forecast only.", default=False)
-
-    @property
-    def budget(self) -> tc.Budget:
-        """The same for the library."""
-        return tc.Budget(0 if self.no_simulation else self.simulations, self.seconds, self.rcc)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import toruscast as tc
 from toruscast import datasets
 from toruscast._slow import numpy as np
 from toruscast.errors import InputError, MissingFileError
-from toruscast.text import closest, counted, nbytes, part_of, percent, printable, shortened
+from toruscast.text import closest, counted, nbytes, part_of, percent, printable, shortened, spanned
 from toruscast.validation import read_bytes, read_seconds, read_sizes
 
 from .options import Host, Include, TorusOptions, Traffic, read_pair
@@ -505,31 +505,22 @@ class Occupancy:
     """How many tasks share a node in the mappings noted so far, none of which is kept."""
 
     def __init__(self) -> None:
-        self.n = 0
-        self.n_nodes = 0
-        self.tasks: list[int] = []
-        self.used: list[int] = []
+        self.n = self.n_nodes = 0
+        self.tasks: set[int] = set()
+        self.used: set[int] = set()
 
     def note(self, mapping: TaskMapping) -> TaskMapping:
         """Count a mapping in, and return it."""
         load = mapping.occupancy[mapping.occupancy > 0]
         self.n += 1
         self.n_nodes = mapping.n_nodes
-        self.tasks = _range([*self.tasks, int(load.min()), int(load.max())])
-        self.used = _range([*self.used, load.size])
+        self.tasks |= {int(load.min()), int(load.max())}
+        self.used.add(load.size)
         return mapping
 
     def __str__(self) -> str:
-        alike = len(self.tasks) == 1
-        text = f"{counted(self.tasks[0], 'task') if alike else f'{_to(self.tasks)} tasks'} a node"
-        if self.used == [self.n_nodes]:
+        plural = "" if self.tasks == {1} else "s"
+        text = f"{spanned(self.tasks)} task{plural} a node"
+        if self.used == {self.n_nodes}:
             return text
-        return f"{text} on {_to(self.used)} of {counted(self.n_nodes, 'node')}"
-
-
-def _range(values: list[int]) -> list[int]:
-    return sorted({min(values), max(values)})
-
-
-def _to(ends: list[int]) -> str:
-    return " to ".join(map(str, ends))
+        return f"{text} on {spanned(self.used)} of {counted(self.n_nodes, 'node')}"

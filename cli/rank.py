@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import click
 
@@ -14,14 +15,15 @@ from toruscast.text import printable
 from .learning import COVERAGE, load_plugin
 from .mappings import MappingFile, is_folder, load_mappings, scattered_job, write_to_folder
 from .options import (
-    Basis,
+    ABOVE_0,
     Candidates,
-    Limits,
     Traffic,
     Work,
     option,
+    plugin_option,
     refuse,
     sub_command,
+    times_option,
     top_option,
 )
 from .output import Output, PageOutput
@@ -31,6 +33,53 @@ from .workers import Compiling
 _STAGES = {"features": "Routing", "simulations": "Simulating"}
 # Minutes of simulation from which on they are announced.
 _LONG = 2.0
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a forecast rests on: a model, or times that were measured."""
+
+    model: str = option(
+        "A model made by 'toruscast train'.  [default: the one that comes with toruscast]",
+        "FILE",
+        default="default",
+        show_default=False,
+    )
+    plugin: str | None = plugin_option(" that the model of --model reads")
+    times: str | None = times_option(
+        "Measured times of some of --mappings, which alone train the model"
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be simulated before the answer."""
+
+    GROUP: ClassVar = "Work"
+    goal: Literal["fastest", "order"] = option(
+        "What simulations shall decide: which candidate is fastest, or the order of all.",
+        default="fastest",
+    )
+    simulations: int | None = option(
+        "Most candidates to simulate with real packets before the answer.  [default: 30; for the "
+        "order all]",
+        "N",
+    )
+    seconds: float | None = option(
+        "Start no simulation after S seconds.  [default for the order: 30]", "S", type=ABOVE_0
+    )
+    rcc: float = option(
+        "Of --goal order: the share of pairs that shall be expected in the right order.",
+        "SHARE",
+        default=0.97,
+        type=click.FloatRange(0.5, 1.0),
+    )
+    no_simulation: bool = option("Forecast only.", default=False)
+
+    @property
+    def budget(self) -> tc.Budget:
+        """The same for the library."""
+        return tc.Budget(0 if self.no_simulation else self.simulations, self.seconds, self.rcc)
 
 
 @dataclass(frozen=True)

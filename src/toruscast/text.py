@@ -108,6 +108,12 @@ def counted(number: float, noun: str) -> str:
     return f"{number:.15g} {noun}" + ("" if number == 1 else "s")
 
 
+def spanned(numbers: Iterable[int]) -> str:
+    """Return the range of several numbers, such as "1 to 3"."""
+    every = sorted(numbers)
+    return f"{every[0]}" if every[0] == every[-1] else f"{every[0]} to {every[-1]}"
+
+
 def printable(text: str) -> str:
     r"""Return a name as a terminal can show it: no control characters."""
     return "".join(c if c.isprintable() else "?" for c in text)
