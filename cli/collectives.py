@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import click
-
 import toruscast as tc
 from toruscast import answers
 from toruscast.answers.table import Column, Table, records
@@ -14,7 +12,15 @@ from toruscast.text import seconds
 from toruscast.validation import read_bytes
 
 from .mappings import load_mapping
-from .options import Placing, Seed, TorusOptions, argument, mapping_option, option, sub_command
+from .options import (
+    Placing,
+    Seed,
+    TorusOptions,
+    argument,
+    mapping_option,
+    sub_command,
+    tasks_option,
+)
 from .output import Output
 from .problem import load_torus
 from .slow import flows
@@ -25,12 +31,7 @@ class Collective(Placing):
     """A collective, and where its ranks run."""
 
     what: str = argument("COLLECTIVE:SIZE")
-    tasks: int | None = option(
-        "Number of tasks.  [default: one on every node]",
-        "N",
-        type=click.IntRange(1, 2**31 - 1),
-        group="Input",
-    )
+    tasks: int | None = tasks_option("Number of tasks.  [default: one on every node]")
     mapping: str = mapping_option("Where the ranks run.", default="identity")
 
 

@@ -17,7 +17,16 @@ from toruscast.files import check_target
 from toruscast.text import counted
 
 from .mappings import MappingFile, is_folder, write_to_folder
-from .options import Placing, Reading, TorusOptions, argument, option, refuse, sub_command
+from .options import (
+    Placing,
+    Reading,
+    TorusOptions,
+    argument,
+    option,
+    refuse,
+    sub_command,
+    tasks_option,
+)
 from .output import Output
 from .problem import graph_line, load_torus, occupancy, per_iteration, read_traffic
 from .slow import rank_orders, registry
@@ -27,9 +36,7 @@ from .slow import rank_orders, registry
 class GraphFile(Reading):
     """How the graph of a file is read, and what the file does not say."""
 
-    tasks: int | None = option(
-        "Number of tasks of the graph.", "N", type=click.IntRange(1, 2**31 - 1)
-    )
+    tasks: int | None = tasks_option("Number of tasks of the graph.")
     messages: str | None = option("A second matrix, with the message counts.", "FILE")
 
 

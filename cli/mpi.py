@@ -20,9 +20,9 @@ from toruscast.files import check_target
 from toruscast.text import percent
 
 from .app import FAILED
-from .options import Traffic, argument, option, sub_command
+from .options import Traffic, argument, option, search_time_option, sub_command
 from .problem import load_setting
-from .progress import bar_on_stderr
+from .progress import working
 from .slow import jobs, tracer
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ class Launched(StartedProgram):
         "N",
         group="Mappings",
     )
-    seconds: float = option(
-        "How long to search.", default=30.0, type=click.FloatRange(min=0), group="Work"
-    )
+    seconds: float = search_time_option()
     out: str | None = option(
         "File of the mapping, if not the launcher's usual one.", "FILE", group="Output"
     )
@@ -175,7 +173,7 @@ def _search(
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
     if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
-    with bar_on_stderr(f"Searching for {seconds:g} s", False):
+    with working(f"Searching for {seconds:g} s"):
         return tc.search_mapping(
             problem.workload,
             torus,

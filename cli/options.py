@@ -252,6 +252,22 @@ def splits_option() -> Any:
     return option(text, "N", default=50, group="Work", type=click.IntRange(min=1))
 
 
+def tasks_option(what: str) -> Any:
+    """Declare a number of tasks."""
+    return option(what, "N", type=click.IntRange(1, 2**31 - 1), group="Input")
+
+
+def search_time_option(what: str = "How long to search.") -> Any:
+    """Declare the seconds of a search."""
+    return option(what, default=30.0, type=click.FloatRange(min=0), group="Work")
+
+
+def times_option(what: str) -> Any:
+    """Declare the file of measured times of ``what``."""
+    text = f"{what}: lines 'mapping,time' in seconds, as often as it ran."
+    return option(text, "FILE.csv", "--times", group="Input")
+
+
 @dataclass(frozen=True)
 class Formats:
     """How files are read whose format is not clear."""
@@ -384,12 +400,7 @@ class Traffic(Host, Reading):
         "ALGORITHM:SIZE",
         group="Input",
     )
-    tasks: int | None = option(
-        "Tasks of the collective.  [default: one on every node]",
-        "N",
-        type=click.IntRange(1, 2**31 - 1),
-        group="Input",
-    )
+    tasks: int | None = tasks_option("Tasks of the collective.  [default: one on every node]")
     dependent: bool = option(
         "The phases are rounds: instead of at a barrier, each task waits for its own "
         "messages of the round.",
@@ -472,12 +483,6 @@ class Candidates(Placing):
         f"N|{ORDERS}",
         type=Amount(min=1),
     )
-
-
-def times_option(what: str) -> Any:
-    """Declare the file of measured times of ``what``."""
-    text = f"{what}: lines 'mapping,time' in seconds, as often as it ran."
-    return option(text, "FILE.csv", "--times", group="Input")
 
 
 TIMED = "The mappings that --times is of."

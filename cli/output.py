@@ -26,7 +26,7 @@ from toruscast.text import one_line
 
 from . import progress as recording
 from .options import option
-from .progress import Bar, bar_on_stderr, json_text, working
+from .progress import json_text, working
 from .slow import registry
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Output:
     report: str | None = None
     figures: str | None = None
     figure_format: Literal["svg", "png", "pdf"] = "svg"
+    progress = staticmethod(working)
 
     def __post_init__(self) -> None:
         to_stdout = [name for name, path in self._paths.items() if path == STDOUT]
@@ -194,10 +195,6 @@ class Output:
         """Write JSON where it is wanted."""
         if self.json_path is not None:
             write_text(json_text(content), self.json_path)
-
-    def progress(self, what: str, count: Callable[[int, int], str] = "{}/{}".format) -> Bar:
-        """Give a function of (done, all) that moves a bar, as `bar_on_stderr` does."""
-        return bar_on_stderr(what, self.quiet, count)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import math
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,31 +19,23 @@ from toruscast import __version__
 from toruscast.errors import InputError
 from toruscast.text import one_line
 
-Move = Callable[..., None]
-Bar = AbstractContextManager[Move]
-
 # Seconds of past steps that the remaining time is estimated from: steps may take minutes.
 _PAST = 600.0
 
 
-def working(what: str, count: Callable[[int, int], str] = "{}/{}".format) -> Bar:
-    """Give the function of a bar, as of `bar_on_stderr`, unless the command is quiet."""
-    context = click.get_current_context(silent=True)
-    quiet = context is not None and bool(context.params.get("quiet"))
-    return bar_on_stderr(what, quiet, count)
-
-
 @contextmanager
-def bar_on_stderr(
-    what: str, quiet: bool, count: Callable[[int, int], str] = "{}/{}".format
-) -> Iterator[Move]:
+def working(
+    what: str, count: Callable[[int, int], str] = "{}/{}".format
+) -> Iterator[Callable[..., None]]:
     """Give a function of (done, all) that moves a bar; it does nothing where nobody would see it.
 
     Beside the bar stands the ``count`` of both, the time so far and, from the second step on, the
     time that remains. A third argument says what is done now. Where "all" is None, what is done
     alone is shown. The bar goes when the block ends.
     """
-    if quiet or not sys.stderr.isatty():
+    context = click.get_current_context(silent=True)
+    is_quiet = context is not None and bool(context.params.get("quiet"))
+    if is_quiet or not sys.stderr.isatty():
         yield lambda done, total, now=what: None
         return
     from rich.console import Console

@@ -18,6 +18,7 @@ from .options import (
     Work,
     mapping_option,
     option,
+    search_time_option,
     sub_command,
     top_option,
 )
@@ -32,12 +33,7 @@ class Search(Placing):
 
     GROUP: ClassVar = "Mappings"
     mappings: str | None = option("Yours: the gain counts from the best.", "FILE|FOLDER")
-    seconds: float = option(
-        "How long to search; Ctrl-C ends it with the best so far.",
-        default=30.0,
-        type=click.FloatRange(min=0),
-        group="Work",
-    )
+    seconds: float = search_time_option("How long to search; Ctrl-C ends it with the best so far.")
     objective: str = option(
         "What to minimise: time (simulated) or a feature, such as max_bytes or hop_bytes.",
         "NAME",

@@ -2,7 +2,9 @@
 
 import io
 
-from toruscast.cli.progress import bar_on_stderr
+import click
+
+from toruscast.cli.progress import working
 
 
 class Terminal(io.StringIO):
@@ -20,7 +22,7 @@ def terminal(monkeypatch):
 
 def test_the_bar_shows_what_is_done(monkeypatch):
     screen = terminal(monkeypatch)
-    with bar_on_stderr("Working", False) as move:
+    with working("Working") as move:
         move(0, 100)
         move(1, 100, "Adding")
     assert "Adding" in screen.getvalue()
@@ -29,9 +31,11 @@ def test_the_bar_shows_what_is_done(monkeypatch):
 
 def test_nothing_is_shown_to_who_wants_quiet_or_has_no_terminal(monkeypatch):
     screen = terminal(monkeypatch)
-    with bar_on_stderr("Working", True) as move:
+    quiet = click.Context(click.Command("rank"))
+    quiet.params = {"quiet": True}
+    with quiet, working("Working") as move:
         move(1, 2)
     assert screen.getvalue() == ""
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    with bar_on_stderr("Working", False) as move:
+    with working("Working") as move:
         move(1, 2)
