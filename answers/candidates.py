@@ -89,16 +89,6 @@ class View:
     """Whether the second is what the user has now, and not a runner-up."""
 
     @property
-    def workload(self) -> Workload:
-        """The traffic."""
-        return self.problem.workload
-
-    @property
-    def torus(self) -> Torus:
-        """Where the tasks run."""
-        return self.problem.torus
-
-    @property
     def compared(self) -> Sequence[Candidate]:
         """The best and what it is compared with, where there is one."""
         return self.candidates[:2]
@@ -187,14 +177,14 @@ class View:
             "A cell is a link: its column is the place along the dimension, its row the ring. "
             "All maps have one scale of time. Green frames: the three hottest links."
         )
-        if self.torus.twist:
+        if self.problem.torus.twist:
             lead += " A line above a column: these wrap links shift along another dimension."
         if self.estimated:
             lead += " Packets choose their way, so the times are expected values."
         if others > 0:
             lead += f" {counted(others, 'candidate')} are left out, to keep the file small."
         curves = Chart("spread", "", "", self._spread)
-        where = LinkMap(self.torus, self.load)
+        where = LinkMap(self.problem.torus, self.load)
         return [
             Section("Where: how long each link works", [where], lead, brief=False),
             Section("Spread: links from hottest to idlest", [curves], wide=False, only="page"),
@@ -203,7 +193,7 @@ class View:
 
     def _spread(self) -> str:
         series = []
-        values = [np.sort(use.seconds[self.torus.link_exists])[::-1] for use in self.uses]
+        values = [np.sort(use.seconds[self.problem.torus.link_exists])[::-1] for use in self.uses]
         scale, unit = time_unit([float(each.max(initial=0.0)) for each in values])
         for use, busy, kind in zip(self.uses, values, ("best", "yours"), strict=False):
             at = np.unique(np.linspace(0, busy.size - 1, min(_CURVE, busy.size)).astype(int))
@@ -222,7 +212,7 @@ class View:
         nodes = [one.mapping.node for one in reversed(self.compared)]
         frame = pd.DataFrame(
             {
-                "link": [self.torus.link_label(link) for link in links.tolist()],
+                "link": [self.problem.torus.link_label(link) for link in links.tolist()],
                 "pairs": [
                     tuple(
                         self._pair(src, dst, amount, nodes)
@@ -251,20 +241,20 @@ class View:
         self, src: int, dst: int, amount: float, nodes: Sequence[NDArray[np.integer[Any]]]
     ) -> str:
         """Return what a pair of tasks sends, and its hops under each mapping."""
-        hops = [str(self.torus.distance(node[src], node[dst])) for node in nodes]
+        hops = [str(self.problem.torus.distance(node[src], node[dst])) for node in nodes]
         noun = "hop" if hops == ["1"] else "hops"
         return f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} {noun}"
 
     def traffic(self) -> Section:
         """Return who sends to whom, how far, and the phases under the best mapping."""
-        workload, comm = self.workload, self.workload.total
+        workload, comm = self.problem.workload, self.problem.comm
         name = shown_name(self.candidates[0].name)
 
         def by_task() -> str:
             return svg.matrix(*binned(workload, np.arange(comm.n_tasks), comm.n_tasks), "task")
 
         def by_node() -> str:
-            return svg.matrix(*binned(workload, self.best.node, self.torus.n_nodes), "node")
+            return svg.matrix(*binned(workload, self.best.node, self.problem.torus.n_nodes), "node")
 
         sent = f"{counted(comm.n_edges, 'pair')} of tasks send {nbytes(comm.nbytes.sum())}."
         blocks: list[Chart | Table] = [
@@ -284,7 +274,7 @@ class View:
         for i, (name, share) in enumerate(zip(self.names, shares, strict=True)):
             frame[str(i)] = np.pad(share, (0, n - len(share)))
             columns.append(Column(str(i), name, "share", digits=1))
-        title = f"Share of the {nbytes(self.workload.total.nbytes.sum())} over each number of hops"
+        title = f"Share of the {nbytes(self.problem.comm.nbytes.sum())} over each number of hops"
         return Table(frame, columns, title)
 
     def _phases(self, title: str) -> Table:
@@ -307,7 +297,7 @@ class View:
 
     def _fullest_nodes(self, title: str) -> Table:
         """Return the nodes whose injection FIFOs take most messages under the best mapping."""
-        comm, torus = self.workload.total, self.torus
+        comm, torus = self.problem.comm, self.problem.torus
         fifo = injection_fifos(self.problem.total, self.best)
         remote = fifo >= 0
         n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
@@ -337,18 +327,18 @@ class View:
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what the traffic and the torus are."""
-        comm = self.workload.total
+        comm = self.problem.comm
         return [
             ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
-            ("torus", f"{self.torus}, {counted(self.torus.n_nodes, 'node')}"),
+            ("torus", f"{self.problem.torus}, {counted(self.problem.torus.n_nodes, 'node')}"),
             ("routing", self.problem.routing),
         ]
 
     def launcher_file(self) -> File | None:
         """Return the best mapping as the launcher's file; None if it is too long for a page."""
-        if self.workload.n_tasks > _MOST_LINES:
+        if self.problem.workload.n_tasks > _MOST_LINES:
             return None
-        return File("best.map", bluegene_text(self.best, self.torus))
+        return File("best.map", bluegene_text(self.best, self.problem.torus))
 
 
 def setting_of(problem: MappingProblem) -> str:

@@ -289,7 +289,7 @@ def _advice(why: Explanation) -> str:
 
 def _by_dimension(view: View) -> Table:
     """Return the busiest link of each dimension and direction under both."""
-    torus = view.torus
+    torus = view.problem.torus
     rows = pd.DataFrame({"dimension": [f"{way}{axis}" for axis in torus.axes for way in "+-"]})
     columns = [Column("dimension", priority=0)]
     for key, name, use in zip("ab", view.names, view.uses, strict=False):

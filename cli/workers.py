@@ -34,9 +34,8 @@ _SYSTEMS = {
     "htcondor": "HTCondorCluster",
 }
 _MOST_BYTES = 100_000
-# Seconds; the refusal stands within ten.
+# Seconds until a scheduler must have answered: the refusal stands within ten.
 _PATIENCE = 6
-"""Seconds until a scheduler must have answered."""
 
 
 @contextmanager
@@ -74,7 +73,7 @@ def _cluster(where: str) -> Iterator[int]:
         _greet(where)
     client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
     try:
-        _check(client, where, WorkersError)
+        _check(client, where)
         with joblib.parallel_config("dask", client=client):
             yield max(sum(client.nthreads().values()), 1)
     finally:
@@ -108,18 +107,18 @@ def _greet(address: str) -> None:
         )
 
 
-def _check(client: Any, where: str, error_type: type[Exception]) -> None:
+def _check(client: Any, where: str) -> None:
     """Wait for a first worker; see that toruscast is there, in the same version."""
     ours = metadata.version("toruscast")
     try:
         client.wait_for_workers(1, timeout=None if client.cluster is not None else _PATIENCE)
     except (TimeoutError, futures.TimeoutError):
-        raise error_type(
+        raise WorkersError(
             f"the scheduler at {where} has no worker: start some with dask worker {where}"
         ) from None
     for address, theirs in client.run(_version, on_error="return").items():
         if theirs != ours:
-            raise error_type(
+            raise WorkersError(
                 f"worker {address} has toruscast {theirs or 'nowhere'}, and here it is {ours}"
             )
 
