@@ -119,7 +119,7 @@ class Samples:
                 store_path=source.samples,
                 n_jobs=work.jobs,
                 progress=progress,
-            )[0]
+            )
 
     def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> Measured:
         """Learn from the measured runs of mappings."""

@@ -25,7 +25,7 @@ from toruscast.training.feature_sets import (
     with_references,
 )
 from toruscast.training.fitted import FittedModel, Model, prior_of
-from toruscast.training.prior import PriorPrediction
+from toruscast.training.residuals import PriorPrediction
 
 from .measured import Measured, learn
 from .runs import Runs, Times, check_enough, mappings_of

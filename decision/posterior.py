@@ -18,7 +18,7 @@ import scipy
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast.training.prior import PriorPrediction
+from toruscast.training.residuals import PriorPrediction
 from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]

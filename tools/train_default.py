@@ -54,7 +54,7 @@ from toruscast.training.default_model import (
     kinds_of,
     width_of,
 )
-from toruscast.training.prior import ResidualCalibration
+from toruscast.training.residuals import ResidualCalibration
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[1]

@@ -85,7 +85,7 @@ def train_for(
     """
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
-    samples, _ = draw_samples(
+    samples = draw_samples(
         traffic,
         torus,
         n,
@@ -113,8 +113,8 @@ def draw_samples(
     store_path: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[pd.DataFrame, int]:
-    """Simulate mappings of one application, as `train_for` does; return twins' number, too.
+) -> pd.DataFrame:
+    """Simulate mappings of one application, as `train_for` does.
 
     No two of them are alike but for a symmetry of the torus, unless there are too few others.
     """
@@ -126,8 +126,8 @@ def draw_samples(
     placement = Placement(problem, tasks_per_node)
     if n is None:
         n = int(min(USUAL, count_left(placement, known)))
-    mappings, n_twins = sample_inequivalent(placement, n, seed, known)
-    samples = build_samples(
+    mappings, _ = sample_inequivalent(placement, n, seed, known)
+    return build_samples(
         [(problem.workload, problem.torus, mappings)],
         store_path,
         n_jobs=n_jobs,
@@ -136,7 +136,6 @@ def draw_samples(
         progress=progress,
         provenance={"seed": seed},
     )
-    return samples, n_twins
 
 
 def train_on(

@@ -22,8 +22,7 @@ from toruscast.routing.messages import mean_message
 from toruscast.routing.routing import ways_are_open
 
 from .feature_sets import BOUND, Target, seconds_of
-from .prior import PriorPrediction, ResidualCalibration
-from .residuals import IN_TICKS
+from .residuals import IN_TICKS, PriorPrediction, ResidualCalibration
 
 Floats = NDArray[np.float64]
 APART = "rounds_apart"

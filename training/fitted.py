@@ -29,8 +29,13 @@ from .feature_sets import (
     columns_of,
     finite,
 )
-from .prior import PriorPrediction, ResidualCalibration, p_best
-from .residuals import Forest, TargetScale, TargetTransform
+from .residuals import (
+    Forest,
+    PriorPrediction,
+    ResidualCalibration,
+    TargetScale,
+    TargetTransform,
+)
 
 Floats = NDArray[np.float64]
 
@@ -113,7 +118,11 @@ class FittedModel:
 
         Mappings that draw the same time share the win.
         """
-        return p_best(self.prior_prediction(X).draws(n_draws, seed))
+        wins: Floats | float = 0.0
+        for times in self.prior_prediction(X).draws(n_draws, seed):
+            is_least = times == times.min(axis=1, keepdims=True)
+            wins = wins + (is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0)
+        return np.asarray(wins / n_draws)
 
     def prior_prediction(self, X: pd.DataFrame | ArrayLike) -> PriorPrediction:
         """Return all that the model says of mappings, from one pass through the trees."""

@@ -29,8 +29,7 @@ from toruscast.validation import one_of, whole_number
 from .default_model import load_default
 from .feature_sets import feature_set
 from .fitted import FittedModel, Model, check_parameters
-from .prior import ResidualCalibration
-from .residuals import FOREST_ARRAYS, Forest, TargetTransform
+from .residuals import Forest, ResidualCalibration, TargetTransform
 from .store import changed_since, marks_of
 
 if TYPE_CHECKING:
@@ -76,10 +75,10 @@ def expected_arrays(
     schema = {name: Expected("f8", n_features) for name in _OF_FEATURES}
     schema["importances"] = Expected("f8", n_features, 0.0)
     schema |= {name: Expected("f8", 1) for name in _OF_TARGET}
-    schema |= {name: Expected(kind, "nodes") for name, kind in FOREST_ARRAYS.items()}
     schema["tree_size"] = Expected("i8", "trees", 1)
     schema["tree_left"] = schema["tree_right"] = Expected("i4", "nodes", -1)
     schema["tree_feature"] = Expected("i4", "nodes", 0, n_features - 1)
+    schema["tree_threshold"] = schema["tree_value"] = Expected("f8", "nodes")
     if is_relative:
         schema["relative"] = Expected("f8", 2)
     if is_calibrated:
@@ -141,7 +140,7 @@ def save_predictor(
         "metadata": np.array(text),
         **{name: np.atleast_1d(getattr(model, f"{name}_")) for name in _OF_FEATURES + _OF_TARGET},
         "importances": model.feature_importances_,
-        **model.trees_.to_arrays(),
+        **{f"tree_{name}": array for name, array in model.trees_._asdict().items()},
     }
     if model.relative_ is not None:
         is_line = model.target == "measured"
@@ -244,7 +243,8 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
         names = ("constant", "slope") if model.target == "measured" else ("common", "power")
         numbers = zip(names, arrays["relative"].tolist(), strict=True)
         model.relative_ = TargetTransform(**dict(numbers))
-    model.trees_ = Forest.from_arrays(arrays)
+    model.trees_ = Forest(*(arrays[f"tree_{name}"] for name in Forest._fields))
+    _check_trees(model.trees_)
     model.calibration_ = None
     if is_calibrated:
         floor, *parts = (arrays[f"calibration_{name}"] for name in _CALIBRATION)
@@ -272,3 +272,18 @@ def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
         else:
             continue
         raise InputError(f"bad array {name} in a model file", found=found, expected=expected)
+
+
+def _check_trees(trees: Forest) -> None:
+    """Raise where a walk from a root would not end in a leaf of its tree: forecasts do not look."""
+    size, n_nodes = trees.size, trees.left.size
+    if size.max() > n_nodes or size.sum() != n_nodes:
+        raise InputError("bad tree sizes in a model file", expected=f"a sum of {n_nodes}")
+    left, right = trees.left, trees.right
+    start = np.repeat(np.cumsum(size) - size, size)
+    own, end = np.arange(n_nodes) - start, np.repeat(size, size)
+    # Children stand after their parent.
+    inner = (left > own) & (left < end) & (right > own) & (right < end)
+    bad = np.flatnonzero(~(inner | ((left == -1) & (right == -1))))
+    if bad.size:
+        raise InputError(f"bad tree node {bad[0]} in a model file")

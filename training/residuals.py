@@ -1,9 +1,11 @@
-"""What times are learned relative to, the trees that learn it, and how far residuals reach."""
+"""Forecasts and their residuals: what times are relative to, the trees, and how far they miss."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -13,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._jit import kernel
 from toruscast._slow import model_selection
 from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 from .feature_sets import LOWER_BOUND, Target, seconds_of
-from .prior import ResidualCalibration
 
 if TYPE_CHECKING:
     from sklearn.ensemble import ExtraTreesRegressor
@@ -152,20 +154,6 @@ def _surprise(logs: Floats, scale: Floats) -> tuple[float, float]:
     return math.log(max(mean, 1e-300)) + float(np.log(scale).mean()), common
 
 
-MAX_TREES = 10_000
-"""Most trees of a model file."""
-_LEAF = -1
-FOREST_ARRAYS = {
-    "tree_size": "i8",
-    "tree_left": "i4",
-    "tree_right": "i4",
-    "tree_feature": "i4",
-    "tree_threshold": "f8",
-    "tree_value": "f8",
-}
-"""Names and types of the arrays of a `Forest` in a file, in the order of its fields."""
-
-
 class Forest(NamedTuple):
     """Binary regression trees, the nodes of one after those of the other.
 
@@ -184,43 +172,14 @@ class Forest(NamedTuple):
     def of(cls, forest: ExtraTreesRegressor) -> Self:
         """Return the trees of a fitted forest of scikit-learn."""
         trees = [estimator.tree_ for estimator in forest.estimators_]
-        columns = (
-            [[tree.node_count] for tree in trees],
-            [tree.children_left for tree in trees],
-            [tree.children_right for tree in trees],
-            [np.maximum(tree.feature, 0) for tree in trees],
-            [tree.threshold for tree in trees],
-            [tree.value.ravel() for tree in trees],
+        return cls(
+            np.array([tree.node_count for tree in trees], dtype=np.int64),
+            np.concatenate([tree.children_left for tree in trees]).astype(np.int32),
+            np.concatenate([tree.children_right for tree in trees]).astype(np.int32),
+            np.concatenate([np.maximum(tree.feature, 0) for tree in trees]).astype(np.int32),
+            np.concatenate([tree.threshold for tree in trees]),
+            np.concatenate([tree.value.ravel() for tree in trees]),
         )
-        kinds = FOREST_ARRAYS.values()
-        return cls(*(np.concatenate(c).astype(k) for c, k in zip(columns, kinds, strict=True)))
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """Return the forest of `FOREST_ARRAYS` of finite numbers, those of the nodes of one size.
-
-        A forecast walks through the nodes without looking, so each one is checked here.
-        """
-        trees = cls(*(arrays[name] for name in FOREST_ARRAYS))
-        size, n_nodes = trees.size, trees.left.size
-        if size.max() > n_nodes or size.sum() != n_nodes:
-            raise InputError("bad tree sizes in a model file", expected=f"a sum of {n_nodes}")
-        left, right = trees.left, trees.right
-        start = np.repeat(np.cumsum(size) - size, size)
-        own, end = np.arange(n_nodes) - start, np.repeat(size, size)
-        leaf = (left == _LEAF) & (right == _LEAF)
-        # Children stand after their parent, so that every walk ends.
-        inner = (left > own) & (left < end) & (right > own) & (right < end)
-        bad = np.flatnonzero(~(leaf | inner))
-        if bad.size:
-            raise InputError(f"bad tree node {bad[0]} in a model file")
-        if size.size > MAX_TREES:
-            raise InputError("too many trees in a model file", found=size.size, expected=MAX_TREES)
-        return trees
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the `FOREST_ARRAYS` of a file."""
-        return dict(zip(FOREST_ARRAYS, self, strict=True))
 
     def predict(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what each tree says of each row of features, shape ``(n_trees, n)``.
@@ -254,6 +213,123 @@ def _walk(
                 node = root + (left[node] if is_left else right[node])
             values[tree, row] = value[node]
         root += size[tree]
+
+
+# Values drawn at a time.
+_BLOCK = 2_000_000
+
+
+@dataclass(frozen=True)
+class ResidualCalibration:
+    """Cross-validated residuals, each divided by the spread of the trees plus a floor.
+
+    A residual is the sum of what its group has in common and of its own deviation; without groups
+    the common part is nil. From the mean of a group of m, residuals deviate by sqrt((m - 1) / m) of
+    what they do from what the group has in common, which is made up for.
+    """
+
+    floor: float
+    residuals: Floats
+    common: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None) -> Self:
+        """Return the calibration of residuals, with the number of the group of each if any."""
+        if members is None:
+            return cls(floor, residuals, np.zeros(1), residuals)
+        size = np.bincount(members)
+        common = np.bincount(members, residuals) / size
+        several = size[members] > 1
+        of_several = members[several]
+        deviations = residuals[several] - common[of_several]
+        deviations *= np.sqrt(size / np.maximum(size - 1, 1))[of_several]
+        return cls(floor, residuals, common, deviations)
+
+    def quantile(self, coverage: float) -> float:
+        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed.
+
+        On average: the rank is interpolated. The guarantee of conformal prediction, which holds for
+        finite samples, needs the next whole rank and is not given.
+        """
+        ordered = np.sort(np.abs(self.residuals))
+        # Linear between two residuals: the next whole one would cover more than was asked for.
+        rank = (ordered.size + 1) * coverage
+        return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
+
+    def ask_for_more(self, coverage: float) -> None:
+        """Warn if even the largest miss is exceeded by more new mappings than the coverage says."""
+        # 0.9 / (1 - 0.9) is a little more than 9.
+        needed = math.ceil(round(coverage / (1 - coverage), 6))
+        if self.residuals.size < needed:
+            warnings.warn(
+                f"intervals of {self.residuals.size} samples hold less than a share "
+                f"{coverage:.4g} of the times: that takes {needed}",
+                stacklevel=3,
+            )
+
+    def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
+        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
+        common = rng.choice(self.common, size=(n_draws, 1))
+        for start in range(0, n_draws, block):
+            part = common[start : start + block]
+            yield part + rng.choice(self.deviations, size=(len(part), n))
+
+
+@dataclass(frozen=True, eq=False)
+class PriorPrediction:
+    """Forecast of some mappings before any is observed.
+
+    Centre and width are logarithms of seconds; seconds unless ``is_log``. No time falls below
+    ``min_times``, seconds; minus infinity where no bound is known to hold.
+    """
+
+    features: Floats
+    centre: Floats
+    width: Floats
+    calibration: ResidualCalibration | None
+    min_times: Floats
+    is_log: bool = True
+
+    def times(self, scores: Floats | None = None) -> Floats:
+        """Seconds of scores, the mappings along the last axis; of the forecast if not given."""
+        scores = self.centre if scores is None else scores
+        return np.maximum(np.exp(scores) if self.is_log else scores, self.min_times)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether no time falls below its lower bound."""
+        return bool(np.isfinite(self.min_times).all())
+
+    def logs(self) -> tuple[Floats, Floats]:
+        """Return the forecast and its width as logarithms of seconds."""
+        if self.is_log:
+            return self.centre, self.width
+        centre = np.maximum(self.centre, 1e-300)
+        return np.log(centre), self.width / centre
+
+    def interval(self, coverage: float) -> Floats:
+        """Return low and high ends in seconds, shape ``(n, 2)``."""
+        if not 0 < coverage < 1:
+            raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
+        self.calibrated.ask_for_more(coverage)
+        half = self.calibrated.quantile(coverage) * self.width
+        return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
+
+    def draws(self, n_draws: int, seed: int) -> Iterator[Floats]:
+        """Draw possible times in blocks ``(n, n_mappings)``, a bounded number of values each."""
+        whole_number(n_draws, "number of draws", 1)
+        rng = np.random.default_rng(whole_number(seed, "seed", 0))
+        block = max(1, _BLOCK // self.centre.size)
+        for residuals in self.calibrated.draws(rng, n_draws, self.centre.size, block):
+            yield self.times(self.centre + residuals * self.width)
+
+    @property
+    def calibrated(self) -> ResidualCalibration:
+        """The calibration; `InputError` where the model has none."""
+        if self.calibration is None:
+            raise InputError("model without calibration", expected="calibration_folds of 2 or more")
+        return self.calibration
 
 
 def calibrate(

@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
-from toruscast.training import FEATURE_SETS, TimePredictor, feature_set, prior
-from toruscast.training.prior import ResidualCalibration
+from toruscast.training import FEATURE_SETS, TimePredictor, feature_set, residuals
+from toruscast.training.residuals import ResidualCalibration
 
 
 def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.ndarray]:
@@ -285,7 +285,7 @@ def test_draws_in_blocks_are_the_same_draws(monkeypatch, groups):
     X, y = made_up(40, 10)
     model = small().fit(X, y, groups=groups)
     whole = model.draw(X, 7)
-    monkeypatch.setattr(prior, "_BLOCK", 100)
+    monkeypatch.setattr(residuals, "_BLOCK", 100)
     assert (model.draw(X, 7) == whole).all()
     assert model.probability_of_best(X, 1000).sum() == pytest.approx(1)
 
