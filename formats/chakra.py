@@ -51,6 +51,8 @@ Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
 # Names of the group of all ranks.
 EVERYONE = ("", "0", "default_pg", "None")
 LISTS = "comm_group.json"
+# Keys of an attribute that do not hold its value.
+_NO_VALUES = ("name", "doc_string", "docString")
 
 
 def is_chakra(source: Source) -> bool:
@@ -175,8 +177,9 @@ def _read_nodes(source: Source) -> Iterator[Node]:
         word = TYPES[kind] if known else str(kind)
         if word not in TYPES:
             raise InputError("unknown node type", file=source.path, found=word, expected=TYPES[5])
+        # The value of an attribute stands under the name of its type.
         attributes = {
-            str(a.get("name")): _attribute_value(a)
+            str(a.get("name")): next((a[key] for key in a if key not in _NO_VALUES), None)
             for a in node.get("attr") or []
             if isinstance(a, dict)
         }
@@ -199,14 +202,6 @@ def _json_nodes(source: Source) -> Iterator[Node]:
         line = words.count("\n", 0, getattr(error, "pos", at)) + 1
         found_ = getattr(error, "msg", "nested too deeply")
         raise source.text.fault("damaged JSON", line, found_, "a Chakra trace") from None
-
-
-def _attribute_value(attribute: Node) -> Any:
-    """The value of an attribute, under any name of its type."""
-    for key, value in attribute.items():
-        if key not in ("name", "doc_string", "docString"):
-            return value
-    return None
 
 
 def _rank_number(source: Source, node: Node, name: str, otherwise: int | None = None) -> int:

@@ -251,21 +251,14 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         told, skip = Stated(count, told.grid, told.counts), number
         _, line = next(text.lines(skip=skip), (0, ""))
         separator, parts = cells(line)
-    order = _column_names(text, number, parts, options)
+    order: list[str | None] = list(COLUMNS[: max(3, len(parts))])
+    if options.columns:
+        places = [str(place) for place in range(1, len(parts) + 1)]
+        order = renamed(text, number, places, options.columns, COLUMNS[:3])
     table = read_table(text, order, skip, separator, AMOUNTS)
     if "n_messages" in table.columns and not (told.counts or options.columns):
         _check_counts(table)
     return graph_of(table, told, options)
-
-
-def _column_names(
-    text: Text, number: int, parts: list[str], options: GraphOptions
-) -> list[str | None]:
-    """Name of each column; by its position from 1 where the caller gives positions."""
-    if not options.columns:
-        return list(COLUMNS[: max(3, len(parts))])
-    places = [str(place) for place in range(1, len(parts) + 1)]
-    return renamed(text, number, places, options.columns, COLUMNS[:3])
 
 
 def _check_counts(table: TextTable) -> None:

@@ -67,6 +67,11 @@ def expand(word: str) -> list[str]:
     return names
 
 
+def expand_list(text: str) -> list[str]:
+    """Return the hosts of a list with commas between and ranges in brackets."""
+    return [name for word in split_list(text) for name in expand(word)]
+
+
 def _expand_range(text: str) -> list[str]:
     found = []
     for part in text.split(","):
@@ -143,9 +148,8 @@ def _listed_hosts(text: Text) -> tuple[list[int], list[str]]:
     at: list[int] = []
     names: list[str] = []
     for number, line in text.lines("#"):
-        for word in split_list(line):
-            with text.at(number):
-                names += expand(word)
+        with text.at(number):
+            names += expand_list(line)
         at += [number] * (len(names) - len(at))
         if len(names) > MAX_RANKS:
             raise text.fault("too many hosts", number, len(names), f"at most {MAX_RANKS}")

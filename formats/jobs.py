@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 
-from .hosts import expand, split_list
+from .hosts import expand_list
 from .placements import first_fastest
 
 _REPEATED = re.compile(r"(\d{1,6})(?:\(x(\d{1,7})\))?")
@@ -47,7 +47,7 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob |
     """Return the job that variables describe; None outside of one."""
     get = environment.get
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
-        hosts = tuple(name for word in split_list(nodes) for name in expand(word))
+        hosts = tuple(expand_list(nodes))
         name = "SLURM_NTASKS_PER_NODE" if get("SLURM_NTASKS_PER_NODE") else "SLURM_TASKS_PER_NODE"
         return BatchJob("Slurm", hosts, "", len(hosts), _max_tasks(name, get(name, "")))
     if "PJM_JOBID" in environment:
@@ -59,7 +59,7 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob |
         count = int(np.prod(sizes)) if sizes else None
         return BatchJob("PJM", (), shape if "x" in shape else "", count, per_node)
     if "FLUX_JOB_ID" in environment or "FLUX_URI" in environment:
-        hosts = tuple(name for word in split_list(flux_hosts.strip()) for name in expand(word))
+        hosts = tuple(expand_list(flux_hosts))
         n_nodes = len(hosts) or _max_tasks("FLUX_JOB_NNODES", get("FLUX_JOB_NNODES", ""))
         return BatchJob("Flux", hosts, "", n_nodes)
     return None

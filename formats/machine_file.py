@@ -29,19 +29,16 @@ from .dialect import Dialect
 from .source import Source, Text, label, write_text
 
 SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
+# A line that opens a brace, includes a file or calls a function, unlike TOML.
+_PROGRAM = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
 _OF_HOLES = ("nodes", "links", "slow")
 OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
 
 
 def is_toml(source: Source) -> bool:
-    """Whether a line sets a shape or a machine."""
-    return any(SIGN.match(line) for line in source.raw_lines) and not _is_program(source)
-
-
-def _is_program(source: Source) -> bool:
-    """Whether a line opens a brace, includes a file or calls a function, unlike TOML."""
-    sign = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
-    return any(sign.match(line) for line in source.raw_lines)
+    """Whether a line sets a shape or a machine, and none is that of a program."""
+    lines = source.raw_lines
+    return any(map(SIGN.match, lines)) and not any(map(_PROGRAM.match, lines))
 
 
 def read_json(source: Source) -> Torus:

@@ -43,15 +43,11 @@ def is_rank_order(source: Source) -> bool:
     Lines that follow each other end in commas: ranges on lines of their own may be those of nodes.
     """
     lines = [line for _, line in source.lines]
-    if not lines or not all(map(_rank_items, lines)):
+    items = [item.strip() for line in lines for item in line.rstrip(",").split(",")]
+    if not items or not all(map(ITEM.fullmatch, items)):
         return False
     ranged = "-" in "".join(lines) and all(line.endswith(",") for line in lines[:-1])
     return ranged or any(SIGN.match(line) for line in source.raw_lines)
-
-
-def _rank_items(line: str) -> list[str] | None:
-    items = [item.strip() for item in line.strip().rstrip(",").split(",")]
-    return items if all(ITEM.fullmatch(item) for item in items) else None
 
 
 def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:

@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,15 +128,6 @@ def read_trace(folder: Path, region: object = "all") -> Trace:
     share = float(np.mean(in_mpi)) if in_mpi else float("nan")
     seconds = max(rank.last for rank in ranks) / 1e9
     return Trace(events, library, seconds, share, size - len(in_mpi), left_out)
-
-
-def _settings_of(folder: Path) -> dict[str, object]:
-    """Return the settings of ``toruscast trace``; empty if there are none."""
-    try:
-        read = json.loads((folder / SETTINGS).read_text())
-    except (OSError, ValueError):
-        return {}
-    return read if isinstance(read, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -263,7 +255,10 @@ def read(source: Source, options: GraphOptions) -> Workload:
 
 def rounds_of_folder(folder: Path, options: GraphOptions) -> tuple[Trace, Rounds]:
     """Return a trace, and the rounds of its region."""
-    region = _settings_of(folder).get("region", "iteration")
+    settings = None
+    with suppress(OSError, ValueError):
+        settings = json.loads((folder / SETTINGS).read_text())
+    region = settings.get("region", "iteration") if isinstance(settings, dict) else "iteration"
     with at_file(folder):
         trace = read_trace(folder, region)
         rounds = rounds_of(
