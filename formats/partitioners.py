@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import dropwhile, pairwise
 from pathlib import Path
 
@@ -36,47 +36,39 @@ CODES = {
 _SCOTCH_FLAGS = re.compile(r"[01]{1,3}")
 
 
-def undirected_reader(
-    content_of: Callable[[Text], Content],
-) -> Callable[[Source, GraphOptions], CommGraph]:
-    """Return the reader of a file with a head and a line for each vertex."""
-
-    def read(source: Source, options: GraphOptions) -> CommGraph:
-        """Return the graph: each edge goes both ways, with its weight as bytes."""
-        text = source.text
-        arcs, task, rows = content_of(text)
-        lines = np.zeros(len(task), np.int64)
-        src: list[int] = []
-        dst: list[int] = []
-        nbytes: list[int] = []
-        for number, vertex, ends, weights in rows:
-            for end in ends:
-                if end not in task:
-                    expected = f"{min(task)} to {max(task)}"
-                    raise text.fault("neighbour out of range", number, end, expected)
-            lines[vertex] = number
-            src += [vertex] * len(ends)
-            dst += [task[end] for end in ends]
-            nbytes += weights
-        if len(src) != arcs:
-            found = f"{len(src)} neighbours"
-            raise text.fault("wrong number of edges", None, found, f"{arcs}, two for each edge")
-        table = table_of(text, lines[src], src=src, dst=dst, nbytes=nbytes)
-        graph = graph_of(table, Stated(len(task)), options)
-        own = np.flatnonzero(graph.src == graph.dst)
-        if own.size:
-            vertex = int(graph.src[own[0]])
-            found = f"vertex {vertex + 1}"
-            raise text.fault("vertex is its own neighbour", int(lines[vertex]), found)
-        if (edge := one_way_edge(graph)) is not None:
-            s, d = int(graph.src[edge]), int(graph.dst[edge])
-            expected = "each edge at both ends, with the same weight"
-            found = f"{s + 1} - {d + 1}"
-            raise text.fault("edge at one end only", int(lines[s]), found, expected)
-        # Weights that are summed are one message.
-        return CommGraph(graph.n_tasks, graph.src, graph.dst, graph.nbytes, name=options.name)
-
-    return read
+def graph_of_vertices(text: Text, content: Content, options: GraphOptions) -> CommGraph:
+    """Return the graph of a line for each vertex: each edge goes both ways, its weight as bytes."""
+    arcs, task, rows = content
+    lines = np.zeros(len(task), np.int64)
+    src: list[int] = []
+    dst: list[int] = []
+    nbytes: list[int] = []
+    for number, vertex, ends, weights in rows:
+        for end in ends:
+            if end not in task:
+                expected = f"{min(task)} to {max(task)}"
+                raise text.fault("neighbour out of range", number, end, expected)
+        lines[vertex] = number
+        src += [vertex] * len(ends)
+        dst += [task[end] for end in ends]
+        nbytes += weights
+    if len(src) != arcs:
+        found = f"{len(src)} neighbours"
+        raise text.fault("wrong number of edges", None, found, f"{arcs}, two for each edge")
+    table = table_of(text, lines[src], src=src, dst=dst, nbytes=nbytes)
+    graph = graph_of(table, Stated(len(task)), options)
+    own = np.flatnonzero(graph.src == graph.dst)
+    if own.size:
+        vertex = int(graph.src[own[0]])
+        found = f"vertex {vertex + 1}"
+        raise text.fault("vertex is its own neighbour", int(lines[vertex]), found)
+    if (edge := one_way_edge(graph)) is not None:
+        s, d = int(graph.src[edge]), int(graph.dst[edge])
+        expected = "each edge at both ends, with the same weight"
+        found = f"{s + 1} - {d + 1}"
+        raise text.fault("edge at one end only", int(lines[s]), found, expected)
+    # Weights that are summed are one message.
+    return CommGraph(graph.n_tasks, graph.src, graph.dst, graph.nbytes, name=options.name)
 
 
 def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
@@ -154,7 +146,9 @@ METIS = Dialect(
     name="metis",
     holds="graph",
     title="graph of METIS and KaHIP",
-    read=undirected_reader(_metis_content),
+    read=lambda source, options: graph_of_vertices(
+        source.text, _metis_content(source.text), options
+    ),
     write=write_metis,
     suffixes=(".graph",),
     documentation="""
@@ -242,7 +236,9 @@ SCOTCH = Dialect(
     holds="graph",
     title="graph of Scotch",
     recognise=is_scotch,
-    read=undirected_reader(_scotch_content),
+    read=lambda source, options: graph_of_vertices(
+        source.text, _scotch_content(source.text), options
+    ),
     write=write_scotch,
     suffixes=(".grf",),
     documentation="""

@@ -8,19 +8,9 @@ A dialect is added in two steps:
 
 Another package adds one by an entry point of the group ``toruscast.formats`` that names its record.
 
-Where the caller does not name the format, the first rule that matches a format decides. Where none
-does, or one matches two formats, the caller has to name it:
-
-1. The file's own name, where a launcher fixes it (``MPICH_RANK_ORDER``).
-2. A signature, or a header with the names of columns: `Dialect.recognise`.
-3. The suffix, but neither ``.txt`` nor, for bare numbers, ``.csv``. Numbers decide between several.
-4. Bare numbers. In a graph, 3 or 4 columns are edges, maybe below the number of tasks; n rows of n
-   are a matrix. In a mapping, one column or row are nodes; as many columns as the torus has
-   dimensions, and maybe a slot, are coordinates. A number of the rows below may be the head of a
-   file of METIS, Scotch or SST-macro.
-
-Rows that may be edges as well as the corners of a mesh (METIS) or a vertex and its neighbours
-(NetworkX) fit two formats.
+Where the caller does not name the format, `formats_of` applies the four rules of
+``docs/reference/formats.md``: the file's own name, its signature or header (`Dialect.recognise`),
+its suffix, and the shape of bare numbers.
 """
 
 from __future__ import annotations
