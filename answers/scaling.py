@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
-from toruscast.scaling.fit import interval, points_needed
+from toruscast.scaling.fit import interval
 from toruscast.text import counted, percent, printable, shortened
 
 from . import svg
@@ -121,7 +121,7 @@ def save_model_figure(
     if curve.held:
         lines.append("at " + ", ".join(f"{name} = {v:g}" for name, v in curve.held.items()))
     around = np.zeros((0, 1, x.size))
-    if len(data.points) >= points_needed(models):
+    if len(data.points) >= models.min_points:
         around = np.array(interval(models, points, options or FitOptions(), level, paths=[path]))
         lines.append(f"shaded: {percent(level, digits=6)} interval")
     shown = np.concatenate([curve.values[seen], predicted, formula, around.ravel()])

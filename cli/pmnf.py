@@ -435,7 +435,7 @@ def predict(
     rows: list[dict[str, Any]] = []
     said: list[dict[str, Any]] = []
     fitted = measured.fit(search)
-    enough = [len(m.measurements.points) >= scaling_fit.points_needed(m) for m, _ in fitted]
+    enough = [len(m.measurements.points) >= m.min_points for m, _ in fitted]
     for (models, keep), has_enough in zip(fitted, enough, strict=True):
         data = models.measurements
         X = points_of(where.at, data.parameters)

@@ -85,7 +85,7 @@ class Application:
         for key, text in requirements.items():
             if key not in REQUIREMENTS:
                 raise fault("unknown requirement", found=key, expected=", ".join(REQUIREMENTS))
-            source = Formula.of(text, 0, where, f"{name}, {key}").text
+            source = Formula.from_model(text, 0, where, f"{name}, {key}").text
             models[key] = Formula(source, ("p", "n"), where, f"{name}, {key}")
         if "bytes_used" not in models:
             found, expected = ", ".join(models) or "none", "bytes_used, which limits the problem"

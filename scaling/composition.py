@@ -217,7 +217,7 @@ def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expre
     25.99
     """
     _check_name(name)
-    products = Formula.of(model, path, place=name).sum()
+    products = Formula.from_model(model, path, place=name).sum()
     return Expression(name, (Stage.from_products(name, products.items()),), 0)
 
 

@@ -180,13 +180,9 @@ def interval(
         raise InputError("level must lie between 0 and 1", found=level)
     n_bootstrap = whole_number(n_bootstrap, "n_bootstrap", 1)
     data = models.measurements
-    least = points_needed(models)
-    if len(data.points) < least:
-        raise InputError(
-            "too few points for an interval",
-            found=len(data.points),
-            expected=f"at least {least}",
-        )
+    if len(data.points) < models.min_points:
+        found, expected = len(data.points), f"at least {models.min_points}"
+        raise InputError("too few points for an interval", found=found, expected=expected)
     tails = ((1 - level) / 2, (1 + level) / 2)
     expected, fitted = models.predict(X), models.evaluate(data.points)
     spread = models.spread(X, tails)
@@ -232,14 +228,6 @@ def interval(
         low.append(np.minimum(ends[0], expected[p]))
         high.append(np.maximum(ends[1], expected[p]))
     return np.array(low), np.array(high)
-
-
-def points_needed(models: Models) -> int:
-    """Return the least number of points that an interval needs.
-
-    There are one exponent for each varied parameter, one coefficient, and one point to spare.
-    """
-    return max(3, models.n_varied + 2)
 
 
 def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:

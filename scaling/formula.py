@@ -127,7 +127,7 @@ class Formula:
         self.parameters = tuple(sorted(names))
 
     @classmethod
-    def of(
+    def from_model(
         cls, model: str | Formula | Fitted, path: int = 0, file: str | None = None, place: str = ""
     ) -> Formula:
         """Return the formula of a text or of a fitted model."""

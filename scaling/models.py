@@ -240,9 +240,9 @@ class Models:
         return len(self.trusted)
 
     @property
-    def n_varied(self) -> int:
-        """Number of parameters that were varied; at most four of them are searched."""
-        return len(self._active)
+    def min_points(self) -> int:
+        """Points that an interval needs: for a coefficient, the exponents, and one to spare."""
+        return max(3, len(self._active) + 2)
 
     @property
     def probabilities(self) -> Array:

@@ -270,7 +270,7 @@ def _root_mean(covariance: Array) -> float:
 
 def _costs(cost: str | Formula | Fitted, names: Sequence[str], points: Array) -> Array:
     """Return the cost of each point, and refuse one that is not positive."""
-    formula = Formula.of(cost, place="cost")
+    formula = Formula.from_model(cost, place="cost")
     unknown = [name for name in formula.parameters if name not in names]
     if unknown:
         raise InputError(
