@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 import toruscast.mesh.jax
-from toruscast.mesh import ranking
-from toruscast.mesh.closed_form import score
+from toruscast.mesh import step_times
 from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.traffic import ALGORITHMS, MeshAxes, MeshTraffic, groups_along
+from toruscast.mesh.step_times import Groups, MeshProblem, score, simulated_time
+from toruscast.mesh.traffic import ALGORITHMS, MeshAxes, MeshTraffic
 
 MORE: dict[str, list[tuple[int, ...]]] = {
     "tpu_v4:2x4x4": [(32,), (8, 4), (2, 16), (4, 2, 4)],
@@ -39,36 +39,34 @@ SLICES = {**meshes.SLICES, **MORE}
 NAMES = ("x", "y", "z")
 STEPS = ("two-way-ring", "training", "exchange")
 # Rings round 256 devices have more messages than a ranking simulates.
-ranking.MAX_MESSAGES = 600_000
+step_times.MAX_MESSAGES = 600_000
 
 
-def workload(
-    traffic: MeshTraffic, lines: NDArray[np.int64], torus: tc.Torus, algorithm: str
-) -> tc.Workload | None:
+def messages(traffic: MeshTraffic, groups: Groups, algorithm: str) -> tc.MappingProblem | None:
     """Return what a collective's groups send, task ``i`` on node ``i``; None if too much."""
     if algorithm not in ALGORITHMS:
-        return ranking._at_once(traffic, lines, torus)
-    phases = ranking._ring_rounds(traffic, lines, torus, algorithm)
-    if sum(times * phase.n_edges for times, phase in phases) > ranking.MAX_MESSAGES:
+        return step_times.messages_at_once(traffic, groups)
+    phases = step_times.messages_in_rounds(traffic, groups, algorithm)
+    if sum(times * phase.n_edges for times, phase in phases) > step_times.MAX_MESSAGES:
         return None
-    return tc.Workload([phase for times, phase in phases for _ in range(times)], dependent=True)
+    rounds = tc.Workload([phase for times, phase in phases for _ in range(times)], dependent=True)
+    return tc.MappingProblem(rounds, groups.torus)
 
 
-def times(
-    nodes: NDArray[np.int64], torus: tc.Torus, axes: MeshAxes, sends: list[MeshTraffic]
-) -> dict[str, float]:
+def times(nodes: NDArray[np.int64], problem: MeshProblem) -> dict[str, float]:
     """Return the seconds of a step by packets and by flows; nan where it has too many messages."""
     found = {"packets": 0.0, "flows": 0.0}
-    for traffic in sends:
-        lines = groups_along(nodes, axes, traffic.axes)
-        if lines.shape[1] == 1:
+    mapping = tc.TaskMapping(np.arange(problem.torus.n_nodes), problem.torus)
+    for traffic in problem.traffic:
+        groups = problem.groups(traffic, nodes)
+        if groups.n == 1:
             continue
-        plan = score(traffic, lines, torus)
-        packets = ranking.simulated_time(traffic, lines, torus, plan)
-        sent = workload(traffic, lines, torus, plan.algorithm)
+        algorithm = score(traffic, groups).algorithm
+        packets = simulated_time(traffic, groups, algorithm)
+        sent = messages(traffic, groups, algorithm)
         found["packets"] += np.nan if packets is None else packets
-        mapping = tc.TaskMapping(np.arange(torus.n_nodes), torus)
-        found["flows"] += np.nan if sent is None else tc.simulate_flows(sent, torus, mapping).time
+        flows = sent and tc.simulate_flows(sent.workload, sent.torus, mapping).time
+        found["flows"] += np.nan if flows is None else flows
     return found
 
 
@@ -123,7 +121,9 @@ def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Itera
             first = mesh[: shape[0]].ravel()
             assert {device.slice_index for device in first} == {0}
             ids = np.array([device.id for device in first]).reshape(shape)
-            both[name] = times(usual_devices(torus).nodes[ids], torus, axes, sends)
+            both[name] = times(
+                usual_devices(torus).nodes[ids], MeshProblem(torus, axes, tuple(sends))
+            )
             row |= {f"{name}_{how}_us": 1e6 * value for how, value in both[name].items()}
         gains = {f"gain_{how}": both["jax"][how] / both["ours"][how] for how in both["ours"]}
         yield {**row, **gains}

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from toruscast.mesh import answer as mesh_answer
     from toruscast.mesh import device_lists as device_lists
     from toruscast.mesh import devices as mesh_devices
-    from toruscast.mesh import layouts as layouts
     from toruscast.mesh import ranking as placements
     from toruscast.mesh import traffic as mesh_traffic
     from toruscast.routing import routing as routes

@@ -1,6 +1,6 @@
 """Layouts of sharded models on a torus: ranked, explained, and handed to JAX or PyTorch/XLA.
 
-Open `ranking.py` first; `closed_form.py` holds the times of collectives, `hlo.py` reads what a
+Open `ranking.py` first; `step_times.py` holds the times of collectives, `hlo.py` reads what a
 compiled program sends. Public names are listed in ``__init__.pyi`` and imported when first used.
 """
 

@@ -2,12 +2,11 @@
 from . import jax as jax
 from . import torch_xla as torch_xla
 from .hlo import read_hlo as read_hlo
+from .layouts import RankedLayout as RankedLayout
+from .ranking import MeshForecast as MeshForecast
 from .ranking import RankedSlices as RankedSlices
-from .ranking import link_seconds as link_seconds
 from .ranking import rank_layouts as rank_layouts
 from .ranking import step_time as step_time
 from .ranking import which_slice as which_slice
-from .results import MeshForecast as MeshForecast
-from .results import RankedLayout as RankedLayout
 from .traffic import MeshAxes as MeshAxes
 from .traffic import MeshTraffic as MeshTraffic

@@ -13,9 +13,8 @@ from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sen
 from toruscast.answers.candidates import Ranking, less
 from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table, records
-from toruscast.mesh import MeshForecast, link_seconds
+from toruscast.mesh import MeshForecast, RankedLayout
 from toruscast.mesh.devices import counts_devices
-from toruscast.mesh.results import RankedLayout
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 # Most devices for a program on a page, for one in a terminal, and for a picture of the chips.
@@ -242,8 +241,7 @@ def _uses(found: MeshForecast, most: int) -> list[LinkUse]:
     ranking, layouts = _ranking(found)
     order = sorted(range(len(layouts)), key=lambda i: (i != ranking.best, i != ranking.yours))
     return [
-        LinkUse(ranking.names[i], layouts[i].time, link_seconds(found, layouts[i]))
-        for i in order[:most]
+        LinkUse(ranking.names[i], layouts[i].time, layouts[i].link_seconds()) for i in order[:most]
     ]
 
 

@@ -20,7 +20,6 @@ from toruscast.cli.output import PageOutput, write_text
 from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
     device_lists,
-    layouts,
     mesh,
     mesh_answer,
     mesh_devices,
@@ -156,7 +155,7 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
         elif form == "python":
             write_text(answer.jax_program(), path)
         elif form == "torch":
-            write_text(layouts.torch_program(answer.ids, answer.axes), path)
+            write_text(answer.torch_program(), path)
         elif form == "neuron":
             # As AWS Neuron's tools list cores.
             write_text(",".join(map(str, answer.ids.ravel().tolist())) + "\n", path)
@@ -227,7 +226,9 @@ def _rank_layouts(
         )
     places = placements.placements(found) if asked.placements else []
     if places:
-        found = moved_to(found, places[0])
+        best = places[0].layout
+        others = (each for each in found.layouts if each.words != best.words)
+        found = replace(found, layouts=(best, *others))
     shown = mesh_answer.answer(found)
     more = {}
     if asked.placements:
@@ -300,13 +301,6 @@ def _rank_slices(
     )
 
 
-def moved_to(answer: tc.MeshForecast, place: MeshPlacement) -> tc.MeshForecast:
-    """Return the answer with the best layout at a place."""
-    layout = next(each for each in answer.layouts if each.words == place.layout)
-    others = tuple(each for each in answer.layouts if each is not layout)
-    return replace(answer, layouts=(replace(layout, nodes=place.nodes), *others))
-
-
 def _places(found: tc.MeshForecast, places: Sequence[MeshPlacement]) -> Table:
     """Return the places of a mesh in the torus."""
     frame = pd.DataFrame(
@@ -314,9 +308,9 @@ def _places(found: tc.MeshForecast, places: Sequence[MeshPlacement]) -> Table:
             "corner": [place.corner for place in places],
             "time": [place.time for place in places],
             "free_box": [place.rest for place in places],
-            "layout": [place.layout for place in places],
-            "ids": [found.devices.places(place.nodes) for place in places],
-            "nodes": [place.nodes for place in places],
+            "layout": [place.layout.words for place in places],
+            "ids": [found.devices.places(place.layout.nodes) for place in places],
+            "nodes": [place.layout.nodes for place in places],
         }
     )
     at = frame["corner"].map(lambda corner: f"({','.join(map(str, corner))})")

@@ -1,22 +1,39 @@
-"""Layouts: which node of a torus each place of a logical mesh is."""
+"""Layouts: which node of a torus each place of a logical mesh is, and how long a step takes so.
+
+What layouts share is computed once.
+"""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice, permutations, product
-from typing import NamedTuple
+from itertools import islice, permutations, product, takewhile
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._lazy import PickledByFields, lazy
 from toruscast.mapping.strategies.orders import divisors, loop, snake
-from toruscast.mapping.torus import TIE_RULES, Holes, Torus
+from toruscast.mapping.torus import Torus
+from toruscast.workers import Task
 
-from .traffic import MeshAxes
+from .devices import Devices
+from .step_times import Groups, MeshProblem, Score, box_of, box_score, is_uniform, score
+from .traffic import MeshAxes, MeshTraffic
+
+# Most ways to cut the dimensions that are scored; the plainest come first.
+MAX_SPLITS = 100_000
+# Layouts that a worker scores at a time.
+_BLOCK = 500
+# Boxes of the torus that a smaller mesh may fill, and layouts of pieces in each.
+_BOXES, _SPLITS_IN_BOX = 24, 2_000
+# Times that differ by less than this share are equal.
+ALIKE = 1e-6
+# Orders of the axes in which a walk is cut; of five axes these are all.
+_MAX_NESTS = 120
 
 
 class DimensionPart(NamedTuple):
@@ -28,6 +45,7 @@ class DimensionPart(NamedTuple):
 
 
 Pieces = tuple[DimensionPart, ...]
+Cut = Sequence[Pieces]
 
 
 def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
@@ -84,18 +102,6 @@ def cell_of(torus: Torus, pieces: Pieces) -> Torus:
     return box_of(torus, shape)
 
 
-def is_uniform(torus: Torus) -> bool:
-    """Return whether routes along some dimensions depend on these alone."""
-    return not (torus.twist or torus.holes or TIE_RULES[torus.tie].with_others)
-
-
-def box_of(torus: Torus, shape: Sequence[int]) -> Torus:
-    """Return a box of a torus, whose rings close where it spans a whole dimension."""
-    triples = zip(torus.wrap, shape, torus.shape, strict=True)
-    wrap = tuple(w and part == size for w, part, size in triples)
-    return replace(torus, shape=tuple(shape), wrap=wrap, zones=(), twist=(), holes=Holes())
-
-
 def link_in(torus: Torus, cell: Torus, link: int) -> int:
     """Return the link of a torus that is one of its first cell."""
     node, port = divmod(link, 2 * torus.ndim)
@@ -137,10 +143,6 @@ def curves(sizes: Sequence[int]) -> list[Curve]:
 
 def _in_order(sizes: Sequence[int]) -> NDArray[np.int64]:
     return np.indices(sizes).reshape(len(sizes), -1).T
-
-
-# Orders of the axes in which a walk is cut; of five axes these are all.
-_MAX_NESTS = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,37 +266,274 @@ def boxes_in(
                 break
 
 
-def jax_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
-    """Return the lines that make the mesh in a JAX program.
+@dataclass(frozen=True, eq=False)
+class RankedLayout(PickledByFields):
+    """A layout and the time that a step communicates with it.
 
-    The numbers are places among all devices sorted by their ids: ``jax.devices()`` itself lists
-    those of a slice host by host.
+    Attributes
+    ----------
+    problem : MeshProblem
+        What a step sends.
+    sent : tuple of Score
+        The score of each collective.
+    place : ndarray of int or tuple of AxisLayout
+        The node at each place of the mesh, or where each axis lies.
+    name : str
+        How the layout is called, if not by its axes.
     """
-    literal = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
-    literal = re.sub(r"\n+", "\n" + " " * len("ids = np.array("), literal)
-    return (
-        "import jax\nimport numpy as np\n\n"
-        f"ids = np.array({literal})\n"
-        "devices = np.array(sorted(jax.devices(), key=lambda device: device.id))\n"
-        f"mesh = jax.sharding.Mesh(devices[ids], {axes.names!r})\n"
-    )
+
+    problem: MeshProblem
+    sent: tuple[Score, ...]
+    place: NDArray[np.int64] | tuple[AxisLayout, ...]
+    name: str = ""
+
+    @lazy
+    def nodes(self) -> NDArray[np.int64]:
+        """The node of the torus at each place, in the shape of the mesh."""
+        place = self.place
+        return mesh_of(self.problem.torus, place) if isinstance(place, tuple) else place
+
+    @property
+    def words(self) -> str:
+        """How the axes lie."""
+        if self.name or not isinstance(self.place, tuple):
+            return self.name
+        pairs = zip(self.problem.axes.names, self.place, strict=True)
+        return "; ".join(f"{name}: {laid.in_words(self.problem.torus)}" for name, laid in pairs)
+
+    @lazy
+    def time(self) -> float:
+        """Seconds that a step communicates."""
+        return self.problem.step_time(self.sent)
+
+    @property
+    def how(self) -> Literal["simulated", "forecast"]:
+        """By simulated packets, or by link loads in closed form."""
+        simulated = all(each.simulated is not None for each in self.sent)
+        return "simulated" if simulated and not self.problem.overlap else "forecast"
+
+    def link_seconds(self) -> NDArray[np.float64]:
+        """Return how long each link works in a step, ``(n_collectives, n_links)``.
+
+        Seconds in closed form, repeated runs of a collective together.
+        """
+        rows = []
+        for each in self.problem.traffic:
+            found = score(each, self.problem.groups(each, self.nodes), with_links=True)
+            rows.append(found.link_seconds * each.times)
+        return np.stack(rows)
 
 
-def torch_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
-    """Return the lines that make the mesh in a program of PyTorch/XLA.
+# Layouts by the rounded times of a step and of everything that is sent.
+_Fastest = dict[tuple[int, ...], RankedLayout]
 
-    Its numbers of devices are those in their names, TPU:0, TPU:1, ...
+
+@dataclass(eq=False)
+class LayoutScorer:
+    """Scores of layouts; a collective along one axis depends on the place of that axis alone."""
+
+    problem: MeshProblem
+    # The host of each node; if given, the nodes of a host must form a box of the mesh.
+    hosts: NDArray[np.int64] | None = None
+    _best: dict[tuple[int, Pieces], AxisLayout] = field(default_factory=dict)
+    _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
+    _to_all: dict[tuple[float, tuple[int, ...], bytes], Score] = field(default_factory=dict)
+    _cells: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
+    _walks: dict[Pieces, list[tuple[AxisLayout, Groups]]] = field(default_factory=dict)
+
+    def of_mesh(self, mesh: NDArray[np.int64], name: str = "") -> RankedLayout:
+        """Return the layout of a mesh of nodes."""
+        problem = self.problem
+        sent = (self._complete(each, problem.groups(each, mesh)) for each in problem.traffic)
+        return RankedLayout(problem, tuple(sent), mesh, name)
+
+    def of_pieces(self, cut: Cut) -> RankedLayout:
+        """Return the layout of axes on these pieces, each walking its own in the best order."""
+        laid = tuple(self._laid(axis, pieces) for axis, pieces in enumerate(cut))
+        sent = tuple(self._sent_along(i, laid) for i in range(len(self.problem.traffic)))
+        return RankedLayout(self.problem, sent, laid)
+
+    def _complete(self, traffic: MeshTraffic, groups: Groups, bucket: Score | None = None) -> Score:
+        """Score a collective, with the seconds of all links where several share them."""
+        torus = self.problem.torus
+        found = self._scored(traffic, groups, bucket, with_links=self.problem.overlap)
+        if groups.torus is torus:
+            return found
+        return replace(found, busiest=link_in(torus, groups.torus, found.busiest))
+
+    def _scored(
+        self,
+        traffic: MeshTraffic,
+        groups: Groups,
+        bucket: Score | None = None,
+        *,
+        with_links: bool = False,
+    ) -> Score:
+        if traffic.collective != "alltoall":
+            return score(traffic, groups, bucket, with_links=with_links)
+        # Neither the order in a group nor that of the groups matters.
+        ordered = np.sort(groups.nodes, axis=1)
+        key = (traffic.nbytes, groups.torus.shape, ordered[np.argsort(ordered[:, 0])].tobytes())
+        if key not in self._to_all:
+            self._to_all[key] = score(traffic, groups, with_links=self.problem.overlap)
+        return self._to_all[key]
+
+    def _laid(self, axis: int, pieces: Pieces) -> AxisLayout:
+        """The axis on these pieces, walked so that what is sent along it alone is fastest."""
+        key = (axis, pieces)
+        if key in self._best:
+            return self._best[key]
+        name = self.problem.axes.names[axis]
+        alone = {i: t for i, t in enumerate(self.problem.traffic) if t.axes == (name,)}
+        walks = self._walked(pieces)
+        if self.hosts is not None:
+            walks = [walk for walk in walks if self._in_a_row(walk[0])] or walks
+        boxes = {i: box_score(traffic, walks[0][1]) for i, traffic in alone.items()}
+        times = [
+            sum(t.times * self._scored(t, groups, boxes[i]).time for i, t in alone.items())
+            for _, groups in (walks if alone else walks[:1])
+        ]
+        # Times that differ by rounding are equal; the plainest walk is the first.
+        best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
+        laid, groups = walks[best]
+        for i, traffic in alone.items():
+            self._seen[i, (pieces,)] = self._complete(traffic, groups, boxes[i])
+        self._best[key] = laid
+        return laid
+
+    def _in_a_row(self, laid: AxisLayout) -> bool:
+        """Whether the nodes of each host follow each other along every line of an axis."""
+        assert self.hosts is not None
+        hosts = self.hosts[lines_along(self.problem.torus, [laid])]
+        runs = (np.diff(hosts, axis=1) != 0).sum(axis=1)
+        different = (np.diff(np.sort(hosts, axis=1), axis=1) != 0).sum(axis=1)
+        return bool((runs == different).all())
+
+    def _groups_along(self, laid: Sequence[AxisLayout]) -> Groups:
+        """Groups along axes; where links are shared, those of the whole torus."""
+        cell = self.problem.torus
+        if not self.problem.overlap:
+            pieces = tuple(piece for one in laid for piece in one.pieces)
+            if pieces not in self._cells:
+                cell = cell_of(cell, pieces)
+                self._cells[pieces] = self._cells.setdefault(cell.shape, cell)
+            cell = self._cells[pieces]
+        return Groups(lines_along(cell, laid), cell)
+
+    def _walked(self, pieces: Pieces) -> list[tuple[AxisLayout, Groups]]:
+        """The walks over pieces."""
+        if pieces not in self._walks:
+            every = [AxisLayout(pieces, each) for each in curves([piece.size for piece in pieces])]
+            self._walks[pieces] = [(laid, self._groups_along([laid])) for laid in every]
+        return self._walks[pieces]
+
+    def _sent_along(self, item: int, laid: Sequence[AxisLayout]) -> Score:
+        """Score a collective along its axes."""
+        problem, traffic = self.problem, self.problem.traffic[item]
+        own = [laid[problem.axes.number(name)] for name in traffic.axes] or laid
+        key = (item, tuple(each.pieces for each in own))
+        if key not in self._seen:
+            if traffic.axes:
+                groups = self._groups_along(own)
+            else:
+                groups = problem.groups(traffic, mesh_of(problem.torus, own))
+            self._seen[key] = self._complete(traffic, groups)
+        return self._seen[key]
+
+
+def best_layouts(
+    scorer: LayoutScorer,
+    devices: Devices,
+    n: int,
+    n_jobs: int,
+    progress: Callable[[int, int], object] | None = None,
+    max_splits: int = MAX_SPLITS,
+    is_over: Callable[[], bool] | None = None,
+) -> tuple[int, list[RankedLayout]]:
+    """Return how many layouts were scored, and the n fastest that differ in their times.
+
+    They are of pieces where the mesh fills the torus, or cut from a walk. Workers score blocks of
+    them; their number changes nothing. ``is_over`` ends the search early.
+    """
+    torus, axes = scorer.problem.torus, scorer.problem.axes
+    cuts: Iterator[Cut] = iter(())
+    if axes.n_tasks == torus.n_nodes:
+        cuts = islice(splits(torus.shape, axes.sizes), max_splits + 1)
+    blocks = list(iter(lambda: list(islice(cuts, _BLOCK)), []))
+    task = Task(_best_of_pieces, scorer, n, is_over)
+    found = task.in_order(blocks, n_jobs, progress=progress)
+    walks = cut_curves(torus, axes, devices.nodes)
+    found.append(_best(scorer, (scorer.of_mesh(*walk) for walk in walks), n, is_over))
+    if axes.n_tasks < torus.n_nodes:
+        found.append(_best(scorer, _in_boxes(scorer, devices, n), n))
+    fastest: _Fastest = {}
+    for _, some in found:
+        for times, layout in some.items():
+            fastest.setdefault(times, layout)
+    return sum(number for number, _ in found), [*_first(fastest, n).values()]
+
+
+def _best_of_pieces(
+    scorer: LayoutScorer, n: int, is_over: Callable[[], bool] | None, cuts: Sequence[Cut]
+) -> tuple[int, _Fastest]:
+    return _best(scorer, map(scorer.of_pieces, cuts), n, is_over)
+
+
+def _best(
+    scorer: LayoutScorer,
+    layouts: Iterable[RankedLayout],
+    n: int,
+    is_over: Callable[[], bool] | None = None,
+) -> tuple[int, _Fastest]:
+    """Return how many layouts were scored, and the n fastest that differ in their times."""
+    number, fastest = 0, _Fastest()
+    if is_over is not None:
+        layouts = takewhile(lambda _: not is_over(), layouts)
+    for counted, layout in enumerate(layouts, start=1):
+        if scorer.hosts is not None and not is_together(layout.nodes, scorer.hosts):
+            continue
+        number = counted
+        times = (*scorer.problem.times(layout.sent), layout.time)
+        alike = tuple(round(float(np.log(t)) / ALIKE) if t else 0 for t in times)
+        fastest.setdefault(alike, layout)
+        if len(fastest) > 50 * n:
+            fastest = _first(fastest, n)
+    return number, _first(fastest, n)
+
+
+def _first(fastest: _Fastest, n: int) -> _Fastest:
+    """The n fastest; equal ones stay in the order in which they were scored."""
+    return dict(sorted(fastest.items(), key=lambda each: each[1].time)[:n])
+
+
+def _in_boxes(scorer: LayoutScorer, devices: Devices, n: int) -> Iterator[RankedLayout]:
+    """Give the fastest layouts of pieces in each box of the torus that the mesh fills."""
+    axes, torus = scorer.problem.axes, scorer.problem.torus
+    for box, nodes in islice(boxes_in(torus, axes.n_tasks, devices.nodes), _BOXES):
+        hosts = None if scorer.hosts is None else scorer.hosts[nodes]
+        inside = LayoutScorer(replace(scorer.problem, torus=box), hosts)
+        cuts = list(islice(splits(box.shape, axes.sizes), _SPLITS_IN_BOX))
+        corner = ",".join(map(str, torus.coords[nodes[0]].tolist()))
+        size = "x".join(map(str, box.shape))
+        for layout in _best_of_pieces(inside, n, None, cuts)[1].values():
+            name = f"{layout.words}, in {size} from ({corner})"
+            yield scorer.of_mesh(nodes[layout.nodes], name)
+
+
+def is_together(mesh: NDArray[np.int64], hosts: NDArray[np.int64]) -> bool:
+    """Whether the nodes of each host form a box of a mesh.
 
     Examples
     --------
-    >>> print(torch_program(np.array([[0, 1], [3, 2]]), MeshAxes(("x", "y"), (2, 2))), end="")
-    import numpy as np
-    import torch_xla.distributed.spmd as xs
-    <BLANKLINE>
-    mesh = xs.Mesh(np.array([0, 1, 3, 2]), (2, 2), ('x', 'y'))
+    >>> hosts = np.array([0, 0, 1, 1])
+    >>> is_together(np.array([0, 1, 2, 3]), hosts), is_together(np.array([0, 2, 1, 3]), hosts)
+    (True, False)
     """
-    flat = ", ".join(map(str, ids.ravel().tolist()))
-    return (
-        "import numpy as np\nimport torch_xla.distributed.spmd as xs\n\n"
-        f"mesh = xs.Mesh(np.array([{flat}]), {axes.sizes!r}, {axes.names!r})\n"
-    )
+    _, of_place, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
+    box = np.ones(count.size, dtype=np.int64)
+    for place in np.unravel_index(np.arange(mesh.size), mesh.shape):
+        low, high = np.full(count.size, mesh.size), np.zeros(count.size, dtype=np.int64)
+        np.minimum.at(low, of_place, place)
+        np.maximum.at(high, of_place, place)
+        box *= high - low + 1
+    return bool((box == count).all())

@@ -20,7 +20,7 @@ from toruscast.mapping.strategies.orders import divisors
 from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, devices_at
 from toruscast.mesh.traffic import PARTS, MeshAxes, MeshTraffic, step_traffic
 
-from .candidates import ALIKE, is_together
+from .layouts import ALIKE, is_together
 from .ranking import rank_layouts
 
 # What JAX calls the kinds of its devices.

@@ -14,128 +14,20 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, sum_edges
-from toruscast.mapping.collectives import schedule
+from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.machines import named, names
 from toruscast.mapping.strategies.orders import divisors
 from toruscast.mapping.task_mapping import check_torus
-from toruscast.mesh.devices import Devices, chips_as_devices, usual_devices
-from toruscast.mesh.hlo import HloStep
-from toruscast.simulation import Simulation, simulate
+from toruscast.notebook import html_card
+from toruscast.text import counted, seconds, shown_name
 from toruscast.validation import job_count, whole_array, whole_number
 from toruscast.workers import Task
 
-from .candidates import ALIKE, MAX_SPLITS, LayoutScorer, best_layouts, is_together
-from .closed_form import Score, message_ends, product_grid
-from .layouts import box_of, is_uniform
-from .results import MeshForecast, RankedLayout
-from .traffic import ALGORITHMS, MeshAxes, MeshTraffic, step_traffic
-
-# Most messages of a collective that is simulated; a ranking must not take long.
-MAX_MESSAGES = 200_000
-# Most messages if all rounds are simulated, and of the rounds that give the pace of the others.
-_ALL_ROUNDS, _FEW_MESSAGES = 60_000, 12_000
-# Real packets are merged: to so many of the longest message, and of all messages together. The
-# longest keeps the last of these at least: where all are sent at once, and in rounds.
-_PACKETS, _MAX_PACKETS, _MIN_PACKETS = 32, 300_000, (8, 4)
-
-
-def simulated_time(
-    traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus, found: Score
-) -> float | None:
-    """Return the seconds of a collective by simulated packets; None if it has too many messages.
-
-    If there are many equal rounds, a few are simulated, and the others take the pace of the second
-    half of these, to within 5 %. Rounds that send the same are simulated once. Flows would be too
-    slow: long ones get less of a link that they share, and the rounds wait for them.
-    """
-    lines, torus = _repeating(lines, torus)
-    if found.algorithm not in ALGORITHMS:
-        at_once = _at_once(traffic, lines, torus)
-        return None if at_once is None else _simulated_rounds(at_once, torus).time
-    rounds = _ring_rounds(traffic, lines, torus, found.algorithm)
-    if sum(times * phase.n_edges for times, phase in rounds) <= _ALL_ROUNDS:
-        every = [phase for times, phase in rounds for _ in range(times)]
-        return _simulated_rounds(Workload(every, dependent=True), torus).time
-    seconds: dict[tuple[int, bytes, bytes, bytes], float] = {}
-    total = 0.0
-    for times, phase in rounds:
-        few = max(_FEW_MESSAGES // phase.n_edges, 2)
-        if 2 * few * phase.n_edges > MAX_MESSAGES:
-            return None
-        key = times, phase.src.tobytes(), phase.dst.tobytes(), phase.nbytes.tobytes()
-        if key not in seconds:
-            some = min(times, 2 * few)
-            first = _simulated_rounds(Workload([phase] * some, dependent=True), torus)
-            seconds[key] = first.time
-            if times > some:
-                half, end = (float(first.message_times[i].max()) for i in (few - 1, -1))
-                seconds[key] += (times - some) * (end - half) / few
-        total += seconds[key]
-    return total
-
-
-def _repeating(lines: NDArray[np.int64], torus: Torus) -> tuple[NDArray[np.int64], Torus]:
-    """Return the part of a torus in which groups repeat, and those in it."""
-    if not is_uniform(torus):
-        return lines, torus
-    coords = torus.coords[lines]
-    shape = list(torus.shape)
-    for d, size in enumerate(torus.shape):
-        plane = coords[:, 0, d]
-        if size == 1 or (coords[..., d] != plane[:, None]).any():
-            continue
-        moved = coords.copy()
-        moved[..., d] = 0
-        if (np.unique(moved, axis=0, return_counts=True)[1] == size).all():
-            coords, shape[d] = coords[plane == 0], 1
-    part = box_of(torus, shape)
-    return np.asarray(part.node(coords), dtype=np.int64), part
-
-
-def _simulated_rounds(rounds: Workload, torus: Torus) -> Simulation:
-    longest = max(float(phase.nbytes.max(initial=0.0)) for phase in rounds)
-    messages = sum(phase.n_edges for phase in rounds)
-    fewest = _MIN_PACKETS[rounds.dependent]
-    packets = min(_PACKETS, max(_MAX_PACKETS // max(messages, 1), fewest))
-    merged = max(int(longest / torus.network.payload / packets), 1)
-    mapping = TaskMapping(np.arange(torus.n_nodes), torus)
-    return simulate(rounds, torus, mapping, coarsening=merged)
-
-
-def _ring_rounds(
-    traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus, algorithm: str
-) -> list[tuple[int, CommGraph]]:
-    """The rounds of one group, run by every group at once: how many in a row, and each."""
-    n, kind, nbytes = lines.shape[1], traffic.collective, traffic.nbytes
-    if algorithm == "bucket":
-        grid = product_grid(torus, lines)
-        assert grid is not None
-        shape, ports = grid.shape[1:], 2 * (grid.ndim - 1)
-        plan = schedule(f"{kind}/bucket", n, nbytes, shape, ports=ports)
-        lines = grid.reshape(lines.shape)
-    else:
-        ports = 1 if algorithm == "ring" else 2
-        # Compiled programs send round a ring however few bytes there are.
-        plan = schedule(f"{kind}/ring", n, nbytes, ports=ports, element=0)
-    phases: list[tuple[int, CommGraph]] = []
-    for times, steps in plan.rounds():
-        src = np.concatenate([lines[:, step.src].ravel() for step in steps])
-        dst = np.concatenate([lines[:, step.dst].ravel() for step in steps])
-        amounts = np.concatenate([np.tile(step.nbytes, len(lines)) for step in steps])
-        phases.append((times, sum_edges(torus.n_nodes, src, dst, amounts, np.ones(src.size))))
-    return phases
-
-
-def _at_once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Workload | None:
-    kind, n = traffic.collective, lines.shape[1]
-    pairs = len(lines) * n * (n - 1) if kind == "alltoall" else 2 * lines.size
-    if pairs > MAX_MESSAGES:
-        return None
-    src, dst = map(np.concatenate, zip(*message_ends(traffic, lines), strict=True))
-    nbytes = np.full(src.size, traffic.nbytes / (n if kind == "alltoall" else 1))
-    return Workload([sum_edges(torus.n_nodes, src, dst, nbytes, np.ones(src.size))])
-
+from .devices import Devices, chips_as_devices, usual_devices
+from .hlo import HloStep
+from .layouts import ALIKE, MAX_SPLITS, LayoutScorer, RankedLayout, best_layouts, is_together
+from .step_times import Groups, MeshProblem, Score, simulated_time, time_bound
+from .traffic import MeshAxes, MeshTraffic, step_traffic
 
 # Layouts that may be simulated to find the fastest.
 _POOL = 24
@@ -145,6 +37,193 @@ Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
 
 class MeshTooLargeError(InputError):
     """A mesh has more places than there are devices."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeshForecast:
+    """The layouts of a mesh on a torus, the fastest first.
+
+    Attributes
+    ----------
+    problem : MeshProblem
+        What a step sends, on which torus; also as ``torus``, ``axes``, ``traffic`` and ``overlap``.
+    devices : Devices
+        The devices that there are.
+    layouts : tuple of RankedLayout
+        Those that differ in time, the fastest first.
+    in_order : RankedLayout
+        The devices in the order of their numbers.
+    compared : RankedLayout or None
+        The layout that the caller brought.
+    considered : int
+        Layouts that were scored.
+    all_considered : bool
+        Whether these are all that the enumeration has.
+    """
+
+    problem: MeshProblem
+    devices: Devices
+    layouts: tuple[RankedLayout, ...]
+    in_order: RankedLayout
+    compared: RankedLayout | None
+    considered: int
+    all_considered: bool
+
+    @property
+    def torus(self) -> Torus:
+        """The network; a node is a device."""
+        return self.problem.torus
+
+    @property
+    def axes(self) -> MeshAxes:
+        """The axes of the mesh."""
+        return self.problem.axes
+
+    @property
+    def traffic(self) -> tuple[MeshTraffic, ...]:
+        """The collectives of a step."""
+        return self.problem.traffic
+
+    @property
+    def overlap(self) -> bool:
+        """Whether they run at once."""
+        return self.problem.overlap
+
+    def __repr__(self) -> str:
+        best = self.best
+        return (
+            f"MeshForecast({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} "
+            f"{best.how}, {self.gain:.2f} times as fast as the devices in order)"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
+
+    @property
+    def best(self) -> RankedLayout:
+        """The fastest layout."""
+        return self.layouts[0]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The device at each place of the mesh in the best layout, in mesh shape.
+
+        A device is counted by its place among all devices sorted by their ids.
+        """
+        return self.devices.places(self.best.nodes)
+
+    def jax_program(self) -> str:
+        """Return the lines that make the best mesh in a JAX program.
+
+        The numbers are places among all devices sorted by their ids: ``jax.devices()`` itself lists
+        those of a slice host by host.
+        """
+        ids = self.ids
+        literal = np.array2string(ids, separator=", ", threshold=ids.size + 1, max_line_width=10**9)
+        literal = re.sub(r"\n+", "\n" + " " * len("ids = np.array("), literal)
+        return (
+            "import jax\nimport numpy as np\n\n"
+            f"ids = np.array({literal})\n"
+            "devices = np.array(sorted(jax.devices(), key=lambda device: device.id))\n"
+            f"mesh = jax.sharding.Mesh(devices[ids], {self.axes.names!r})\n"
+        )
+
+    def torch_program(self) -> str:
+        """Return the lines that make the best mesh in a program of PyTorch/XLA.
+
+        Its numbers of devices are those in their names, TPU:0, TPU:1, ...
+
+        Examples
+        --------
+        >>> from toruscast.mapping import machine
+        >>> answer = rank_layouts(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+        >>> print(answer.torch_program(), end="")
+        import numpy as np
+        import torch_xla.distributed.spmd as xs
+        <BLANKLINE>
+        mesh = xs.Mesh(np.array([0, 2, 3, 1]), (4,), ('x',))
+        """
+        return (
+            "import numpy as np\nimport torch_xla.distributed.spmd as xs\n\n"
+            f"mesh = xs.Mesh(np.array({self.ids.ravel().tolist()}), {self.axes.sizes!r}, "
+            f"{self.axes.names!r})\n"
+        )
+
+    @property
+    def mapping(self) -> TaskMapping:
+        """The best layout as a task mapping, tasks in C order of the mesh."""
+        return TaskMapping(self.best.nodes.ravel(), self.torus, name="mesh")
+
+    @property
+    def gain(self) -> float:
+        """How many times faster a step communicates than with the devices in order."""
+        return self.in_order.time / self.best.time if self.best.time else 1.0
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each layout: ``layout``, ``time`` (seconds), ``how``."""
+        rows = [{"layout": each.words, "time": each.time, "how": each.how} for each in self.layouts]
+        return pd.DataFrame(rows)
+
+    @property
+    def idle(self) -> int:
+        """Devices that the mesh does not use."""
+        return int(self.devices.nodes.size - self.axes.n_tasks)
+
+    @property
+    def not_simulated(self) -> tuple[str, ...]:
+        """Labels of the collectives whose time in the best layout is in closed form."""
+        if self.overlap:
+            return tuple(traffic.label for traffic in self.traffic)
+        pairs = zip(self.traffic, self.best.sent, strict=True)
+        return tuple(traffic.label for traffic, sent in pairs if sent.simulated is None)
+
+    def lines(self, layout: RankedLayout | None = None) -> pd.DataFrame:
+        """Return a row for each collective of a step, in the best layout or another.
+
+        Columns ``what``, ``collective``, ``devices`` (of a group), ``nbytes`` (of one run),
+        ``times`` (runs in a step), ``time`` and ``bound`` (seconds of all its runs in a step; no
+        layout is faster than the bound), ``GBps`` (the buffers over the time), ``share`` (of the
+        times of the step), ``algorithm``, ``how`` and ``why``.
+        """
+        layout = layout or self.best
+        times = self.problem.times(layout.sent)
+        total = sum(times)
+        rows = []
+        for traffic, sent, time in zip(self.traffic, layout.sent, times, strict=True):
+            groups = self.problem.groups(traffic, layout.nodes)
+            rows.append(
+                {
+                    "what": traffic.label,
+                    "collective": traffic.collective,
+                    "devices": groups.n,
+                    "nbytes": traffic.nbytes,
+                    "times": traffic.times,
+                    "time": time,
+                    "bound": time_bound(traffic, groups) * traffic.times,
+                    "GBps": traffic.nbytes * traffic.times / time / 1e9 if time else float("nan"),
+                    "share": time / total if total else 0.0,
+                    "algorithm": sent.algorithm,
+                    "how": "forecast" if sent.simulated is None else "simulated",
+                    "why": _reason(sent, self.torus),
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def _reason(score: Score, torus: Torus) -> str:
+    """Return what slows a collective down, or that nothing does."""
+    if score.algorithm == "none" or not score.farthest:
+        return "nothing is sent"
+    words = []
+    if score.farthest > 1:
+        words.append(f"hops up to {score.farthest}, {score.hops:.2g} on average")
+    if score.sharing > 1:
+        messages = counted(round(score.sharing), "message")
+        words.append(f"{messages} of a step share the link {torus.link_label(score.busiest)}")
+    if not words:
+        return "neighbours are one hop apart, no link is shared"
+    return "; ".join(words)
 
 
 def rank_layouts(
@@ -217,7 +296,8 @@ def rank_layouts(
         raise MeshTooLargeError("mesh too large", found=found, expected=expected)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
     together = None if hosts is None else _checked_hosts(hosts, torus)
-    scorer = LayoutScorer(torus, mesh, sends, overlap, together)
+    problem = MeshProblem(torus, mesh, sends, overlap)
+    scorer = LayoutScorer(problem, together)
     considered, candidates = best_layouts(
         scorer,
         devices,
@@ -229,29 +309,26 @@ def rank_layouts(
         found = f"{mesh} on {torus}"
         raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
     plain = devices.nodes[: mesh.n_tasks].reshape(mesh.sizes)
-    others = [scorer.ranked(scorer.of_mesh(plain, "devices in order"))]
+    others = [scorer.of_mesh(plain, "devices in order")]
     if compare is not None:
-        others.append(scorer.ranked(scorer.of_mesh(_own_nodes(compare, torus, mesh), "yours")))
-    simulations = _Simulations(scorer, n_jobs, tell)
+        others.append(scorer.of_mesh(_own_nodes(compare, problem), "yours"))
+    simulations = _Simulations(n_jobs, tell)
     if simulate and not overlap:
         simulations.run([*candidates[:simulate], *others])
         simulations.run_until_first(candidates)
-    layouts = sorted(map(simulations.ranked, candidates), key=lambda each: each.time)
-    in_order, *asked = map(simulations.ranked, others)
+    layouts = sorted(map(simulations.timed, candidates), key=lambda each: each.time)
+    in_order, *asked = map(simulations.timed, others)
     allowed = together is None or is_together(plain, together)
     if allowed and in_order.time < layouts[0].time * (1 - ALIKE):
         layouts.insert(0, in_order)
     return MeshForecast(
-        torus=torus,
-        axes=mesh,
-        traffic=sends,
+        problem=problem,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
         in_order=in_order,
         compared=asked[0] if asked else None,
         considered=considered,
         all_considered=mesh.n_tasks != torus.n_nodes or considered <= MAX_SPLITS,
-        overlap=overlap,
     )
 
 
@@ -264,15 +341,15 @@ def step_time(
     overlap: bool = False,
 ) -> float:
     """Return the seconds of a step with the node at each place of the mesh, in closed form."""
-    scorer = LayoutScorer(torus, axes, tuple(traffic), overlap)
-    return scorer.step_time(scorer.of_mesh(_own_nodes(nodes, torus, axes)).sent)
+    problem = MeshProblem(torus, axes, tuple(traffic), overlap)
+    return LayoutScorer(problem).of_mesh(_own_nodes(nodes, problem)).time
 
 
 class _Simulations:
     """Simulated times of collectives, once for those with the same groups."""
 
-    def __init__(self, scorer: LayoutScorer, n_jobs: int, tell: Progress) -> None:
-        self.scorer, self.n_jobs, self.tell = scorer, n_jobs, tell
+    def __init__(self, n_jobs: int, tell: Progress) -> None:
+        self.n_jobs, self.tell = n_jobs, tell
         self.times: dict[_Key, float | None] = {}
 
     def run(self, layouts: Sequence[RankedLayout]) -> None:
@@ -281,7 +358,7 @@ class _Simulations:
         keys = [key for key in items if key not in self.times]
         total = len(self.times) + len(keys)
         self.tell("simulations", len(self.times), total)
-        task = Task(_simulate_item, self.scorer.torus)
+        task = Task(_simulate_item)
         for number, time in task.each([items[key] for key in keys], self.n_jobs):
             self.times[keys[number]] = time
             self.tell("simulations", len(self.times), total)
@@ -289,35 +366,30 @@ class _Simulations:
     def run_until_first(self, layouts: Sequence[RankedLayout]) -> None:
         """Simulate the fastest layout until the fastest is one that was simulated, or cannot be."""
         while True:
-            fastest = min(layouts, key=lambda layout: self.ranked(layout).time)
+            fastest = min(layouts, key=lambda layout: self.timed(layout).time)
             if self._groups(fastest).keys() <= self.times.keys():
                 return
             self.run([fastest])
 
-    def ranked(self, layout: RankedLayout) -> RankedLayout:
+    def timed(self, layout: RankedLayout) -> RankedLayout:
         """Return a layout with its time, of simulated packets where they are known."""
         sent = list(layout.sent)
         for key in self._groups(layout):
             sent[key[0]] = replace(sent[key[0]], simulated=self.times.get(key))
-        return self.scorer.timed(layout.nodes, layout.words, tuple(sent))
+        return replace(layout, sent=tuple(sent))
 
-    def _groups(
-        self, layout: RankedLayout
-    ) -> dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]]:
-        """Return the collectives that send something, and their groups."""
+    def _groups(self, layout: RankedLayout) -> dict[_Key, tuple[MeshTraffic, Groups, str]]:
+        """Return the collectives that send something, their groups and algorithms."""
         found = {}
-        for i, (traffic, score) in enumerate(zip(self.scorer.traffic, layout.sent, strict=True)):
+        for i, (traffic, score) in enumerate(zip(layout.problem.traffic, layout.sent, strict=True)):
             if score.algorithm != "none":
-                lines = self.scorer.lines(traffic, layout.nodes)
-                found[i, lines.tobytes()] = traffic, lines, score
+                groups = layout.problem.groups(traffic, layout.nodes)
+                found[i, groups.nodes.tobytes()] = traffic, groups, score.algorithm
         return found
 
 
-def _simulate_item(
-    torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]
-) -> float | None:
-    traffic, lines, score = item
-    return simulated_time(traffic, lines, torus, score)
+def _simulate_item(item: tuple[MeshTraffic, Groups, str]) -> float | None:
+    return simulated_time(*item)
 
 
 def _checked_hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
@@ -327,25 +399,16 @@ def _checked_hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
     return found
 
 
-def _own_nodes(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:
+def _own_nodes(compare: TaskMapping | ArrayLike, problem: MeshProblem) -> NDArray[np.int64]:
     """The nodes of a layout that the caller brought, in mesh shape."""
     given = compare.node if isinstance(compare, TaskMapping) else compare
-    nodes = torus.check_nodes(given).ravel().astype(np.int64)
+    axes = problem.axes
+    nodes = problem.torus.check_nodes(given).ravel().astype(np.int64)
     twice = np.unique(nodes).size < nodes.size
     if nodes.size != axes.n_tasks or twice:
         found = "a device twice" if twice else f"{nodes.size} devices"
         raise InputError("layout of another mesh", found=found, expected=f"the places of {axes}")
     return nodes.reshape(axes.sizes)
-
-
-def link_seconds(answer: MeshForecast, layout: RankedLayout) -> NDArray[np.float64]:
-    """Return how long each link works in a step for each collective, ``(n_collectives, n_links)``.
-
-    Seconds in closed form, repeated runs of a collective together.
-    """
-    scorer = LayoutScorer(answer.torus, answer.axes, answer.traffic, overlap=True)
-    pairs = zip(scorer.of_mesh(layout.nodes).sent, answer.traffic, strict=True)
-    return np.stack([score.link_seconds * each.times for score, each in pairs])
 
 
 ACCELERATORS = ("tpu", "trainium", "galaxy")
@@ -477,9 +540,8 @@ _MAX_PLACES, _MAX_NODES = 4096, 256
 class MeshPlacement:
     """A place of the mesh."""
 
-    nodes: NDArray[np.int64]  # in the shape of the mesh
+    layout: RankedLayout  # moved there, with its scores before
     corner: tuple[int, ...]  # lowest coordinates of its nodes, rings counted from 0
-    layout: str  # how the axes lie, before it was moved
     time: float  # seconds that a step communicates, in closed form
     rest: int  # nodes of the largest box that stays free; -1 on tori too large to look
 
@@ -490,7 +552,7 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
     A layout is moved along the dimensions, and turned where dimensions are alike. Only the
     fastest of places with the same nodes is returned.
     """
-    torus, traffic = answer.torus, answer.traffic
+    torus = answer.torus
     there = np.isin(np.arange(torus.n_nodes), answer.devices.nodes)
     found: dict[bytes, MeshPlacement] = {}
     number = 0
@@ -500,7 +562,7 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
             if number > _MAX_PLACES:
                 expected = f"at most {_MAX_PLACES}; a smaller --top, or a smaller torus"
                 raise InputError("too many places of the mesh", found=number, expected=expected)
-            time = step_time(nodes, torus, answer.axes, traffic, overlap=answer.overlap)
+            time = LayoutScorer(answer.problem).of_mesh(nodes).time
             key = np.sort(nodes, axis=None).tobytes()
             if key in found and found[key].time <= time * (1 + ALIKE):
                 continue
@@ -508,7 +570,8 @@ def placements(answer: MeshForecast) -> list[MeshPlacement]:
             free[nodes] = False
             corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
             rest = _largest_box(torus, free) if torus.n_nodes <= _MAX_NODES else -1
-            found[key] = MeshPlacement(nodes, corner, layout.words, time, rest)
+            moved = replace(layout, place=nodes, name=layout.words)
+            found[key] = MeshPlacement(moved, corner, time, rest)
     fastest = min((each.time for each in found.values()), default=0.0) or 1.0
     # Times that differ by rounding alone are equal.
     step = fastest * ALIKE

@@ -20,8 +20,9 @@ from scipy.sparse import csgraph
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mapping.torus import MAX_DIMENSIONS
-from toruscast.mesh.candidates import LayoutScorer, best_layouts
 from toruscast.mesh.devices import Devices, chips_as_devices
+from toruscast.mesh.layouts import LayoutScorer, best_layouts
+from toruscast.mesh.step_times import MeshProblem
 from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 
 from ._graph_kernels import join_by_squares
@@ -131,7 +132,7 @@ def product_starts(
             if axis.weight
         )
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
-        scorer = LayoutScorer(devices_torus, mesh, traffic, overlap=True)
+        scorer = LayoutScorer(MeshProblem(devices_torus, mesh, traffic, overlap=True))
         splits = _MAX_SPLITS * min(_MANY_TASKS, n_tasks) // n_tasks
         _, layouts = best_layouts(scorer, devices, n, 1, None, splits, own.is_over)
         for layout in layouts:

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.mesh.closed_form import score
-from toruscast.mesh.ranking import simulated_time
+from toruscast.mesh.step_times import Groups, score, simulated_time
 from toruscast.mesh.traffic import MeshTraffic
 
 HERE = Path(__file__).parent
@@ -92,8 +91,8 @@ def _at(torus: tc.Torus, *along: int) -> list[int]:
 
 
 def _time(torus: tc.Torus, traffic: MeshTraffic, lines: np.ndarray) -> float:
-    found = score(traffic, lines, torus)
-    time = simulated_time(traffic, lines, torus, found)
+    groups = Groups(lines, torus)
+    time = simulated_time(traffic, groups, score(traffic, groups).algorithm)
     assert time is not None
     return time
 

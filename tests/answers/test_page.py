@@ -14,7 +14,6 @@ from toruscast.answers.figures import write_figures
 from toruscast.answers.html import json_block
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
-from toruscast.mesh import link_seconds
 from toruscast.text import shown_name
 from toruscast.training.evaluation import held_out, learning_curve
 
@@ -73,11 +72,11 @@ def test_every_chart_of_every_answer_is_a_picture(every, tmp_path):
             assert not [node for node in root.iter() if node.tag.endswith("script")]
 
 
-def test_what_a_step_sends_is_the_busy_share_of_its_links(every):
+def test_the_busiest_link_of_a_collective_works_longest(every):
     found = every["mesh"]
-    seconds = link_seconds(found, found.best)
+    seconds = found.best.link_seconds()
     for row, sent in zip(seconds, found.best.sent, strict=True):
-        assert row.max() == pytest.approx(sent.busy)
+        assert row[sent.busiest] == pytest.approx(row.max())
 
 
 def test_more_samples_order_better_and_all_are_forecast_unseen(every):

@@ -15,7 +15,7 @@ import toruscast as tc
 from toruscast.decision.calibration import read_microbenchmark
 from toruscast.errors import InputError, InputWarning
 from toruscast.mesh import step_time
-from toruscast.mesh.candidates import is_together
+from toruscast.mesh.layouts import is_together
 from toruscast.mesh.torch_xla import mesh_ids
 from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem
-from toruscast.mesh import ranking
-from toruscast.mesh.candidates import LayoutScorer
-from toruscast.mesh.closed_form import score, time_bound
+from toruscast.mesh import step_times
 from toruscast.mesh.devices import devices_at
-from toruscast.mesh.layouts import AxisLayout, curves, mesh_of, splits
-from toruscast.mesh.ranking import simulated_time
+from toruscast.mesh.layouts import AxisLayout, LayoutScorer, curves, splits
+from toruscast.mesh.step_times import Groups, MeshProblem, score, simulated_time, time_bound
 from toruscast.mesh.traffic import MeshTraffic, parse_axes, parse_traffic
 
 # Large, so that what software and hops cost is little.
@@ -40,13 +38,16 @@ def one_line(wrap, n=8):
 def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     """2 (n - 1) / n * B / (links * w), and overhead and hops in each of 2 (n - 1) rounds.
 
-    `toruscast.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
+    `toruscast.mesh.step_times` derives it. Of a two-way ring on a line each direction of a link
     carries two half blocks: it is one link's worth.
     """
     torus = one_line(wrap, n)
     line = curves((n,))[1 if folded else 0].steps.T
-    traffic = MeshTraffic("allreduce", SIZE, ("x",), algorithm=algorithm)
-    found = score(traffic, line, torus)
+    traffic, groups = (
+        MeshTraffic("allreduce", SIZE, ("x",), algorithm=algorithm),
+        Groups(line, torus),
+    )
+    found = score(traffic, groups)
     ways = 2 if algorithm == "two-way-ring" else 1
     hops = 1 if wrap else 2 * (n - 1) / n
     bytes_alone = 2 * (n - 1) / n * SIZE * HEADERS / (links * 1e9)
@@ -54,7 +55,7 @@ def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     # The last packet of a block may be short.
     assert found.time == pytest.approx(bytes_alone + rounds, rel=1e-6)
     # Packets of two ways that meet on a link do not take turns quite evenly.
-    simulated = simulated_time(traffic, line, torus, found)
+    simulated = simulated_time(traffic, groups, found.algorithm)
     assert simulated == pytest.approx(found.time, rel=0.015)
 
 
@@ -79,13 +80,15 @@ def test_loads_of_rings_are_those_of_a_naive_walk(torus, algorithm):
     torus = tc.parse_torus(torus)
     rng = np.random.default_rng(3)
     nodes = rng.permutation(torus.n_nodes)[: torus.n_nodes // 4 * 4].reshape(-1, 4)
-    found = score(MeshTraffic("allgather", SIZE, ("x",), algorithm=algorithm), nodes, torus)
+    traffic = MeshTraffic("allgather", SIZE, ("x",), algorithm=algorithm)
+    found = score(traffic, Groups(nodes, torus), with_links=True)
     load = naive_loads(nodes.tolist(), torus, algorithm == "two-way-ring")
     ways = 2 if algorithm == "two-way-ring" else 1
     network = torus.network
     wire = SIZE / 4 / ways * (1 + network.header / network.payload)
     slowest = max(messages * wire / torus.link_bandwidth[link] for link, messages in load.items())
-    assert found.busy == pytest.approx(3 * slowest, rel=1e-6)
+    assert found.link_seconds[found.busiest] == pytest.approx(3 * slowest, rel=1e-6)
+    assert found.link_seconds.max() == found.link_seconds[found.busiest]
     assert found.sharing == max(load.values())
 
 
@@ -95,9 +98,10 @@ def test_buckets_take_what_packets_take(kind, torus):
     torus = tc.parse_torus(torus)
     lines = np.arange(torus.n_nodes)[None]
     traffic = MeshTraffic(kind, 1e9, ("x",), algorithm="bucket")
-    found = score(traffic, lines, torus)
+    groups = Groups(lines, torus)
+    found = score(traffic, groups)
     assert found.algorithm == "bucket"
-    assert simulated_time(traffic, lines, torus, found) == pytest.approx(found.time, rel=0.01)
+    assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(found.time, rel=0.01)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "two-way-ring", "bucket"])
@@ -105,11 +109,12 @@ def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
     torus = tc.parse_torus("tpu_v5e:8x8")
     traffic = MeshTraffic("allreduce", 64e6, ("x",), algorithm=algorithm)
     lines = np.arange(64).reshape(2, 32)
-    found = score(traffic, lines, torus)
-    every = simulated_time(traffic, lines, torus, found)
-    monkeypatch.setattr(ranking, "_ALL_ROUNDS", 0)
-    monkeypatch.setattr(ranking, "_FEW_MESSAGES", 200)
-    assert simulated_time(traffic, lines, torus, found) == pytest.approx(every, rel=0.05)
+    groups = Groups(lines, torus)
+    found = score(traffic, groups)
+    every = simulated_time(traffic, groups, found.algorithm)
+    monkeypatch.setattr(step_times, "_ALL_ROUNDS", 0)
+    monkeypatch.setattr(step_times, "_FEW_MESSAGES", 200)
+    assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(every, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "exchange", "alltoall", "pipeline"])
@@ -122,11 +127,12 @@ def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus,
     grid = np.moveaxis(np.arange(torus.n_nodes).reshape(torus.shape), axis, -1)
     lines = grid[..., order].reshape(-1, n)
     traffic = MeshTraffic(kind, 2e5, ("x",))
-    found = score(traffic, lines, torus)
-    part = simulated_time(traffic, lines, torus, found)
-    assert ranking._repeating(lines, torus)[1].n_nodes < torus.n_nodes
-    monkeypatch.setattr(ranking, "_repeating", lambda lines, torus: (lines, torus))
-    assert simulated_time(traffic, lines, torus, found) == part
+    groups = Groups(lines, torus)
+    found = score(traffic, groups)
+    part = simulated_time(traffic, groups, found.algorithm)
+    assert groups.repeating().torus.n_nodes < torus.n_nodes
+    monkeypatch.setattr(Groups, "repeating", lambda groups: groups)
+    assert simulated_time(traffic, groups, found.algorithm) == part
 
 
 @pytest.mark.parametrize("kind", ["permute", "pipeline", "exchange", "alltoall"])
@@ -135,8 +141,9 @@ def test_single_rounds_take_what_packets_take(kind, torus):
     torus = tc.parse_torus(torus)
     lines = np.arange(torus.n_nodes).reshape(-1, 4)
     traffic = MeshTraffic(kind, 64e6, ("x",))
-    found = score(traffic, lines, torus)
-    assert simulated_time(traffic, lines, torus, found) == pytest.approx(found.time, rel=0.05)
+    groups = Groups(lines, torus)
+    found = score(traffic, groups)
+    assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(found.time, rel=0.05)
 
 
 @settings(max_examples=30, deadline=None)
@@ -150,8 +157,8 @@ def test_no_time_is_below_the_bound_of_any_layout(data):
     n = data.draw(st.sampled_from([d for d in range(1, nodes.size + 1) if nodes.size % d == 0]))
     kind = data.draw(st.sampled_from(["allreduce", "allgather", "alltoall", "exchange", "permute"]))
     traffic = MeshTraffic(kind, data.draw(st.floats(0, 1e9)), ("x",))
-    found = score(traffic, nodes.reshape(-1, n), torus)
-    assert found.time >= time_bound(traffic, n, torus)
+    groups = Groups(nodes.reshape(-1, n), torus)
+    assert score(traffic, groups).time >= time_bound(traffic, groups)
 
 
 @pytest.mark.parametrize(
@@ -168,14 +175,13 @@ def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, 
     """Loads are counted in the part of the torus that repeats, or of all groups."""
     axes = parse_axes(axes)
     traffic = parse_traffic("a:allreduce:64MB,b+c:allgather:8MB,c:alltoall:1MB,b:exchange:1MB")
-    scorer = LayoutScorer(torus, axes, traffic, overlap=False)
+    scorer = LayoutScorer(MeshProblem(torus, axes, traffic))
     for cut in list(splits(torus.shape, axes.sizes))[::every]:
         candidate = scorer.of_pieces(cut)
-        again = scorer.of_mesh(mesh_of(torus, candidate.laid))
+        again = scorer.of_mesh(candidate.nodes)
         for ours, other in zip(candidate.sent, again.sent, strict=True):
             assert ours.time == pytest.approx(other.time)
             assert (ours.farthest, ours.sharing) == (other.farthest, other.sharing)
-            assert ours.busy == pytest.approx(other.busy)
             assert ours.hops == pytest.approx(other.hops)
 
 
@@ -204,10 +210,9 @@ def test_the_best_of_all_orders_is_found():
         answer = tc.rank_layouts(
             torus, {"a": 2, "b": 3}, "a:allreduce:8MB,b:exchange:1MB", simulate=0
         )
-        scorer = LayoutScorer(torus, answer.axes, answer.traffic, overlap=False)
+        scorer = LayoutScorer(answer.problem)
         least = min(
-            scorer.step_time(scorer.of_mesh(np.reshape(order, (2, 3))).sent)
-            for order in permutations(range(6))
+            scorer.of_mesh(np.reshape(order, (2, 3))).time for order in permutations(range(6))
         )
         assert answer.best.time == pytest.approx(least)
 
@@ -303,7 +308,8 @@ def test_a_mesh_of_one_device_sends_nothing():
 def test_rounds_are_those_of_the_collective():
     torus = tc.Torus((4, 2))
     lines = np.arange(8).reshape(2, 4)
-    found = ranking._ring_rounds(MeshTraffic("allreduce", 4e6, ("x",)), lines, torus, "ring")
+    traffic = MeshTraffic("allreduce", 4e6, ("x",))
+    found = step_times.messages_in_rounds(traffic, Groups(lines, torus), "ring")
     assert sum(times for times, _ in found) == 6
     sent = sum(times * phase.nbytes.sum() for times, phase in found)
     assert sent == pytest.approx(2 * 2 * 3 * 4e6)

@@ -6,8 +6,8 @@ import pytest
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mesh import step_time
-from toruscast.mesh.candidates import is_together
 from toruscast.mesh.hlo import HloStep
+from toruscast.mesh.layouts import is_together
 from toruscast.mesh.on_devices import lay, slices_of
 from toruscast.mesh.traffic import MeshAxes, MeshTraffic, step_traffic
 

@@ -37,14 +37,18 @@ def test_all_places_are_given_once(wrap):
         torus, {"x": 2, "y": 3}, "x:allreduce:4MB,y:allgather:4MB", top=1, simulate=0
     )
     found = placements(answer)
-    coords = {frozenset(map(tuple, torus.coords[each.nodes.ravel()].tolist())) for each in found}
+    coords = {
+        frozenset(map(tuple, torus.coords[each.layout.nodes.ravel()].tolist())) for each in found
+    }
     box = np.ptp(torus.coords[answer.best.nodes.ravel()], axis=0) + 1
     assert coords == boxes((6, 4), wrap, box)
     assert len(coords) == len(found)
     times = [each.time for each in found]
     assert times == pytest.approx(sorted(times))
     for each in found:
-        assert each.time == pytest.approx(step_time(each.nodes, torus, answer.axes, answer.traffic))
+        assert each.time == pytest.approx(
+            step_time(each.layout.nodes, torus, answer.axes, answer.traffic)
+        )
 
 
 def test_layouts_are_turned_where_dimensions_are_alike():
@@ -52,7 +56,7 @@ def test_layouts_are_turned_where_dimensions_are_alike():
     for kind, shapes in (("permute", {(1, 1)}), ("pipeline", {(0, 3), (3, 0)})):
         answer = tc.rank_layouts(torus, {"x": 4}, f"x:{kind}:4MB", top=1, simulate=0)
         found = placements(answer)
-        assert {tuple(np.ptp(torus.coords[each.nodes], axis=0)) for each in found} == shapes
+        assert {tuple(np.ptp(torus.coords[each.layout.nodes], axis=0)) for each in found} == shapes
 
 
 def test_of_equal_places_that_which_leaves_most_free_comes_first():
@@ -76,7 +80,7 @@ def test_places_keep_to_the_devices_that_are_there():
     )
     found = placements(answer)
     assert len(found) == 5
-    assert all(5 not in each.nodes for each in found)
+    assert all(5 not in each.layout.nodes for each in found)
 
 
 def test_very_many_places_are_refused():
