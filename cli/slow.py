@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from toruscast.mapping.strategies import permute as rank_orders
     from toruscast.mapping.strategies import sampling as sampling
     from toruscast.mesh import answer as mesh_answer
-    from toruscast.mesh import device_lists as device_lists
     from toruscast.mesh import devices as mesh_devices
     from toruscast.mesh import ranking as placements
     from toruscast.mesh import traffic as mesh_traffic

@@ -48,7 +48,7 @@ _MODULES = (
     "toruscast.formats.simulators",
     "toruscast.formats.times",
     "toruscast.mesh.hlo",
-    "toruscast.mesh.device_lists",
+    "toruscast.mesh.devices",
     "toruscast.mesh.tenstorrent",
 )
 

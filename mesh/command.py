@@ -19,7 +19,6 @@ from toruscast.cli.options import TorusOptions, Workers, option, sub_command
 from toruscast.cli.output import PageOutput, write_text
 from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
-    device_lists,
     mesh,
     mesh_answer,
     mesh_devices,
@@ -217,7 +216,7 @@ def _rank_layouts(
             sends,
             devices=None
             if step.devices is None
-            else device_lists.read_devices(step.devices, torus),
+            else mesh_devices.read_devices(step.devices, torus),
             compare=None if step.compare is None else tc.read_mapping(step.compare, torus),
             overlap=step.order == "overlap",
             top=asked.top,

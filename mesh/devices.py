@@ -1,22 +1,70 @@
-"""The devices of a slice: their numbers, and the nodes of the torus that they are."""
+"""Devices of machine-learning frameworks: numbers, nodes, lists, shardings.
+
+Patterns: `print(jax.devices())` of JAX 0.4 to 0.8 on TPU v4 to v6e; the attributes of XLA's device
+descriptions as Python prints them; shardings of HLO (`xla/hlo/ir/hlo_sharding.cc`, both forms of
+its device lists) and meshes of Shardy.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.formats.dialect import Dialect
+from toruscast.formats.placements import (
+    MappingOptions,
+    Target,
+    mapping_of,
+    mapping_on_hosts,
+)
+from toruscast.formats.source import Source, Text, write_text
+from toruscast.formats.tables import table_of
 from toruscast.mapping.machines import named, names
+from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
 
+from .hlo import counted_along
+
 _IN_C_ORDER = ("trainium", "galaxy")
 # Names of a dimension of devices: the first letter that no other dimension has.
 _DEVICES = "CUVWXYZIJ"
+PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+# What newer versions print of a device: its number, process, coordinates and core.
+SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
+START = re.compile(rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+\w*Device\s*\(\s*id\s*=")
+OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*[\"']coords[\"']\s*:", re.S)
+KEY = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
+IDS = re.compile(
+    rb"\s*+(?:array\s*+\(\s*+)?\[[\[\]\s\d,]*(?:\]\s*+(?:,\s*+dtype\s*+=\s*+\w++\s*+)?\)?\s*+)?"
+)
+FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
+MAX_LISTED = 2**22
+# A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
+SHARDING = re.compile(
+    r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
+    r"(?:<=\s*\[([\d,\s]+)\]\s*(?:T\(([\d,\s]+)\))?|(\d[\d,\s]*))"
+)
+# A mesh of Shardy: its axes, and maybe the devices.
+SHARDY = re.compile(
+    r"<\s*\[\s*((?:\"\w+\"\s*+=\s*+\d++\s*+,?\s*+)+)\]\s*+"
+    r"(?:,\s*device_ids\s*=\s*\[([\d,\s]+)\]\s*)?>"
+)
+SHARDED = re.compile(
+    rb"[\s{\"]*+(?:\w[\w.]*+\s*+=\s*+[\s{\"]*+)?devices\s*=\s*\["
+    rb"|\s*+#?(?:sdy\.)?mesh\b[^<{}]*+<\s*\[\s*\""
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,3 +182,299 @@ def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None
         )
         raise InputError("two devices share a place", found=found, expected="different places")
     return Devices(numbers[order].astype(np.int64), nodes)
+
+
+def is_device_list(source: Source) -> bool:
+    """Whether it prints devices, or holds JSON objects with their coordinates."""
+    short = re.match(rb"[\[\s]*+TPU_\d+\(process=", source.start)
+    return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
+
+
+class ListedDevice(NamedTuple):
+    """A device of a list."""
+
+    line: int
+    number: int
+    coords: list[int]
+    core: int
+
+
+def device_rows(source: Source, torus: Torus) -> list[ListedDevice]:
+    """Return the devices of a list, sorted by their numbers where their names hold those."""
+    text = source.text
+    rows: list[ListedDevice] = []
+    named = False
+    slices = set()
+    for place, (line, device) in enumerate(listed(source)):
+        slices.add(str(device.get("slice_index", 0)).strip())
+        if len(slices) > 1:
+            expected = "one slice, as its own list"
+            raise text.fault("devices of several slices", line, ", ".join(sorted(slices)), expected)
+        parts = re.findall(r"-?[0-9]{1,9}", str(device.get("coords", "")))
+        core = str(device.get("core_on_chip", 0)).strip()
+        by_name = re.fullmatch(r"\w+:([0-9]{1,9})", str(device.get("name", "")).strip())
+        named |= by_name is not None and "id" not in device
+        number = str(device.get("id", by_name[1] if by_name else place)).strip()
+        if (
+            not parts
+            or not re.fullmatch(r"[0-9]{1,9}", number)
+            or not re.fullmatch(r"\d{1,7}", core)
+        ):
+            expected = "id=0, coords=(x,y,z), and core_on_chip=0 or more"
+            raise text.fault("device without coordinates", line, str(device)[:60], expected)
+        coords = list(map(int, parts))
+        if counts_devices(torus) and torus.ndim == len(parts) + 1:
+            coords, core = [*coords, int(core)], "0"
+        rows.append(ListedDevice(line, int(number), coords, int(core)))
+    if not rows:
+        raise text.fault("device list without a device", None, None, "TpuDevice(id=0, coords=...)")
+    if len({len(row.coords) for row in rows}) > 1:
+        raise text.fault(
+            "devices differ in their coordinates", rows[0].line, None, "as many of each"
+        )
+    # A list of attributes is in the order of the machine, not of the ranks.
+    return sorted(rows, key=lambda row: row.number) if named else rows
+
+
+def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of listed devices: the i-th task runs on the i-th of them."""
+    text, torus = source.text, options.torus
+    rows = device_rows(source, torus)
+    with text.at(rows[0].line):
+        nodes = nodes_at(torus, [row.coords for row in rows])
+    outside = np.flatnonzero(nodes < 0)
+    if outside.size:
+        row = rows[int(outside[0])]
+        found = ",".join(map(str, row.coords))
+        raise text.fault("device outside the torus", row.line, found, f"within {torus}")
+    slots = [row.core for row in rows]
+    table = table_of(text, [row.line for row in rows], node=nodes, slot=slots)
+    return mapping_of(table, options)
+
+
+def read_devices(path: str | os.PathLike[str], torus: Torus) -> Devices:
+    """Read the devices of a slice as a framework prints them, with their ids and coordinates.
+
+    Chips may be missing, and coordinates need not begin at 0.
+    """
+    source = Source(path, torus=torus)
+    if not is_device_list(source):
+        number, line = source.first_line()
+        expected = "TpuDevice(id=0, coords=(0,0,0))"
+        raise source.text.fault("no list of devices", number, line[:60], expected)
+    rows = device_rows(source, torus)
+    with source.text.at(None):
+        return devices_at(torus, [row.coords for row in rows], [row.number for row in rows])
+
+
+def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
+    """Return line and fields of each device that a file lists."""
+    if OBJECTS.match(source.start[:4096]):
+        return _objects(source.text)
+    return _printed(source.text)
+
+
+def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
+    words = SHORT.sub(
+        r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", text.data.decode()
+    ).replace("TPU_", "Device")
+    found: list[tuple[int, dict[str, Any]]] = []
+    line, before = 1, 0
+    for match in PRINTED.finditer(words):
+        line += words.count("\n", before, match.start())
+        before = match.start()
+        found.append((line, dict(KEY.findall(match[1]))))
+    opened = len(re.findall(r"\b\w*Device\b", words))
+    if opened != len(found):
+        raise text.fault("device list that is cut or damaged", line, f"{len(found)} of {opened}")
+    return found
+
+
+def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
+    words = text.data.decode()
+    if '"' not in words:
+        # Python prints JSON with other quotes and brackets, and other names of constants.
+        words = words.translate(str.maketrans("'()", '"[]'))
+        constants = {"True": "true", "False": "false", "None": "null"}
+        words = re.sub(r"\b(True|False|None)\b", lambda match: constants[match[1]], words)
+    content = text.json(words)
+    flat: list[Any] = content if isinstance(content, list) else [content]
+    while any(isinstance(item, list) for item in flat):
+        flat = [x for item in flat for x in (item if isinstance(item, list) else [item])]
+    if len(flat) > MAX_LISTED or not all(isinstance(item, dict) for item in flat):
+        raise text.fault("bad device list", 1, None, 'objects such as {"id": 0, "coords": [0, 0]}')
+    return [(1, item) for item in flat]
+
+
+def are_ids(source: Source) -> bool:
+    """Whether it is a list of different whole numbers in brackets, nested or not."""
+    start = source.start[:4096]
+    if not FIRST.match(start) or IDS.fullmatch(start) is None or not _is_one_list(start):
+        return False
+    # The last number may be cut.
+    numbers = re.findall(rb"[0-9]+", start)[: None if len(start) < 4096 else -1]
+    return len(set(numbers)) == len(numbers)
+
+
+def _is_one_list(start: bytes) -> bool:
+    """Whether no other list follows the bracket that closes the first one."""
+    depth = 0
+    for at, letter in enumerate(start):
+        depth += {91: 1, 93: -1}.get(letter, 0)
+        if letter == 93 and depth <= 0:
+            return not re.search(rb"[\[\]]|^\s*,\s*\d", start[at + 1 :])
+    return True
+
+
+def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return node and slot of each device number: the cores of a chip first, then the chips."""
+    nodes = usual_devices(torus).nodes
+    return np.repeat(nodes, cores), np.tile(np.arange(cores), nodes.size)
+
+
+def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of device numbers: the i-th task runs on the i-th of them."""
+    text = source.text
+    words = re.sub(r"dtype\s*=\s*\w+", "", text.data.decode())
+    bare = words.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
+    if "," not in bare:
+        # NumPy prints numbers with blanks between.
+        bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
+    ids = np.array(_flat_ids(text, text.json(bare)), dtype=np.int64)
+    return _mapping_of_ids(text, ids, options)
+
+
+def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of a sharding's devices: the i-th task runs on the i-th of them."""
+    text = source.text
+    number, line = text.first_line()
+    words = text.data.decode()
+    found = [*SHARDING.finditer(words), *SHARDY.finditer(words)]
+    if len(found) != 1:
+        expected = "one sharding, such as {devices=[4,2]<=[2,4]T(1,0)}"
+        raise text.fault("bad sharding", number, line[:60], expected)
+    match = found[0]
+    if match.re is SHARDY:
+        sizes, over, turned, listed_ids = match[1], None, None, match[2]
+    else:
+        sizes, over, turned, listed_ids = match.groups()
+    shape = _whole_numbers(sizes)
+    if listed_ids is None:
+        axes = over or ",".join(map(str, shape))
+        counted = counted_along(axes, turned)
+        if counted is None:
+            expected = "each axis once, and at most 2^20 devices"
+            raise text.fault("bad order of axes, or too many devices", number, line[:60], expected)
+        ids = counted
+    else:
+        ids = np.array(_whole_numbers(listed_ids), dtype=np.int64)
+    if ids.size != math.prod(shape):
+        found_sizes = f"{ids.size} devices for {'x'.join(map(str, shape))}"
+        raise text.fault("sizes and devices differ", number, found_sizes, math.prod(shape))
+    return _mapping_of_ids(text, ids, options)
+
+
+def _whole_numbers(words: str) -> list[int]:
+    numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", words)
+    # A number with more digits than any device's is out of range; reading it would be slow.
+    return [int(word) if len(word) < 10 else 10**9 for word in numbers]
+
+
+def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
+    """Build the mapping of device numbers, by the table of hosts where there is one."""
+    number, _ = text.first_line()
+    if options.hosts is not None:
+        return mapping_on_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
+    cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
+    nodes, slots = device_nodes(options.torus, cores)
+    if ids.size and ids.max() >= nodes.size:
+        expected = f"0 to {nodes.size - 1}; --tasks-per-node N for chips of N devices, or --hosts "
+        expected += "FILE with the node of each number"
+        raise text.fault("device out of range", number, int(ids.max()), expected)
+    table = table_of(text, [number] * ids.size, node=nodes[ids], slot=slots[ids])
+    return mapping_of(table, options)
+
+
+def _flat_ids(text: Text, content: Any) -> list[int]:
+    flat: list[Any] = content if isinstance(content, list) else [content]
+    while any(isinstance(item, list) for item in flat):
+        if {type(item) for item in flat} != {list} or len({*map(len, flat)}) != 1:
+            raise text.fault("rows of different length", None, None, "an array of device numbers")
+        flat = [x for item in flat for x in item]
+    if (
+        not flat
+        or len(flat) > MAX_LISTED
+        or not all(type(x) is int and 0 <= x < 2**31 for x in flat)
+    ):
+        raise text.fault("bad device list", 1, str(flat[:4])[:60], "whole numbers, such as [0,2,1]")
+    return flat
+
+
+def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the device number of each task as JSON, nested in the shape of the mesh if known."""
+    if target.hosts is not None:
+        ids: NDArray[Any] = np.array(list(map(int, target.hosts.of_tasks(mapping))))
+    else:
+        torus = target.torus
+        cores = mapping.tasks_per_node
+        nodes, slots = device_nodes(torus, cores)
+        number = np.empty((torus.n_nodes, cores), dtype=np.int64)
+        number[nodes, slots] = np.arange(nodes.size)
+        ids = number[mapping.node, mapping.slot if cores > 1 else 0]
+    shaped = ids if target.shape is None else ids.reshape(target.shape)
+    write_text(path, json.dumps(shaped.tolist()) + "\n")
+
+
+DIALECTS = (
+    Dialect(
+        name="devices",
+        holds="mapping",
+        title="printed devices: TpuDevice(id=0, coords=(0,0,0), ...), or JSON with coords",
+        recognise=is_device_list,
+        read=read_device_list,
+        documentation="""
+What a framework prints of its devices, as a list or an array of any shape: the first task runs on
+the first of them. `coords` are the node's coordinates, counted from the lowest where a part of a
+machine does not begin at 0; `core_on_chip` is the slot, on a TPU7x the fourth coordinate. Objects
+of JSON or Python with `coords` do as well; those with names such as `TPU:3` and without an `id` are
+sorted by these numbers.
+""",
+        example="""[TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0),
+ TpuDevice(id=2, process_index=0, coords=(0,1,0), core_on_chip=0),
+ TpuDevice(id=3, process_index=0, coords=(1,1,0), core_on_chip=0),
+ TpuDevice(id=1, process_index=0, coords=(1,0,0), core_on_chip=0)]
+""",
+    ),
+    Dialect(
+        name="device-ids",
+        holds="mapping",
+        title="device numbers in the shape of the mesh: JSON or a printed array",
+        recognise=are_ids,
+        read=read_ids,
+        write=write_ids,
+        suffixes=(".json",),
+        documentation="""
+Numbers of devices as JSON or as NumPy prints them, in the shape of the mesh or flat: the first task
+runs on the first of them. Numbers count the devices of a chip first (`--tasks-per-node` of them),
+then x fastest, as those of TPU slices do; on Trainium and Galaxy the last dimension fastest. Where
+they count otherwise, `--hosts FILE` gives the node of each (`host,x,y,z`, with the number as the
+host).
+""",
+        example="[[0, 2], [3, 1]]\n",
+        advice="Mesh(np.array(jax.devices())[np.array(json.load(open('{file}')))], axis_names) "
+        "with the devices sorted by id",
+    ),
+    Dialect(
+        name="sharding",
+        holds="mapping",
+        title="devices of a sharding of XLA (GSPMD) or a mesh of Shardy",
+        recognise=lambda source: bool(SHARDED.match(source.start[:4096])),
+        read=read_sharding,
+        documentation="""
+`devices=[4,2]0,4,1,5,2,6,3,7` or the short form `{devices=[4,2]<=[2,4]T(1,0)}`, also of a mesh of
+Shardy, `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`: the first task runs on the first device.
+Numbers are those of `device-ids`.
+""",
+        example="{devices=[2,2]<=[2,2]T(1,0)}\n",
+    ),
+)

@@ -1,18 +1,26 @@
-"""Tenstorrent's mesh graph descriptors.
+"""Tenstorrent's mesh graph descriptors, and rank bindings of its tt-run.
 
-Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` of tt-metal, November 2025.
+Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` and
+`tests/tt_metal/distributed/config/*_rank_bindings.yaml` of tt-metal, November 2025, and older ones.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from toruscast.errors import InputError
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.machine_file import check_supported, torus_at, whole_words
-from toruscast.formats.source import Source, Text, write_text
+from toruscast.formats.placements import MappingOptions, Target, mapping_of
+from toruscast.formats.source import Source, Text, whole, write_text
+from toruscast.formats.tables import table_of
 from toruscast.mapping.machines import named
+from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 
 # Bytes per second of an Ethernet channel, each way.
@@ -160,4 +168,118 @@ top_level_instance { mesh { mesh_descriptor: "M0" mesh_id: 0 } }
 """,
     advice="TT_MESH_GRAPH_DESC_PATH={file}",
 )
-DIALECTS = (MESH,)
+
+
+_BINDINGS = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
+# An item begins with a hyphen, or in flow style with a brace that is no value of a key.
+_BINDING = re.compile(
+    r"((?:^\s*-|(?<=[\[,])|^)\s*\{|^\s*-(?=\s))"
+    r"|(?<![\w])(rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
+    r"(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^,}#\s]+)"
+)
+# The name of newer versions, and that of older ones.
+_VISIBLE = ("TT_VISIBLE_DEVICES", "TT_METAL_VISIBLE_DEVICES")
+
+
+def is_bindings(source: Source) -> bool:
+    """Whether a key names rank bindings."""
+    return any(_BINDINGS.match(line) for _, line in source.lines) and source.start[:1] not in b"{["
+
+
+def read_bindings(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping: the device of each rank where it sees one, else its host rank."""
+    text = source.text
+    entries: list[tuple[int, dict[str, str]]] = []
+    inside = False
+    raws = list(text.raw_lines())
+    for number, line in text.lines("#"):
+        raw = raws[number - 1]
+        if re.match(r"[\w\"']", raw):
+            inside = bool(_BINDINGS.match(line))
+            line = _BINDINGS.sub("", line)
+        if not inside:
+            continue
+        for item, key, value in _BINDING.findall(line):
+            if item:
+                entries.append((number, {}))
+                continue
+            if not entries or key in entries[-1][1]:
+                raise text.fault("bad rank binding", number, line, "- rank: N, then its keys")
+            entries[-1][1][key] = value.strip("\"'")
+    if not entries:
+        raise text.fault("rank bindings without a rank")
+    ranks = [whole(text, line, "rank", entry.get("rank", "none")) for line, entry in entries]
+    lines = [line for line, _ in entries]
+    return mapping_of(table_of(text, lines, node=_bound_nodes(text, entries), task=ranks), options)
+
+
+def _bound_nodes(text: Text, entries: list[tuple[int, dict[str, str]]]) -> list[int]:
+    """The device of each rank, or else its host within the only mesh."""
+    expected = "one mesh, a device or a host for each rank; or a table rank,node with the nodes"
+    nodes: list[str] = []
+    for line, entry in entries:
+        if entry.get("mesh_id", "0") != entries[0][1].get("mesh_id", "0"):
+            raise text.fault("ranks of several meshes", line, entry.get("mesh_id"), expected)
+        other = {key for key in entry if key.endswith("VISIBLE_DEVICES")} - {*_VISIBLE}
+        if other:
+            raise text.fault("devices of another kind", line, min(other), _VISIBLE[0])
+        seen = {entry[key] for key in _VISIBLE if key in entry}
+        if len(seen) > 1:
+            raise text.fault("devices differ", line, " and ".join(_VISIBLE), "one of them")
+        nodes += seen or {""}
+    if all(re.fullmatch(r"[0-9]{1,9}", node) for node in nodes):
+        count = Counter(nodes)
+        for (line, _), node in zip(entries, nodes, strict=True):
+            if count[node] > 1:
+                raise text.fault("two ranks on a device, or of two hosts", line, None, expected)
+        return list(map(int, nodes))
+    for line, entry in entries:
+        if "mesh_host_rank" not in entry and len(entries) > 1:
+            raise text.fault("rank without one device and without a host", line, None, expected)
+    return [
+        whole(text, line, "mesh_host_rank", entry.get("mesh_host_rank", "0"))
+        for line, entry in entries
+    ]
+
+
+def write_bindings(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write a device for each rank."""
+    node, count = np.unique(mapping.node, return_counts=True)
+    if (count > 1).any():
+        found = f"{count.max()} tasks on node {node[count.argmax()]}"
+        raise InputError("tt-run gives a device to one rank", found=found, expected="1 a node")
+    lines = [
+        f"  - rank: {rank}\n    mesh_id: 0\n    mesh_host_rank: {rank}\n    env_overrides:\n"
+        f'      TT_VISIBLE_DEVICES: "{node}"\n'
+        for rank, node in enumerate(mapping.node.tolist())
+    ]
+    tail = 'mesh_graph_desc_path: "mesh_graph_descriptor.textproto"\n'
+    write_text(path, "rank_bindings:\n" + "".join(lines) + tail)
+
+
+BINDINGS = Dialect(
+    name="tt-rank-bindings",
+    holds="mapping",
+    title="rank bindings of Tenstorrent's tt-run",
+    recognise=is_bindings,
+    read=read_bindings,
+    write=write_bindings,
+    suffixes=(".yaml", ".yml"),
+    documentation="""
+The list `rank_bindings`. Where each rank sees one device (`TT_VISIBLE_DEVICES`, or its older name
+`TT_METAL_VISIBLE_DEVICES`), that is its node; else a node is a host, `mesh_host_rank`. Ranks of
+several meshes are refused, for nothing says where the meshes stand. The writer gives each rank a
+device; set the path of the mesh's descriptor by hand.
+""",
+    example="""rank_bindings:
+  - rank: 0
+    mesh_id: 0
+    mesh_host_rank: 1
+  - rank: 1
+    mesh_id: 0
+    mesh_host_rank: 0
+mesh_graph_desc_path: "mesh.textproto"
+""",
+    advice="tt-run --rank-binding {file} ./app",
+)
+DIALECTS = (MESH, BINDINGS)

@@ -29,7 +29,7 @@ from toruscast.formats import (
 )
 from toruscast.formats.registry import dialect_of, dialects, formats_of
 from toruscast.formats.source import Source
-from toruscast.mesh.device_lists import read_devices
+from toruscast.mesh.devices import read_devices
 from toruscast.mesh.hlo import read_hlo
 from toruscast.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements

@@ -9,7 +9,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_hosts, read_mapping, write_mapping
 from toruscast.formats.registry import dialects
 from toruscast.mapping import Hosts, TaskMapping, Torus
-from toruscast.mesh.device_lists import read_devices
+from toruscast.mesh.devices import read_devices
 
 SHAPES = st.sampled_from(
     [(1,), (6,), (2, 4), (3, 1, 2), (2, 2, 2), (2, 1, 2, 2), (2, 1, 1, 2, 2), (1, 2, 1, 2, 1, 2)]
