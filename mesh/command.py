@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -120,7 +120,13 @@ class MeshRequest:
 
 # Forms of our own; every other one is a format of mappings.
 _SUFFIXES = {".json": "json", ".npy": "npy", ".py": "python"}
-_FORMS = (*_SUFFIXES.values(), "torch", "neuron")
+_TEXTS: dict[str, Callable[[tc.MeshForecast], str]] = {
+    "json": lambda answer: json.dumps(answer.ids.tolist()) + "\n",
+    "python": lambda answer: answer.jax_program(),
+    "torch": lambda answer: answer.torch_program(),
+    # As AWS Neuron's tools list cores.
+    "neuron": lambda answer: ",".join(map(str, answer.ids.ravel().tolist())) + "\n",
+}
 
 Targets = list[tuple[str, str]]
 
@@ -133,7 +139,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
         if not equals:
             form, path = "", text
         form = form.strip() or _SUFFIXES.get(Path(path).suffix.lower(), "")
-        if form not in _FORMS:
+        if form not in (*_TEXTS, "npy"):
             registry.dialect_to_write("mapping", path, form or None)
         targets.append((form, path))
     paths = [path for _, path in targets]
@@ -149,15 +155,8 @@ def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
     """Write the best layout to each file, and return advice on how to use a file, by its path."""
     advice = {}
     for form, path in targets:
-        if form == "json":
-            write_text(json.dumps(answer.ids.tolist()) + "\n", path)
-        elif form == "python":
-            write_text(answer.jax_program(), path)
-        elif form == "torch":
-            write_text(answer.torch_program(), path)
-        elif form == "neuron":
-            # As AWS Neuron's tools list cores.
-            write_text(",".join(map(str, answer.ids.ravel().tolist())) + "\n", path)
+        if form in _TEXTS:
+            write_text(_TEXTS[form](answer), path)
         elif form == "npy":
             with atomic_path(path) as temporary, temporary.open("wb") as file:
                 np.save(file, answer.ids, allow_pickle=False)
@@ -190,7 +189,7 @@ def command(
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
     if asked.slices is not None:
-        _rank_slices(asked.slices, machine, step, asked, work, output)
+        _rank_slices(machine, step, asked, work, output)
     elif machine.torus is None:
         raise click.UsageError("--torus is needed, or --slices")
     else:
@@ -246,14 +245,10 @@ def _rank_layouts(
 
 
 def _rank_slices(
-    n_chips: int,
-    machine: TorusOptions,
-    step: Step,
-    asked: MeshRequest,
-    work: Workers,
-    output: PageOutput,
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
 ) -> None:
-    """Rank the slices of so many chips."""
+    """Rank the slices of as many chips as the user asks for."""
+    n_chips = asked.slices or 0
     given: dict[str, object] = {
         "--write": asked.files,
         "--report": output.report,
@@ -272,7 +267,7 @@ def _rank_slices(
             n_chips,
             step.axes,
             sends,
-            () if machine.torus is None else machine.torus,
+            machine.torus or (),
             overlap=step.order == "overlap",
             n_jobs=work.jobs,
             progress=move,

@@ -340,8 +340,15 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     if "," not in bare:
         # NumPy prints numbers with blanks between.
         bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
-    ids = np.array(_flat_ids(text, text.json(bare)), dtype=np.int64)
-    return _mapping_of_ids(text, ids, options)
+    # What is no array of numbers becomes an array of lists.
+    ids = np.array(text.json(bare), dtype=object).ravel()
+    if not (
+        0 < ids.size <= MAX_LISTED
+        and all(type(number) is int and 0 <= number < 2**31 for number in ids)
+    ):
+        expected = "an array of whole numbers, such as [[0,2],[1,3]]"
+        raise text.fault("bad device list", 1, bare[:60], expected)
+    return _mapping_of_ids(text, ids.astype(np.int64), options)
 
 
 def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
@@ -393,21 +400,6 @@ def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions)
         raise text.fault("device out of range", number, int(ids.max()), expected)
     table = table_of(text, [number] * ids.size, node=nodes[ids], slot=slots[ids])
     return mapping_of(table, options)
-
-
-def _flat_ids(text: Text, content: Any) -> list[int]:
-    flat: list[Any] = content if isinstance(content, list) else [content]
-    while any(isinstance(item, list) for item in flat):
-        if {type(item) for item in flat} != {list} or len({*map(len, flat)}) != 1:
-            raise text.fault("rows of different length", None, None, "an array of device numbers")
-        flat = [x for item in flat for x in item]
-    if (
-        not flat
-        or len(flat) > MAX_LISTED
-        or not all(type(x) is int and 0 <= x < 2**31 for x in flat)
-    ):
-        raise text.fault("bad device list", 1, str(flat[:4])[:60], "whole numbers, such as [0,2,1]")
-    return flat
 
 
 def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -61,12 +62,6 @@ class HloCollective:
     nbytes: float  # of the whole buffer, as of `MeshTraffic`
     groups: NDArray[np.int64]  # (n_groups, n) devices; of a permute sender and receiver
     times: int = 1  # runs in a step: loops with a known number of trips count as many
-
-    def alike(self, other: HloCollective) -> bool:
-        """Whether both send the same."""
-        same = (self.kind, self.nbytes) == (other.kind, other.nbytes)
-        alike = self.groups is other.groups or np.array_equal(self.groups, other.groups)
-        return same and alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +117,19 @@ def step_of(text: Text) -> HloStep:
         first, line = text.first_line()
         raise text.fault("no HLO text", first, line[:60], "HloModule, or lines %x = f32[8] ...")
     often = _counts(calls, order, entry)
-    collectives: list[HloCollective] = []
+    collectives: dict[Hashable, HloCollective] = {}
     for where, each in found:
         if often[where] > _MAX_TIMES:
             expected = f"at most {_MAX_TIMES:.0e} runs in a step"
             raise text.fault(f"loops round {each.name} run too often", None, None, expected)
         if often[where]:
-            _add(collectives, replace(each, times=often[where]))
-    most = max((int(each.groups.max(initial=-1)) + 1 for each in collectives), default=0)
+            key = each.kind, each.nbytes, each.groups.shape, each.groups.tobytes()
+            alike = collectives.setdefault(key, replace(each, times=0))
+            collectives[key] = replace(alike, times=alike.times + often[where])
+    several = tuple(collectives.values())
+    most = max((int(each.groups.max(initial=-1)) + 1 for each in several), default=0)
     n_devices = max(sizes["num_partitions"] * sizes["replica_count"], most)
-    return HloStep(n_devices, tuple(collectives), tuple(left_out))
+    return HloStep(n_devices, several, tuple(left_out))
 
 
 def _called(line: str) -> list[str]:
@@ -229,14 +227,6 @@ def _counts(calls: list[tuple[str, str, int]], order: list[str], entry: str | No
         for called, trips in inside.get(caller, ()):
             often[called] += often[caller] * trips
     return often
-
-
-def _add(collectives: list[HloCollective], one: HloCollective) -> None:
-    for place, other in enumerate(collectives):
-        if one.alike(other):
-            collectives[place] = replace(other, times=other.times + one.times)
-            return
-    collectives.append(one)
 
 
 _ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*+)\[([<=0-9,\s]*)\]")

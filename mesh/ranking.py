@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations_with_replacement, permutations, product
 from typing import Literal
 
@@ -418,9 +419,8 @@ _SIMULATED = 3
 
 @dataclass(frozen=True, eq=False)
 class RankedSlices:
-    """Slices of so many chips, sorted by the time that a step communicates."""
+    """Slices of as many chips, sorted by the time that a step communicates."""
 
-    n_chips: int
     slices: tuple[str, ...]  # as `machine` takes them
     answers: tuple[MeshForecast, ...]  # the layouts on each
 
@@ -510,26 +510,22 @@ def which_slice(
             expected="another",
         )
     tell = progress or (lambda done, total: None)
+    rank = partial(rank_layouts, axes=axes, traffic=traffic, overlap=overlap, top=1, n_jobs=n_jobs)
     answers: dict[str, MeshForecast] = {}
     refused: InputError | None = None
     for done, (text, torus) in enumerate(found, 1):
         try:
-            answers[text] = rank_layouts(
-                torus, axes, traffic, overlap=overlap, top=1, simulate=0, n_jobs=n_jobs
-            )
+            answers[text] = rank(torus, simulate=0)
         except MeshTooLargeError as error:
             refused = error
         tell(done, len(found))
     if not answers and refused is not None:
         raise refused
     order = sorted(answers, key=lambda text: answers[text].best.time)
-    torus_of = dict(found)
     for text in order[: _SIMULATED if simulate and not overlap else 0]:
-        answers[text] = rank_layouts(
-            torus_of[text], axes, traffic, top=1, simulate=1, n_jobs=n_jobs
-        )
+        answers[text] = rank(answers[text].torus, simulate=1)
     order = sorted(order, key=lambda text: answers[text].best.time)
-    return RankedSlices(n_chips, tuple(order), tuple(answers[text] for text in order))
+    return RankedSlices(tuple(order), tuple(answers[text] for text in order))
 
 
 # Most places that are scored, and nodes of a torus whose largest free box is sought.
