@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,18 +240,11 @@ def tuple_items(text: str) -> list[str]:
     text = text.strip()
     if not text.startswith("("):
         return [text]
-    found, depth, begin = [], 0, 1
-    for place, letter in enumerate(text):
-        if letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-        if (letter == "," and depth == 1) or (depth == 0 and letter == ")"):
-            found.append(text[begin:place].strip())
-            begin = place + 1
-        if depth == 0:
-            break
-    return [part for part in found if part]
+    depths = list(accumulate((letter in "([{") - (letter in ")]}") for letter in text))
+    end = depths.index(0) if 0 in depths else len(text)
+    commas = (at for at in range(end) if text[at] == "," and depths[at] == 1)
+    parts = (text[low + 1 : high].strip() for low, high in pairwise([0, *commas, end]))
+    return [part for part in parts if part]
 
 
 def bytes_of_type(text: str) -> float:

@@ -174,10 +174,11 @@ class MeshForecast:
     @property
     def not_simulated(self) -> tuple[str, ...]:
         """Labels of the collectives whose time in the best layout is in closed form."""
-        if self.overlap:
-            return tuple(traffic.label for traffic in self.traffic)
-        pairs = zip(self.traffic, self.best.sent, strict=True)
-        return tuple(traffic.label for traffic, sent in pairs if sent.simulated is None)
+        return tuple(
+            traffic.label
+            for traffic, sent in zip(self.traffic, self.best.sent, strict=True)
+            if self.overlap or sent.simulated is None
+        )
 
     def lines(self, layout: RankedLayout | None = None) -> pd.DataFrame:
         """Return a row for each collective of a step, in the best layout or another.
