@@ -172,13 +172,11 @@ class Torus(PickledByFields):
 
     def __post_init__(self) -> None:
         shape = whole_sizes(self.shape, "torus shape")
-        if not shape:
-            raise InputError("bad torus shape", found=self.shape, expected="sizes of 1 or more")
+        if not 1 <= len(shape) <= MAX_DIMENSIONS:
+            expected = f"1 to {MAX_DIMENSIONS} sizes"
+            raise InputError("bad torus shape", found=shape, expected=expected)
         if math.prod(shape) > MAX_NODES:
             raise InputError("torus too large", found=shape, expected=f"at most {MAX_NODES} nodes")
-        if len(shape) > MAX_DIMENSIONS:
-            expected = f"at most {MAX_DIMENSIONS} dimensions"
-            raise InputError("bad torus shape", found=shape, expected=expected)
         ndim = len(shape)
         rings = wraps(self.wrap, ndim)
         # Half a surrogate pair is no character, and no file can hold it.

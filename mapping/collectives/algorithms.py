@@ -313,12 +313,9 @@ def in_order_binomial(n_tasks: int) -> Ranks:
 
 
 def in_order_binary(n_tasks: int) -> Ranks:
-    """Two children a task, subtrees of consecutive tasks, so that a reduction keeps their order.
-
-    Tasks are numbered from the root, which in such a tree is the last one.
-    """
+    """Two children a task, subtrees of consecutive tasks, so that a reduction keeps their order."""
     parent = np.full(n_tasks, -1, dtype=np.int64)
-    # Tasks are numbered from the root: those of a subtree are the ones just after it.
+    # Numbers count down from the root, the last task: a subtree's are just after its own root.
     waiting = [(0, n_tasks)]
     while waiting:
         root, size = waiting.pop()
@@ -440,9 +437,8 @@ def _binomial_scatter(call: Call) -> Lanes:
 def _pipelined_trees(call: Call) -> Lanes:
     """Broadcast through trees that share no link, a port each."""
     # A side of one task has no links, and no tree of its own.
-    sizes, trees = tuple(size for size in call.shape if size > 1) or (1,), call.ports
-    if not 1 <= trees <= 2 * len(sizes):
-        raise InputError("bad number of trees", found=trees, expected=f"1 to {2 * len(sizes)}")
+    sizes = tuple(size for size in call.shape if size > 1) or (1,)
+    trees = whole_number(call.ports, "number of trees", 1, 2 * len(sizes))
     share = call.nbytes / trees
     return tuple(
         _pass_down(dimension_chains(sizes, port), share, call.segment) for port in range(trees)

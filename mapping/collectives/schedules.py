@@ -244,10 +244,7 @@ def schedule(
     sizes = (n_tasks,) if shape is None else whole_sizes(shape, "task grid")
     if math.prod(sizes) != n_tasks:
         raise InputError("tasks do not fill the grid", found=sizes, expected=f"{n_tasks} tasks")
-    ports = whole_number(ports, "ports", 1)
-    most = max(6, 2 * len(sizes))
-    if ports > most:
-        raise InputError("bad number of ports", found=ports, expected=f"1 to {most}")
+    ports = whole_number(ports, "number of ports", 1, max(6, 2 * len(sizes)))
     element = real_number(element, "bytes of an element", 0)
     call = Call(n_tasks, nbytes, sizes, ports, segment)
     chosen = _ALGORITHMS[name]
