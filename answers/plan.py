@@ -86,8 +86,8 @@ def answer(
             "enough": made.is_enough,
             "mappings": records(table),
         },
-        file=view.launcher_file() if view else None,
-        facts=view.facts() if view else (),
+        file=view.launcher_file(),
+        facts=view.facts(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -34,11 +33,9 @@ _AT_FLOOR = 0.005
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
 
 
-def answer(
-    found: Forecast, *, setting: str = "", top: int = 10, notes: Sequence[str] = ()
-) -> Answer:
-    """Return what a forecast says; ``notes`` are sentences of the caller's for its answer."""
-    return _Ranking(found).answer(setting, top, notes)
+def answer(found: Forecast, *, setting: str = "", top: int = 10) -> Answer:
+    """Return what a forecast says."""
+    return _Ranking(found).answer(setting, top)
 
 
 def candidates(found: Forecast) -> Table:
@@ -71,7 +68,7 @@ class _Ranking:
             return 0.0
         return min_time(found.problem, found.best.tasks_per_node)
 
-    def answer(self, setting: str, top: int, notes: Sequence[str]) -> Answer:
+    def answer(self, setting: str, top: int) -> Answer:
         """Return it."""
         found, ranking, first = self.found, self.ranking, self.table.iloc[0]
         view = ranking.view(found.problem, self.mappings)
@@ -97,7 +94,7 @@ class _Ranking:
         if found.networks is None:
             sections.append(self._model())
         about = setting_of(found.problem)
-        said = [trust(found), interval, self._distance(), ranking.alike(), *notes]
+        said = [trust(found), interval, self._distance(), ranking.alike()]
         if found.fitted.target != "measured":
             said.append(_NETWORK_ONLY)
         return Answer(
