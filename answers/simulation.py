@@ -14,7 +14,7 @@ from toruscast.decision.results import default_order
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.simulation import Simulation
-from toruscast.simulation.message_times import MessageTimes
+from toruscast.simulation.results import MessageTimes
 from toruscast.simulation.trace import slowest_messages
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 

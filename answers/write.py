@@ -17,7 +17,7 @@ from toruscast.mesh import answer as mesh
 from toruscast.search.explain import Explanation
 from toruscast.search.search import SearchResult
 from toruscast.simulation import Simulation
-from toruscast.simulation.message_times import MessageTimes
+from toruscast.simulation.results import MessageTimes
 from toruscast.training import Training
 
 from . import html, learned, plan, rank, search, simulation, svg

@@ -36,7 +36,7 @@ from .options import (
 from .output import Output, PageOutput, check_folder, write_text
 from .problem import Setting, load_setting, occupancy, read_time
 from .progress import json_text
-from .slow import flows, pool, reasons, routes, simulation_run, simulation_trace, simulator
+from .slow import flows, pool, reasons, routes, simulation_trace, simulator
 
 if TYPE_CHECKING:
     from toruscast.features.reasons import Reasons
@@ -423,7 +423,7 @@ def _simulate_one(
     torus = problem.torus
     if every is not None:
         bound = reasons.explain(problem, mapping).lower_bound
-        shortest = bound / simulation_run.most_snapshots(torus)
+        shortest = bound / simulator.most_snapshots(torus)
         if every < shortest:
             raise InputError(
                 "--interval too short for this run",

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from toruscast.scaling import stages as stages
     from toruscast.simulation import flows as flows
     from toruscast.simulation import loop_kernels as loop
-    from toruscast.simulation import run as simulation_run
     from toruscast.simulation import setup as setup
     from toruscast.simulation import simulator as simulator
     from toruscast.simulation import trace as simulation_trace

@@ -23,7 +23,7 @@ from toruscast.routing.loads import (
 from toruscast.routing.messages import common_message, longest_message, packet_counts
 from toruscast.routing.routing import edge_ways
 from toruscast.simulation.clock_bounds import sure_bounds, sure_mean
-from toruscast.simulation.run import Simulation
+from toruscast.simulation.results import Simulation
 from toruscast.simulation.simulator import attempts, simulate_packets, stretches_of
 from toruscast.simulation.state import LARGEST_PACKET
 

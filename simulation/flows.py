@@ -16,7 +16,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, collectives
 from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_ways, link_loads
-from toruscast.routing.messages import Messages, list_messages, packet_counts
+from toruscast.routing.messages import Messages, packet_counts
 from toruscast.routing.routing import routes
 from toruscast.validation import real_number
 
@@ -32,7 +32,7 @@ from ._sharing_kernels import (
     Flows,
     FlowState,
 )
-from .message_times import MessageTimes, Span, link_table, noted
+from .results import MessageTimes, Span, link_table, noted
 from .setup import side_by_side
 from .simulator import stretches_of
 
@@ -156,43 +156,38 @@ def flow_messages(
     """Simulate flows of a problem in dimension order under a checked mapping."""
     started = time.perf_counter()
     torus = problem.torus
-    run, first, parts, problems = stretches_of(problem, iterations)
+    stretches = stretches_of(problem, iterations)
     check_ways(problem, mapping)
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
-    together = (*first, *parts)
-    listed = [list_messages(problems[several], mapping) for several in together]
-    total = sum(messages.task.size for messages in listed)
-    tell = progress or (lambda arrived, total: None)
-    done, start, alone = 0, 0.0, 0.0
-    stretches: list[Span] = []
-    for number, (several, messages) in enumerate(zip(together, listed, strict=True)):
-        if number == len(first):
-            start, alone, stretches = 0.0, start, []
-        if messages.task.size:
-            start += torus.network.start
+    first, together = stretches.list_messages(mapping)
+    total = sum(messages.task.size for _, messages in (*first, *together))
+    report = progress or (lambda arrived, total: None)
+    done = 0
+
+    def run(numbers: tuple[int, ...], messages: Messages, start: float) -> Span:
+        nonlocal done
         flows, message = _flows(messages, torus, mapping)
-        state = side_by_side(_state(flows, message, messages, len(several)))
+        state = side_by_side(_state(flows, message, messages, len(numbers)))
         flows = side_by_side(flows)
         begin(flows, state)
         steps, called = _FEWEST, time.perf_counter()
         while advance(flows, state, error, steps):
             steps *= 1 + (time.perf_counter() - called < _BRIEF)
-            tell(done + int(state.counts[ARRIVED]), total)
+            report(done + int(state.counts[ARRIVED]), total)
             called = time.perf_counter()
         done += messages.task.size
         arrived = state.message[:, CAME].copy()
         end = start + float(arrived.max(initial=0.0))
-        stretches.append(
-            Span(several, start, end, messages, start + state.handed_over, start + arrived)
-        )
-        start = end
-    tell(total, total)
-    found = FlowSimulation(
-        run, mapping, tuple(stretches), error, iterations=iterations, alone=alone
-    )
+        return Span(numbers, start, end, messages, start + state.handed_over, start + arrived)
+
+    before = stretches.run_in_turn(first, run)
+    spans = stretches.run_in_turn(together, run)
+    alone = before[-1].end if before else 0.0
+    report(total, total)
+    found = FlowSimulation(stretches.run, mapping, spans, error, iterations=iterations, alone=alone)
     return noted(found, "flows", started)
 
 

@@ -5,22 +5,32 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import MappingProblem, TaskMapping, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.loads import check_ways
-from toruscast.routing.messages import list_messages, longest_message
+from toruscast.routing.messages import Messages, list_messages, longest_message
 from toruscast.validation import Routing, real_number, whole_number
 
-from .message_times import noted
-from .run import Options, Progress, Simulation, Steps, packet_hops, run_stretch
-from .state import LARGEST_PACKET, PLACES
+from . import state as records
+from .loop_kernels import run as run_events
+from .loop_kernels import start
+from .results import Simulation, Snapshot, Span, Stretch, noted
+from .setup import build_state
+from .state import BETWEEN_LOOKS, LARGEST_PACKET, PLACES, waits_too_long
 
 if TYPE_CHECKING:
     from toruscast.mapping.comm_graph import Traffic
     from toruscast.mapping.problem import MappingLike, TorusLike
+
+Progress = Callable[[int, int], object]
+Listed = list[tuple[tuple[int, ...], Messages]]
+S = TypeVar("S", bound=Span)
 
 # Each iteration is a phase at least, and holds messages of its own.
 _MOST = 100_000
@@ -37,6 +47,26 @@ class Stretches(NamedTuple):
     """Phases of the run. The last of an iteration and the first of the next are together."""
     problems: Mapping[tuple[int, ...], MappingProblem]
     """The problem of each of them; equal ones share one."""
+
+    def list_messages(self, mapping: TaskMapping, coarsening: int = 1) -> tuple[Listed, Listed]:
+        """Return the messages of each stretch, of the first iteration and of the run."""
+        first, together = (
+            [(part, list_messages(self.problems[part], mapping, coarsening)) for part in several]
+            for several in (self.first, self.together)
+        )
+        return first, together
+
+    def run_in_turn(
+        self, listed: Listed, run: Callable[[tuple[int, ...], Messages, float], S]
+    ) -> tuple[S, ...]:
+        """Run stretches one after the other, each from the end of the one before."""
+        done: list[S] = []
+        for numbers, messages in listed:
+            begin = done[-1].end if done else 0.0
+            if messages.task.size:
+                begin += self.run.torus.network.start
+            done.append(run(numbers, messages, begin))
+        return tuple(done)
 
 
 def stretches_of(problem: MappingProblem, iterations: int = 1) -> Stretches:
@@ -87,6 +117,148 @@ def _part_of(problem: MappingProblem, numbers: tuple[int, ...]) -> MappingProble
         return problem
     phases = [problem.workload.phases[i] for i in numbers]
     return MappingProblem(Workload(phases, dependent=True), problem.torus, problem.routing)
+
+
+# Packet-hops between two calls of `progress`, and between two looks for Ctrl-C: about a tenth of a
+# second.
+_SLICE = 2**20
+_NEVER = 2**62
+# Difference of the seeds of two phases; such seeds are far from those that people choose.
+SEED_STEP = 0x1E3779B97F4A7C15
+# Most snapshots, and most bytes that they may take together.
+_MOST_SNAPSHOTS = 100_000
+_MOST_SNAPSHOT_BYTES = 2 * 10**9
+# Approximate bytes of a snapshot.
+_SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
+
+
+def packet_hops(messages: Messages, torus: Torus) -> int:
+    """Return the hops of all packets, including questions and answers."""
+    hops = torus.distance(messages.src, messages.dst)
+    # A question and its answer are a packet each.
+    return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
+
+
+@dataclass
+class PacketRun:
+    """Options of a simulation with packets of one length, and how far it is."""
+
+    problems: Mapping[tuple[int, ...], MappingProblem]  # of each stretch
+    mapping: TaskMapping
+    seed: int
+    interval: float | None
+    progress: Progress | None
+    places: int
+    total: int = 0  # packet-hops of all stretches
+    before: int = 0  # those of the stretches that are done
+    told: int = 0
+    n_snapshots: int = 0
+
+    def report(self, done: int) -> None:
+        """Report how many packet-hops of this stretch are done."""
+        if self.progress is not None:
+            # Progress does not go back if a stretch starts again.
+            self.told = max(self.told, min(self.before + done, self.total))
+            self.progress(self.told, self.total)
+
+    def run_stretch(self, numbers: tuple[int, ...], messages: Messages, begin: float) -> Stretch:
+        """Simulate phases that no barrier separates, of these numbers in the run."""
+        problem = self.problems[numbers]
+        # Random draws differ after each barrier.
+        seed = (self.seed + numbers[0] * SEED_STEP) % 2**63
+        snapshots = None
+        halved = 0
+        while snapshots is None:
+            state, tick = build_state(
+                messages,
+                len(numbers),
+                problem.torus,
+                self.mapping,
+                problem.phases[0].routing,
+                seed=seed,
+                places=self.places,
+                looked_at=self.interval is not None,
+                halved=halved,
+            )
+            snapshots = self._pass(state, tick, begin, most_snapshots(problem.torus))
+            halved += 1
+        if state.packets.receipt["left"].any():
+            raise RuntimeError("packets are left that no event moves")
+        n, counter, packets = messages.task.size, state.links.counter, state.packets
+        finish = packets.receipt["finish"][:n] * tick
+        last = float(finish.max(initial=0.0))
+        if self.interval is not None:
+            snapshots.append(_snapshot(state, last, begin))
+        hops = int(state.events.clock[records.HOPS])
+        self.report(hops)
+        self.before += hops
+        return Stretch(
+            phases=numbers,
+            begin=begin,
+            end=begin + last,
+            messages=messages,
+            handed_over=begin + packets.message["ready"][state.rounds.first] * tick,
+            arrived=np.asarray(begin + finish, dtype=np.float64),
+            packets=counter["packets"].astype(np.int64),
+            wire_bytes=counter["wire_bytes"].copy(),
+            most=counter["most"].astype(np.int64),
+            waited=counter["waited"] * tick,
+            fifo_waited=_by_queue(packets.fifo["waited"] * tick, state.rules.shared_by),
+            fifo_most=packets.filling["most"].copy(),
+            fifo_stay=packets.filling["stay"] * tick,
+            snapshots=tuple(snapshots),
+        )
+
+    def _pass(
+        self, state: records.State, tick: float, begin: float, kept: int
+    ) -> list[Snapshot] | None:
+        """Run to the end; return the snapshots, or None if a packet waits too long."""
+        start(state)
+        snapshots: list[Snapshot] = []
+        every = _NEVER
+        if self.interval is not None:
+            every = round(min(max(1.0, self.interval / tick), _NEVER))
+        snapshot = every
+        look = BETWEEN_LOOKS
+        taken = self.n_snapshots
+        while run_events(state, min(snapshot, look), _SLICE):
+            self.report(int(state.events.clock[records.HOPS]))
+            following = int(state.events.clock[records.HELD])
+            if following > look:
+                if waits_too_long(state, look):
+                    self.n_snapshots = taken
+                    return None
+                # If nothing happens, nothing waits.
+                look = following + BETWEEN_LOOKS
+            if following > snapshot:
+                self.n_snapshots += 1
+                if self.n_snapshots > kept:
+                    raise InputError(
+                        "interval too short: too many snapshots",
+                        found=f"{every * tick:.3g} s",
+                        expected=f"at most {kept} of them in a run",
+                    )
+                snapshots.append(_snapshot(state, snapshot * tick, begin))
+                snapshot = min(snapshot + every, _NEVER)
+        return snapshots
+
+
+def _by_queue(values: NDArray[np.float64], shared_by: int) -> NDArray[np.float64]:
+    """Return the sum over the FIFOs of one queue, at the first of them."""
+    sums = np.zeros_like(values)
+    sums[::shared_by] = values.reshape(-1, shared_by).sum(axis=1)
+    return sums
+
+
+def most_snapshots(torus: Torus) -> int:
+    """Return the most snapshots that a run keeps."""
+    each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
+    return min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // each)
+
+
+def _snapshot(state: records.State, now: float, begin: float) -> Snapshot:
+    counter = state.links.counter
+    return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
 
 
 # Part of the accepted error by which the time may change when packets are halved once more. Half
@@ -279,44 +451,28 @@ def simulate_packets(
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
 
-    options = Options(mapping, seed, interval, progress, PLACES)
+    def run(coarsening: int, places: int = PLACES) -> Simulation:
+        first, together = stretches.list_messages(mapping, coarsening)
+        packets = PacketRun(stretches.problems, mapping, seed, None, progress, places)
+        if progress is not None:
+            packets.total = sum(packet_hops(each, problem.torus) for _, each in (*first, *together))
+        before = stretches.run_in_turn(first, packets.run_stretch)
+        packets.interval = interval
+        done = stretches.run_in_turn(together, packets.run_stretch)
+        alone = before[-1].end if before else 0.0
+        return Simulation(
+            stretches.run, mapping, done, coarsening, iterations=iterations, alone=alone
+        )
+
     if error is None:
-        return noted(_simulate(stretches, options, coarsening, iterations), "packets", began)
+        return noted(run(coarsening), "packets", began)
     network = problem.torus.network
     result, change = refine(
         error,
         stretches.run.derive(longest_message),
         packet_hops(list_messages(stretches.run, mapping), problem.torus),
         network.buffer_packets,
-        lambda merged, places: _simulate(
-            stretches, options._replace(places=places), merged, iterations
-        ),
+        run,
         LARGEST_PACKET // (network.payload + network.header),
     )
     return noted(replace(result, error=error, change=change), "packets", began)
-
-
-def _simulate(
-    stretches: Stretches, options: Options, coarsening: int, iterations: int
-) -> Simulation:
-    """Simulate the phases; those between two barriers run together."""
-    run, first, together, problems = stretches
-    listed = [
-        list_messages(problems[numbers], options.mapping, coarsening)
-        for numbers in (*first, *together)
-    ]
-    total = 0
-    if options.progress is not None:
-        total = sum(packet_hops(messages, run.torus) for messages in listed)
-    steps = Steps(options.progress, total)
-    begin = alone = 0.0
-    before = options._replace(interval=None)
-    for numbers, messages in zip(first, listed, strict=False):
-        alone = run_stretch(problems[numbers], messages, numbers, alone, before, steps).end
-    done = []
-    for numbers, messages in zip(together, listed[len(first) :], strict=True):
-        done.append(run_stretch(problems[numbers], messages, numbers, begin, options, steps))
-        begin = done[-1].end
-    return Simulation(
-        run, options.mapping, tuple(done), coarsening, iterations=iterations, alone=alone
-    )

@@ -18,7 +18,7 @@ from toruscast.routing.messages import packet_counts
 from toruscast.routing.routing import routes, ways_are_open
 from toruscast.validation import whole_number
 
-from .run import Simulation
+from .results import Simulation
 
 LONGEST = 10_000
 BUSIEST = 16

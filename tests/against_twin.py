@@ -4,7 +4,7 @@ import naive_simulator
 import numpy as np
 
 from toruscast.simulation import simulate
-from toruscast.simulation.run import SEED_STEP
+from toruscast.simulation.simulator import SEED_STEP
 from toruscast.simulation.state import clock_of
 
 

@@ -133,7 +133,7 @@ def test_where_nothing_leaves_a_node(run):
 @pytest.mark.parametrize("options", ["", "--coarsening 4", "--error 0.1", "--jobs 1"])
 def test_progress_counts_the_packet_hops_of_all_mappings(run, told, monkeypatch, options):
     # A slice a thousand times as short, so that there is something to tell under way.
-    monkeypatch.setattr("toruscast.simulation.run._SLICE", 2**10)
+    monkeypatch.setattr("toruscast.simulation.simulator._SLICE", 2**10)
     run(f"{LINE} --mappings maps {options}")
     mappings = strategies.sample(FIRST, TORUS, n=3, seed=8)
     hops = [

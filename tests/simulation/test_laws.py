@@ -13,12 +13,12 @@ from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, T
 from toruscast.mapping.patterns import all_to_all, halo_3d
 from toruscast.routing import dilations, link_loads
 from toruscast.routing.messages import list_messages, packet_counts
-from toruscast.simulation import run as running
 from toruscast.simulation import setup, simulate
+from toruscast.simulation import simulator as running
 from toruscast.simulation import state as records
 from toruscast.simulation.loop_kernels import run, start
-from toruscast.simulation.run import SEED_STEP
 from toruscast.simulation.setup import build_state
+from toruscast.simulation.simulator import SEED_STEP
 
 ROUTINGS = ["deterministic", "adaptive"]
 routing = st.sampled_from(ROUTINGS)
@@ -367,7 +367,7 @@ def test_a_simulation_without_progress_can_be_interrupted(monkeypatch):
         return run(*words)
 
     monkeypatch.setattr(running, "_SLICE", 10)
-    monkeypatch.setattr(running, "run", slice_of)
+    monkeypatch.setattr(running, "run_events", slice_of)
     torus = Torus(8)
     with pytest.raises(KeyboardInterrupt):
         simulate(all_to_all(8, 4096.0), torus, TaskMapping(np.arange(8), torus))

@@ -5,8 +5,8 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
-from toruscast.simulation import run as module
 from toruscast.simulation import simulate
+from toruscast.simulation import simulator as module
 from toruscast.simulation import state as clock
 from toruscast.simulation.simulator import refine
 from toruscast.simulation.state import PLACES

@@ -228,7 +228,7 @@ def test_nothing_to_send(traffic):
 
 @pytest.mark.parametrize("dependent", [False, True])
 def test_progress_ends_at_the_total(dependent, monkeypatch):
-    monkeypatch.setattr("toruscast.simulation.run._SLICE", 50)
+    monkeypatch.setattr("toruscast.simulation.simulator._SLICE", 50)
     seen = []
     comm = halo_2d((4, 3), 5120.0)
     traffic = Workload([comm, comm], dependent=dependent)
@@ -243,7 +243,7 @@ def test_progress_ends_at_the_total(dependent, monkeypatch):
 @pytest.mark.parametrize("dependent", [False, True])
 def test_progress_counts_questions_and_no_packet_twice(dependent, monkeypatch):
     # Receivers slower than their links, so that packets wait for a reception port.
-    monkeypatch.setattr("toruscast.simulation.run._SLICE", 20)
+    monkeypatch.setattr("toruscast.simulation.simulator._SLICE", 20)
     network = Network(eager_limit=1000, memory_bandwidth=1e9, reception_ports=2)
     torus = Torus((4, 3), network=network)
     comm = halo_2d((4, 3), 5120.0)

@@ -1,11 +1,11 @@
-"""Times of messages, tasks and phases, as arrays and tables, for both simulators."""
+"""Results of both simulators as arrays and tables: times of messages and phases, counters."""
 
 from __future__ import annotations
 
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from toruscast.routing.messages import Messages
 from toruscast.text import seconds, shown_name
 
 logger = logging.getLogger(__name__)
+_CHUNK_BYTES = 32
+# Bytes of packets have single precision, so a rounding error must not begin another chunk.
+_EXACT = 1 - 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,28 @@ class Span:
     messages: Messages
     handed_over: NDArray[np.float64]  # (n_messages,)
     arrived: NDArray[np.float64]
+
+
+class Snapshot(NamedTuple):
+    """The links at one moment: bytes so far and packets in the buffer, ``(n_links,)`` both."""
+
+    time: float
+    wire_bytes: NDArray[np.float64]
+    occupied: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch(Span):
+    """Phases whose packets were simulated together."""
+
+    packets: NDArray[np.int64]  # (n_links,)
+    wire_bytes: NDArray[np.float64]
+    most: NDArray[np.int64]
+    waited: NDArray[np.float64]
+    fifo_waited: NDArray[np.float64]  # (n_nodes * fifos,)
+    fifo_most: NDArray[np.int32]
+    fifo_stay: NDArray[np.float64]
+    snapshots: tuple[Snapshot, ...]
 
 
 S = TypeVar("S", bound=Span)
@@ -229,6 +254,161 @@ def link_table(result: MessageTimes[Any], wire_bytes: NDArray[np.float64]) -> pd
         },
         index=pd.Index(exists, name="link"),
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(MessageTimes[Stretch]):
+    """Times and counters of a simulated workload; made by `simulate`.
+
+    Attributes
+    ----------
+    coarsening : int
+        Real packets carried by one simulated packet, at most.
+    error : float, optional
+        Requested relative error of the time.
+    change : float
+        Relative change of the time at the last halving of packets; 0 if none is merged.
+
+    Examples
+    --------
+    >>> from toruscast.simulation import simulate
+    >>> from toruscast.mapping.patterns import halo_2d
+    >>> comm, torus = halo_2d((4, 4), 2048), Torus((4, 4))
+    >>> result = simulate(comm, torus, TaskMapping(range(16), torus))
+    >>> round(result.time * 1e6, 2)
+    3.13
+    >>> result.messages()[["src", "dst", "hops", "packets"]].head(2)
+       src  dst  hops  packets
+    0    0    1     1        4
+    1    0    4     1        4
+    """
+
+    coarsening: int
+    error: float | None = None
+    change: float = 0.0
+
+    def _sum(self, name: str) -> Any:
+        return np.sum([getattr(stretch, name) for stretch in self.stretches], axis=0)
+
+    @lazy
+    def packets(self) -> NDArray[np.int64]:
+        """Simulated packets over each link, shape ``(n_links,)``."""
+        return np.asarray(self._sum("packets"), dtype=np.int64)
+
+    @lazy
+    def wire_bytes(self) -> NDArray[np.float64]:
+        """Bytes with headers over each link, shape ``(n_links,)``."""
+        return np.asarray(self._sum("wire_bytes"), dtype=np.float64)
+
+    @lazy
+    def most_buffered(self) -> NDArray[np.int64]:
+        """Most packets in the buffer behind the link at one time, ``(n_links,)``."""
+        most = np.maximum.reduce([stretch.most for stretch in self.stretches])
+        return np.asarray(most, dtype=np.int64)
+
+    @lazy
+    def buffered_seconds(self) -> NDArray[np.float64]:
+        """Packets in that buffer, summed over time: seconds that all spent there, ``(n_links,)``.
+
+        What [Jain13] calls buffer length: a counter of the machine that sums packets over cycles.
+        """
+        return np.asarray(self._sum("waited"), dtype=np.float64)
+
+    @property
+    def packet_hops(self) -> int:
+        """Links crossed by all simulated packets."""
+        return int(self.packets.sum())
+
+    @property
+    def delay(self) -> NDArray[np.float64]:
+        """Seconds that a packet stays in that buffer, ``(n_links,)``; 0 on idle links [Jain13]."""
+        return self.buffered_seconds / np.maximum(self.packets, 1)
+
+    def links(self) -> pd.DataFrame:
+        """Return the counters of every existing link, one a row, indexed by link number.
+
+        ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that its bytes
+        take at its bandwidth; packets from a slower link occupy it for longer. ``mean_buffered``
+        and ``most_buffered`` count packets in the buffer behind it, which may be more than
+        ``buffer_packets`` if they are short. ``buffered_seconds`` is their number summed over time,
+        ``delay`` the seconds that a packet spends there. All count the whole run, with every
+        iteration of it.
+        """
+        table = link_table(self, self.wire_bytes)
+        exists = table.index
+        chunks = np.ceil(table["wire_bytes"] * _EXACT / _CHUNK_BYTES).astype(np.int64)
+        table.insert(3, "packets", self.packets[exists])
+        table.insert(5, "chunks", chunks)
+        seconds = self.buffered_seconds[exists]
+        return table.assign(
+            buffered_seconds=seconds,
+            mean_buffered=seconds / (self.end or 1.0),
+            most_buffered=self.most_buffered[exists],
+            delay=self.delay[exists],
+        )
+
+    def fifos(self) -> pd.DataFrame:
+        """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
+
+        ``most_edges`` is the most edges with messages in the FIFO at one time. ``mean_stay`` is the
+        seconds that an edge's messages were there, until their last packet was at the router.
+        ``mean_wait`` is the seconds that a packet waits at the router for its link, a mean over
+        ``packets``. These three include the questions and answers of messages that ask first
+        (rendezvous); the other columns do not. With the rule ``first_free`` all FIFOs of a node
+        take from one queue, which is listed as the first FIFO.
+        """
+        fifos = self.torus.network.fifos
+        size = self.torus.n_nodes * fifos
+        count, nbytes, packets, edges = np.zeros((4, size))
+        for stretch in self.stretches:
+            listed = stretch.messages
+            remote = listed.fifo >= 0
+            place = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
+            count += np.bincount(place, self._n_messages(stretch)[remote], minlength=size)
+            nbytes += np.bincount(place, listed.nbytes[remote], minlength=size)
+            packets += np.bincount(place, listed.packets[remote], minlength=size)
+            edges += np.bincount(place, minlength=size)
+        waited = self._sum("fifo_waited")
+        node, fifo = np.divmod(np.arange(size), fifos)
+        return pd.DataFrame(
+            {
+                "node": node,
+                "fifo": fifo,
+                "messages": count.astype(np.int64),
+                "nbytes": nbytes,
+                "packets": packets.astype(np.int64),
+                "most_edges": np.maximum.reduce([s.fifo_most for s in self.stretches]),
+                "mean_stay": self._sum("fifo_stay") / np.maximum(edges, 1),
+                "mean_wait": waited / np.maximum(packets, 1),
+            }
+        )
+
+    def series(self) -> pd.DataFrame:
+        """Return the snapshots of ``interval``: the bytes and the buffer of each link.
+
+        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (whole
+        packets whose heads came through in the interval; in a short one this may exceed what the
+        link can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
+        """
+        times, links, sent, buffered = [0.0], [np.arange(0)], [np.zeros(0)], [np.zeros(0, np.int32)]
+        for stretch in self.stretches:
+            before = np.zeros(self.torus.n_links)
+            for snapshot in stretch.snapshots:
+                more = snapshot.wire_bytes - before
+                before = snapshot.wire_bytes
+                active = np.flatnonzero((more > 0) | (snapshot.occupied > 0))
+                times.append(snapshot.time)
+                links.append(active)
+                sent.append(more[active])
+                buffered.append(snapshot.occupied[active])
+        return pd.DataFrame(
+            {
+                "time": np.repeat(times, [active.size for active in links]),
+                "link": np.concatenate(links),
+                "wire_bytes": np.concatenate(sent),
+                "buffered": np.concatenate(buffered),
+            }
+        )
 
 
 Result = TypeVar("Result", bound=MessageTimes[Any])
