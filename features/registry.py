@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
+from toruscast.text import closest
 
 from .traffic import RoutedTraffic
 
@@ -98,13 +98,9 @@ def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
         raise InputError("bad feature name", found=repr(wrong[0]), expected="a text")
     unknown = [name for name in chosen if name not in FEATURES]
     if unknown:
-        raise InputError("unknown feature", found=", ".join(unknown), expected=_similar(unknown[0]))
+        similar = closest(unknown[0], FEATURES, "a name listed by 'toruscast features --list'")
+        raise InputError("unknown feature", found=", ".join(unknown), expected=similar)
     return tuple(FEATURES[name] for name in chosen)
-
-
-def _similar(name: str) -> str:
-    close = difflib.get_close_matches(name, FEATURES, n=3, cutoff=0.6)
-    return " or ".join(close) if close else "a name listed by 'toruscast features --list'"
 
 
 _TOP, _ROUNDING = 0.95, 1e-9
