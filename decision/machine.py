@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 # slope that all share, since errors grow with the distance in simulated time: .07 for times within
 # 5 %, .15 beyond 40 % (`studies/real_mpi`, `studies/emulated_torus`).
 _OWN, _SLOPE = 0.07, 0.35
-_OWN_KERNEL, _SLOPE_KERNEL = Kernel(0.0, 0.05, 0.95), Kernel(1.0, 0.0, 0.0)
+_OWN_KERNEL = Kernel(0.0, 0.05, 0.95)
 # Deviation of the mean time over several networks from that of one, in logarithms.
 _OF_NETWORKS, _NETWORKS_KERNEL = 0.1, Kernel(0.5, 0.1, 0.4)
 # Time that does not depend on the mapping over the network's median, factors of the machine's
@@ -69,7 +69,7 @@ def machine_posterior(
         width = np.where(is_known, off, prior.errors["prior"].width)
         errors["prior"] = ErrorTerm(width, prior.errors["prior"].kernel)
     errors[MACHINE] = ErrorTerm(np.full(prior.n, _OWN), _OWN_KERNEL)
-    errors["slope"] = _slope_error(centres.mean(axis=0))
+    errors["slope"] = ErrorTerm.of_distance(centres.mean(axis=0), _SLOPE)
     contents = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
     worlds, weights = machine_worlds(len(centres), constants, noises)
@@ -119,11 +119,6 @@ def with_machine_error(posterior: Posterior) -> Posterior:
     Beside the simulated mean, the machine has an error for each candidate, and a slope.
     """
     own = ErrorTerm(np.full(posterior.n, _OWN), _OWN_KERNEL)
-    slope = _slope_error(posterior.marginal()[0])
+    slope = ErrorTerm.of_distance(posterior.marginal()[0], _SLOPE)
     found = posterior.with_error("averaged", MACHINE, own).with_error("averaged", "slope", slope)
     return replace(found, target="averaged")
-
-
-def _slope_error(centre: Floats) -> ErrorTerm:
-    """An error that grows with the distance from the fastest, by a factor that all share."""
-    return ErrorTerm(_SLOPE * (centre - centre.min()), _SLOPE_KERNEL)

@@ -49,6 +49,9 @@ _MAX_PAIRED = 1000
 # with like features have in common, and factor of its width: with these, 90 % intervals hold 90 %
 # of the times after a few simulations too (`benchmarks/posterior.py`).
 _MAX_COMMON, _SMOOTH, _WIDENING = 0.1, 2 / 3, 1.1
+# A prediction may also be off by this share of the distance from the fastest, the same share for
+# all: the slower a mapping, the more its messages wait beyond the bound.
+_PRIOR_SLOPE = 0.2
 
 
 class Kernel(NamedTuple):
@@ -69,6 +72,11 @@ class ErrorTerm(NamedTuple):
 
     width: Floats
     kernel: Kernel
+
+    @classmethod
+    def of_distance(cls, centre: Floats, slope: float) -> Self:
+        """Return an error that grows with the distance from the fastest, by one factor for all."""
+        return cls(slope * (centre - centre.min()), Kernel(1.0, 0.0, 0.0))
 
 
 class World(NamedTuple):
@@ -178,8 +186,11 @@ class Posterior:
         unit = _WIDENING * residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
         return cls(
             centres=centre[None],
-            errors={"prior": ErrorTerm(unit * width, kernel)},
-            sources={TIME: ("prior",), FULL: ("prior",)},
+            errors={
+                "prior": ErrorTerm(unit * width, kernel),
+                "distance": ErrorTerm.of_distance(centre, _PRIOR_SLOPE),
+            },
+            sources={TIME: ("prior", "distance"), FULL: ("prior", "distance")},
             features=prediction.features,
             bounds=bounds,
             worlds=[World(scale=float(scale)) for scale in _SCALES],
