@@ -121,7 +121,7 @@ def _sorted(made: Plan) -> pd.DataFrame:
 def _ranking(made: Plan) -> Ranking:
     table = _sorted(made)
     names = [str(name) for name in table["mapping"]]
-    yours = default_order(made.mappings, made.names, made.mappings[0].torus)
+    yours = default_order(made.mappings, made.names, made.problem.torus)
     return Ranking(
         names,
         table["time"].tolist(),

@@ -1,4 +1,4 @@
-"""The answer: which candidate is fastest, how sure that is, and what it cost to find out."""
+"""Forecasts: simulations decide, or runs on a machine do, or a model that learned from runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from toruscast.validation import job_count
 
 from .loop import Budget, Decision, Goal, decide
 from .machine import (
-    LESS,
+    ALL_CONSTANTS,
     for_several_networks,
     machine_posterior,
     simulate_all,
@@ -104,8 +104,9 @@ def forecast(
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
     times : path, dict of names to seconds, DataFrame or Runs, optional
-        Measured times of six of the candidates or more (`Runs.of`). The others are forecast from
-        them: nothing is simulated to decide, since the machine decides.
+        Measured times (`Runs.of`) of six of the candidates or more. The others are forecast from
+        them and from simulated times; the loop does not run. Where the rules of the network are
+        unknown, any number of runs weighs the networks that the machine may have.
     goal : {"fastest", "order"}
         What simulations are to decide.
     budget : Budget or int, optional
@@ -146,11 +147,12 @@ def forecast(
     if check and is_unknown:
         expected = "no check: known rules, or times of the machine"
         raise InputError("one simulation cannot check several networks", expected=expected)
-    is_measured = times is not None or chosen.target == "measured"
-    if goal == "order" and is_measured and not is_unknown:
+    # A model of measured times knows its machine, whatever the rules are.
+    is_measured = chosen.target == "measured" or (times is not None and not is_unknown)
+    if goal == "order" and (is_measured or times is not None):
         expected = "goal fastest: measured times are forecast without simulations for the order"
         raise InputError("simulations for the order, and times of a machine", expected=expected)
-    if is_measured and not is_unknown:
+    if is_measured:
         if check:
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
@@ -169,7 +171,7 @@ def forecast(
         problem, several, chosen, job_count(n_jobs), seed, progress
     )
     if times is not None:
-        return _forecast_runs(candidates, simulations, Runs.of(times), coverage)
+        return _weigh_networks(candidates, simulations, Runs.of(times), coverage)
     return _forecast_simulated(candidates, simulations, goal, budget, check, coverage, progress)
 
 
@@ -209,6 +211,8 @@ def describe_candidates(
         progress=None if progress is None else partial(progress, "features"),
     )
     prediction, unlearned = prior_of(model, features, problem, mappings)
+    # Lower: what links and nodes need. Release: close to the time, so that it orders best, but no
+    # bound under adaptive routing. Sure: no simulation falls below it, whatever it rounds.
     lower, release, sure = (
         features[name].to_numpy(dtype=np.float64) for name in ("lower_bound", BOUND, SURE_BOUND)
     )
@@ -249,6 +253,7 @@ def _forecast_simulated(
     if n_networks > 1:
         posterior = with_machine_error(posterior)
         estimates = Estimates.of(posterior, coverage)
+        # The machine has one of the networks, not their mean.
         spread = np.log(simulations.times).std(axis=1)
         is_known = np.isfinite(spread)
         if is_known.any():
@@ -312,7 +317,7 @@ def _forecast_simulated(
     return replace(found, physical=physical, scores=scores, spent=spent)
 
 
-def _forecast_runs(
+def _weigh_networks(
     candidates: CandidateSet, simulations: Simulations, runs: Runs, coverage: float
 ) -> Forecast:
     """Return the answer of runs on a machine, which weigh the networks that it may have."""
@@ -322,7 +327,7 @@ def _forecast_runs(
         candidates.posterior,
         None if coarsening is None else simulations,
         coarsening or 1,
-        constants=(*LESS, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+        constants=ALL_CONSTANTS,
     )
     place = {name: i for i, name in enumerate(names_of(candidates.mappings))}
     kept = ~runs.is_outlier

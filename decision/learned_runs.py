@@ -1,4 +1,4 @@
-"""What a model of measured times says of a machine: nothing is simulated to decide it."""
+"""What a model of measured times says of a machine; simulated times may be what it reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 _ODD_SLOPE = 30.0
 # Standard error where the model meets each time exactly, and the deviation of an unknown time.
 _MIN_ERROR, _UNKNOWN = 1e-6, 100.0
-RUNS = "runs"
+LEARNED_MEDIAN = "median"
 """Source of the medians of runs from which a model has learned."""
 
 
@@ -76,11 +76,11 @@ def learn_runs(
     table = with_references(problem, chosen, names, n_jobs=n_jobs, progress=progress)
     found = learn(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
     found.model.provenance_ = {"routing": routing, "measured": True}
-    _ask_for_unit(found)
+    _warn_of_unit(found)
     return found
 
 
-def _ask_for_unit(found: Measured) -> None:
+def _warn_of_unit(found: Measured) -> None:
     """Warn of times that grow so much faster or slower than those of the model of the network."""
     slope = found.line.slope
     if not slope or 1 / _ODD_SLOPE < slope < _ODD_SLOPE:
@@ -171,11 +171,11 @@ def condition_on_runs(
         centres=centre[None],
         # The runs alone decide about the mappings that ran.
         errors={"prior": ErrorTerm(np.where(is_measured, _UNKNOWN, width), own)},
-        sources={TIME: ("prior",), RUNS: ("prior",)},
+        sources={TIME: ("prior",), LEARNED_MEDIAN: ("prior",)},
         features=prediction.features,
         bounds=least,
         seed=seed,
     )
     if runs is None:
         return prior, is_measured
-    return prior.condition(which, RUNS, runs.times, variance), is_measured
+    return prior.condition(which, LEARNED_MEDIAN, runs.times, variance), is_measured

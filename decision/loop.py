@@ -10,6 +10,9 @@ To find the fastest candidate:
 
 To find the order, all candidates are simulated once with coarse packets, and then with real ones
 those whose pairs are likeliest to be in the wrong order.
+
+The default order is simulated in the end even if no simulation is left: the answer compares the
+winner with it. A budget in seconds is one for each core, so more cores may simulate more.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ Goal = Literal["fastest", "order"]
 logger = logging.getLogger(__name__)
 
 REGRET = 0.01
-"""A candidate that takes so much longer than the fastest is as good as it."""
+"""Share of the time by which a candidate may be slower than the fastest and count as equal."""
 SURE = 0.95
 """Probability from which an answer counts as sure."""
 MAX_PROOF = 10
@@ -62,11 +65,11 @@ class Budget:
         Most candidates that are simulated with real packets. If not given, 30 to find the fastest,
         and all to find the order.
     seconds : float, optional
-        Seconds that simulations may take on one core, estimated by their packet-hops: a limit that
+        Seconds that simulations may take on each core, estimated by their packet-hops: a limit that
         does not depend on how busy the machine is. If not given, there is no limit to find the
         fastest, and 30 to find the order.
     rcc : float
-        Share of pairs that are expected in the right order from which on the order is found.
+        The order is found once this share of the pairs is expected in the right order.
     """
 
     simulations: int | None = None
@@ -188,7 +191,7 @@ class Decision:
         return np.argsort(np.maximum(mean, least), kind="stable")
 
     def likely_rivals(self, share: float = 0.0) -> tuple[Indices, Floats]:
-        """The rivals likeliest to be faster that are drawn, and all chances in this order."""
+        """Return the likeliest rivals, 200 at most, and the chances of all in the same order."""
         rivals, goal = self.rivals(), self.best_time / (1 + share)
         mean, deviation = self.posterior.marginal(rivals)
         chance = scipy.special.ndtr((np.log(goal) - mean) / np.maximum(deviation, 1e-12))
@@ -198,7 +201,7 @@ class Decision:
         return rivals[order[:_MAX_SWEPT]], chance[order]
 
     def simulate(self, which: Indices) -> bool:
-        """Simulate candidates with real packets as far as the budget allows; False if it ends."""
+        """Simulate candidates with real packets, as the budget allows; False if it allows none."""
         which = which[~self.is_simulated[which]]
         n = min(which.size, self.n_allowed - self.n_simulated, self._affordable(1))
         which = which[: max(n, 0)]
@@ -255,7 +258,7 @@ def _find_fastest(decision: Decision) -> None:
     first = decision.likely_first()[:1]
     default = [] if decision.default is None else [decision.default]
     if not decision.simulate(np.unique([*first, *default][: decision.n_allowed])):
-        # Not even one simulation with real packets is allowed.
+        # The seconds do not suffice for one simulation with real packets.
         decision.sweep(decision.likely_first(), decision.fidelity.levels[-1])
         return
     is_swept = False

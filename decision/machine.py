@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .posterior import FULL, MACHINE, RUN, TIME, ErrorTerm, Kernel, Posterior, World
+from .posterior import AVERAGED, FULL, MACHINE, RUN, TIME, ErrorTerm, Kernel, Posterior, World
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, Simulations, coarse_error
 
 Floats = NDArray[np.float64]
@@ -25,17 +25,17 @@ _OF_NETWORKS, _NETWORKS_KERNEL = 0.1, Kernel(0.5, 0.1, 0.4)
 _CONSTANTS, _REACHES = (0.0, 0.3, 1.0, 3.0, 10.0), (0.5, 1.0, 2.0)
 _NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
 _USUAL_NOISE, _NOISE_FACTOR = 0.02, 4.0
-LESS = (-0.6, -0.3)
-"""Constants where the forecast may hold more than the measured time, such as a program's start
-that is in its trace but not in its loop."""
+ALL_CONSTANTS = (-0.6, -0.3, 0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Constants where runs weigh networks. A negative one says that the forecast holds more than the
+measured time, such as a program's start that is in its trace but not in its loop."""
 # Seconds of each core that simulations may take before the first run.
 _SECONDS_AT_FIRST = 5.0
 
 
 def simulate_all(simulations: Simulations, *, seconds: float = _SECONDS_AT_FIRST) -> int | None:
-    """Simulate all candidates with the finest packets that take a few seconds.
+    """Fill the times of ``simulations`` with the finest packets that take a few seconds.
 
-    Return how many packets are one; None if even the coarsest take longer.
+    Return how many packets are one; None, with nothing simulated, if even the coarsest take longer.
     """
     n, most = len(simulations.mappings), seconds * simulations.n_jobs * HOPS_PER_SECOND
     levels = simulations.levels
@@ -120,5 +120,5 @@ def with_machine_error(posterior: Posterior) -> Posterior:
     """
     own = ErrorTerm(np.full(posterior.n, _OWN), _OWN_KERNEL)
     slope = ErrorTerm.of_distance(posterior.marginal()[0], _SLOPE)
-    found = posterior.with_error("averaged", MACHINE, own).with_error("averaged", "slope", slope)
-    return replace(found, target="averaged")
+    found = posterior.with_error(AVERAGED, MACHINE, own).with_error(AVERAGED, "slope", slope)
+    return replace(found, target=AVERAGED)

@@ -80,7 +80,6 @@ class Plan:
         noise: float | None = None,
         goal: float | None = None,
         run_cost: float | None = None,
-        seed: int = 0,
         is_simulated: bool = False,
     ) -> None:
         self.problem, self.mappings = problem, tuple(mappings)
@@ -89,7 +88,6 @@ class Plan:
         self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
         self._goal = REGRET if self.goal is None else self.goal
         self.run_cost = None if run_cost is None else real_number(run_cost, "price of a run", 0)
-        self.seed = whole_number(seed, "seed", 0)
         self._place = {name: i for i, name in enumerate(self.names)}
         if len(self._place) < len(self.names):
             raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
@@ -124,7 +122,7 @@ class Plan:
         return self.verdict.kind != "open"
 
     def forecast_times(self) -> Floats:
-        """Return what the network alone takes, as the model forecasts it before any run.
+        """Return what the network alone takes, simulated or forecast before any run.
 
         Seconds, ``(n_mappings,)``, in the order of `mappings`.
         """
@@ -138,9 +136,9 @@ class Plan:
     def observe(self, mapping: TaskMapping | str, seconds: float) -> None:
         """Take in the time of a run."""
         name = mapping if isinstance(mapping, str) else self.name_of(mapping)
-        self.tell_all([(name, seconds)])
+        self.observe_all([(name, seconds)])
 
-    def tell_all(self, times: Times | Sequence[tuple[str, float]]) -> None:
+    def observe_all(self, times: Times | Sequence[tuple[str, float]]) -> None:
         """Take in runs: of a file, a dict, a table, or pairs of names and seconds."""
         if isinstance(times, list):
             times = pd.DataFrame(times, columns=["mapping", "time"])
@@ -511,10 +509,9 @@ def plan(
         noise=noise,
         goal=goal,
         run_cost=run_cost,
-        seed=seed,
         is_simulated=coarsening is not None,
     )
     is_file = isinstance(times, str | os.PathLike)
     if times is not None and (not is_file or holds_runs(times)):
-        made.tell_all(times)
+        made.observe_all(times)
     return made

@@ -4,7 +4,8 @@ Each number is the logarithm of a time plus errors. An error has a width for eac
 kernel, the share of it that candidates have in common, so that every number teaches something about
 all candidates. Quantities that are not Gaussian take a few values, the worlds, which observations
 weigh: the scale of the errors, and for runs the constant in a measured time, its noise and the
-network of the machine. Five scales are a Student-t distribution of four degrees of freedom.
+network of the machine. Five equally likely scales stand for a Student-t distribution of four
+degrees of freedom.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from toruscast.workers import OneBlasThread
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-TIME, FULL, COARSE, RUN, MACHINE = "time", "full", "coarse", "run", "machine"
+TIME, FULL, COARSE, RUN, MACHINE, AVERAGED = "time", "full", "coarse", "run", "machine", "averaged"
 """Sources of numbers: the simulated time that is wanted; a simulation with real packets, which is
-that time; one with coarse packets; a run; and the time on a machine, of which runs are noisy."""
+that time; one with coarse packets; a run; the time on a machine, of which runs are noisy; and that
+on a machine of which a mean over several networks is simulated."""
 N_DRAWS = 4000
 """Times that are drawn of each candidate."""
 N_TOGETHER = 200
@@ -37,7 +39,7 @@ _SCALES /= np.sqrt(np.mean(_SCALES**2))
 _ON_MACHINE = (RUN, MACHINE)
 # Variance of the logarithm of the factor between measured and simulated times: it may be anything.
 _FACTOR_VARIANCE = 3.0**2
-# Part of an expected time that a negative constant leaves at least.
+# Least share of an expected time that is left when a negative constant is added.
 _LEFT = 0.1
 # Variances that keep exact observations solvable, and pairs of known times apart.
 _JITTER, _KNOWN = 1e-18, 1e-9
@@ -160,8 +162,9 @@ class Posterior:
         Seconds that no simulated time falls below; 0 where none is known.
     worlds, world_weights
         What may be, and how likely before any observation.
-    target : {"time", "machine"}
-        Source of the times that are asked about.
+    target : {"time", "machine", "averaged"}
+        Source of the times that are asked about. ``averaged``: on a machine of which only the mean
+        over several networks is simulated; times are then those of the mean, with its error.
     """
 
     centres: Floats

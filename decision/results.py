@@ -1,4 +1,4 @@
-"""An answer: which candidate is fastest, how sure that is, and what it cost to find out."""
+"""What a forecast returns: its table, the verdict, and what it cost to find out."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ class Verdict:
     Attributes
     ----------
     kind : {"proved", "sure", "tied", "priced", "open"}
-        *proved*: the best simulated time is no longer than the lower bound of every other
-        candidate. *sure*: no other is faster by more than ``goal``, with the probability
-        ``certainty``, 95 % or more. *open*: neither; the budget was spent, or more runs are worth
-        while. Runs also have *priced*: more runs cost more than they gain in the mean; and *tied*:
-        the same, or noise hides the rest, and only many more runs would separate the rivals.
+        About the fastest, whatever the goal. *proved*: the best simulated time is no longer than
+        the lower bound of every other candidate. *sure*: no other is faster by more than ``goal``,
+        with the probability ``certainty``, 95 % or more. *open*: neither; the budget was spent, or
+        more runs are worth while. Runs also have *priced*: more runs cost more than they gain in
+        the mean; and *tied*: the same, or noise hides the rest, and only many more runs would
+        separate the rivals.
     certainty : float
         Probability that no candidate is faster than the best by more than ``goal``.
     rivals : tuple of str
@@ -110,7 +111,7 @@ class Cost(NamedTuple):
     """What an answer cost."""
 
     simulated: int
-    """Candidates simulated with real packets until it was decided."""
+    """Candidates simulated with real packets until it was decided; of runs, with any packets."""
     candidates: int
     sketched: bool
     """Whether the model reads a coarse simulation of every candidate."""
@@ -258,11 +259,9 @@ _DEFAULTS = tuple(f"rank-map-bynode={'XYZ'[:n]}" for n in (1, 2, 3))
 
 
 def default_order(
-    mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus | None
+    mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus
 ) -> int | None:
     """Return which mapping puts the tasks in order on the nodes, if one does."""
-    if torus is None:
-        return None
     launched = next((i for i, name in enumerate(names) if name in _DEFAULTS), None)
     if launched is not None:
         return launched

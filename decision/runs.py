@@ -23,7 +23,7 @@ from toruscast.text import counted, factor, percent, seconds
 
 LEAST_MAPPINGS = 6
 CHANCE = 0.01
-"""Probability below which what is seen is no chance."""
+"""Significance level: what is less likely is not taken for chance."""
 # Mappings of which all pairs are looked at.
 _PAIRED = 1500
 

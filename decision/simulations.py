@@ -38,7 +38,7 @@ Indices = NDArray[np.int64]
 HOPS_PER_SECOND = 5e6
 """Packet-hops that a core simulates in a second, at least."""
 MAX_HOPS = 100e6
-"""Packet-hops that a proof, or a sweep of the rivals, may take: ten seconds of a core or so."""
+"""Packet-hops that a proof, or a sweep of the rivals, may take: 20 seconds of a core at most."""
 # Mappings whose packet-hops are counted.
 _N_COUNTED = 5
 # Errors of coarse times where messages wait much, in logarithms, by the packets in one: the part of

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from toruscast import InputError
 from toruscast.cli.app import SETTINGS, Program
-from toruscast.cli.progress import bar_on_stderr
+from toruscast.cli.progress import working
 from toruscast.training import read_samples
 
 from . import SAMPLES, STUDIES
@@ -92,7 +92,7 @@ def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quie
     for number, block in enumerate(chosen, start=1):
         if not quiet:
             click.echo(f"block {number} of {len(chosen)}: {block.label}", err=True)
-        with bar_on_stderr("Simulating", quiet) as progress:
+        with working("Simulating") as progress:
             plan.build(out, block, n_jobs=jobs, progress=progress)
     origin = read_samples(out).attrs["provenance"]
     hours = sum(origin.get("processor_seconds", {}).values()) / 3600

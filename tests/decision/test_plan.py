@@ -233,7 +233,7 @@ def test_bad_times_are_refused_and_do_not_count(tmp_path):
     file = tmp_path / "runs.csv"
     file.write_text(f"mapping,time\n{NAMES[1]},1.0\nnobody,2.0\n")
     with pytest.raises(InputError, match=r"runs.csv:3: time of a mapping that is not there"):
-        runs.tell_all(file)
+        runs.observe_all(file)
     with pytest.raises(InputError, match="bad noise"):
         plan(COMM, TORUS, CANDIDATES, noise=-0.1)
     with pytest.raises(InputError, match="bad goal"):
@@ -279,7 +279,7 @@ def test_a_run_that_something_disturbed_does_not_count():
     twice = [*told.items(), (NAMES[first[0]], 1.6 * machine[first[0]])]
     twice[0] = twice[-1]
     again = plan(COMM, TORUS, CANDIDATES, noise=0.01)
-    again.tell_all(twice)
+    again.observe_all(twice)
     assert not again.disturbed.any()
 
 
@@ -291,7 +291,7 @@ def test_one_disturbed_run_takes_no_other_with_it():
         runs = plan(COMM, TORUS, CANDIDATES, noise=0.03)
         times = machine[which] * np.exp(0.03 * rng.standard_normal(10))
         times[0] *= 4
-        runs.tell_all([(NAMES[i], time) for i, time in zip(which, times, strict=True)])
+        runs.observe_all([(NAMES[i], time) for i, time in zip(which, times, strict=True)])
         assert runs.disturbed.tolist() == [True] + [False] * 9
 
 
