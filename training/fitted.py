@@ -109,20 +109,7 @@ class FittedModel:
         Each draw adds a cross-validated miss to the forecast. Mappings miss independently, except
         for the part common to all mappings of an application where the model knows it (``groups``).
         """
-        return np.concatenate(list(self.prior_prediction(X).draws(n_draws, seed)))
-
-    def probability_of_best(
-        self, X: pd.DataFrame | ArrayLike, n_draws: int = 4000, seed: int = 0
-    ) -> Floats:
-        """Return the probability that each mapping is the fastest of them all; sums to 1.
-
-        Mappings that draw the same time share the win.
-        """
-        wins: Floats | float = 0.0
-        for times in self.prior_prediction(X).draws(n_draws, seed):
-            is_least = times == times.min(axis=1, keepdims=True)
-            wins = wins + (is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0)
-        return np.asarray(wins / n_draws)
+        return self.prior_prediction(X).draw(n_draws, seed)
 
     def prior_prediction(self, X: pd.DataFrame | ArrayLike) -> PriorPrediction:
         """Return all that the model says of mappings, from one pass through the trees."""

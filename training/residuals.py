@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -215,10 +215,6 @@ def _walk(
         root += size[tree]
 
 
-# Values drawn at a time.
-_BLOCK = 2_000_000
-
-
 @dataclass(frozen=True)
 class ResidualCalibration:
     """Cross-validated residuals, each divided by the spread of the trees plus a floor.
@@ -268,12 +264,10 @@ class ResidualCalibration:
                 stacklevel=3,
             )
 
-    def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
-        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
+    def draw(self, rng: np.random.Generator, n_draws: int, n: int) -> Floats:
+        """Draw scaled residuals of ``n`` mappings of one group, ``(n_draws, n)``."""
         common = rng.choice(self.common, size=(n_draws, 1))
-        for start in range(0, n_draws, block):
-            part = common[start : start + block]
-            yield part + rng.choice(self.deviations, size=(len(part), n))
+        return np.asarray(common + rng.choice(self.deviations, size=(n_draws, n)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,13 +310,12 @@ class PriorPrediction:
         half = self.calibrated.quantile(coverage) * self.width
         return np.stack([self.times(self.centre - half), self.times(self.centre + half)], axis=1)
 
-    def draws(self, n_draws: int, seed: int) -> Iterator[Floats]:
-        """Draw possible times in blocks ``(n, n_mappings)``, a bounded number of values each."""
+    def draw(self, n_draws: int, seed: int) -> Floats:
+        """Draw possible times, seconds, ``(n_draws, n_mappings)``."""
         whole_number(n_draws, "number of draws", 1)
         rng = np.random.default_rng(whole_number(seed, "seed", 0))
-        block = max(1, _BLOCK // self.centre.size)
-        for residuals in self.calibrated.draws(rng, n_draws, self.centre.size, block):
-            yield self.times(self.centre + residuals * self.width)
+        residuals = self.calibrated.draw(rng, n_draws, self.centre.size)
+        return self.times(self.centre + residuals * self.width)
 
     @property
     def calibrated(self) -> ResidualCalibration:

@@ -66,7 +66,7 @@ def test_a_saved_model_forecasts_the_same(path, changes):
     loaded = load_predictor(path)
     assert (loaded.predict(TABLE) == model.predict(TABLE)).all()
     assert (loaded.predict_interval(TABLE) == model.predict_interval(TABLE)).all()
-    assert (loaded.probability_of_best(TABLE) == model.probability_of_best(TABLE)).all()
+    assert (loaded.draw(TABLE) == model.draw(TABLE)).all()
     assert (loaded.feature_importances_ == model.feature_importances_).all()
     assert loaded.required_columns == model.required_columns
     assert loaded.get_params() == model.get_params()

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
-from toruscast.training import FEATURE_SETS, TimePredictor, feature_set, residuals
+from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
 from toruscast.training.residuals import ResidualCalibration
 
 
@@ -267,29 +267,6 @@ def test_draws_agree_with_the_interval():
     assert (draws != model.draw(X, 3000, seed=2)).any()
 
 
-def test_probability_of_best():
-    X, y = made_up(100, 9, noise=0.01)
-    model = small(n_estimators=60).fit(X, y)
-    p = model.probability_of_best(X)
-    assert p.sum() == pytest.approx(1)
-    assert p[np.argsort(model.predict(X))[:20]].sum() > 0.95
-    assert (p == model.probability_of_best(X)).all()
-    assert p[:1].shape == model.probability_of_best(X[:1]).shape == (1,)
-    assert model.probability_of_best(X[:1])[0] == 1
-    same = pd.concat([X[:1]] * 4)
-    assert model.probability_of_best(same) == pytest.approx(0.25, abs=0.05)
-
-
-@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(8), 5)], ids=["alike", "grouped"])
-def test_draws_in_blocks_are_the_same_draws(monkeypatch, groups):
-    X, y = made_up(40, 10)
-    model = small().fit(X, y, groups=groups)
-    whole = model.draw(X, 7)
-    monkeypatch.setattr(residuals, "_BLOCK", 100)
-    assert (model.draw(X, 7) == whole).all()
-    assert model.probability_of_best(X, 1000).sum() == pytest.approx(1)
-
-
 @pytest.mark.parametrize("size", [2, 5])
 def test_deviations_from_small_groups_are_not_too_small(size):
     # Misses of random times that nothing foretells: what a group has in common is nil, and all of
@@ -382,15 +359,6 @@ def test_published_feature_sets():
     assert len(feature_set("H5")) == 5
     assert set(feature_set("H6")) - set(feature_set("H5")) == {"avg_buffer_AO", "avg_delay_TO"}
     assert all(feature_set(names) == names for names in FEATURE_SETS.values())
-
-
-def test_equal_mappings_share_the_probability_of_being_best():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"load": rng.random(60), "lower_bound": 1e-6})
-    times = 1e-6 * (1 + np.maximum(0, rng.normal(0.1, 0.1, 60)))
-    model = TimePredictor(["load"], "slowdown", n_estimators=50).fit(table, times)
-    share = model.probability_of_best(pd.concat([table[:1]] * 3, ignore_index=True))
-    np.testing.assert_allclose(share, 1 / 3, atol=0.05)
 
 
 @pytest.mark.parametrize(
