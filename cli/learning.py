@@ -109,13 +109,11 @@ class Samples:
         problem = load_setting(traffic, work.routing).problem
         with self.output.progress("Simulating mappings") as progress:
             return drawn_samples.draw_samples(
-                problem.workload,
-                problem.torus,
+                problem,
                 source.number,
                 seed=work.seed,
                 tasks_per_node=source.tasks_per_node,
                 level=level,
-                routing=problem.routing,
                 store_path=source.samples,
                 n_jobs=work.jobs,
                 progress=progress,

@@ -86,13 +86,11 @@ def train_for(
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
     samples = draw_samples(
-        traffic,
-        torus,
+        MappingProblem(traffic, torus, routing),
         n,
         seed=seed,
         exclude=exclude,
         level=needed_level(names, learner.target),
-        routing=routing,
         store_path=store_path,
         n_jobs=n_jobs,
         progress=progress,
@@ -101,15 +99,13 @@ def train_for(
 
 
 def draw_samples(
-    traffic: Workload | CommGraph,
-    torus: Torus,
+    problem: MappingProblem,
     n: int | None = None,
     *,
     seed: int = 1,
     exclude: Sequence[TaskMapping] = (),
     tasks_per_node: int | None = None,
     level: int = 1,
-    routing: Routing = "deterministic",
     store_path: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -118,7 +114,6 @@ def draw_samples(
 
     No two of them are alike but for a symmetry of the torus, unless there are too few others.
     """
-    problem = MappingProblem(traffic, torus, routing)
     check_sends(problem.workload)
     known = problem.mappings(exclude)
     if tasks_per_node is None:
@@ -132,7 +127,7 @@ def draw_samples(
         store_path,
         n_jobs=n_jobs,
         level=level,
-        routing=routing,
+        routing=problem.routing,
         progress=progress,
         provenance={"seed": seed},
     )
