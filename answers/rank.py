@@ -58,7 +58,9 @@ class _Ranking:
         checked = self.table.get("observed_time", self.table["time"])
         known = checked.fillna(self.table["time"]).tolist()
         self.mappings = [found.named(name) for name in names]
-        self.ranking = Ranking(names, known, default_order(self.mappings, names, found.torus))
+        self.ranking = Ranking(
+            names, known, default_order(self.mappings, names, found.problem.torus)
+        )
 
     @cached_property
     def floor(self) -> float:
@@ -84,7 +86,7 @@ class _Ranking:
         sections = [
             Section("How much faster", [self.times()], wide=False, only="page"),
             *view.why(),
-            *view.where(n - min(n, most_candidates(found.torus))),
+            *view.where(n - min(n, most_candidates(found.problem.torus))),
         ]
         if found.learned is not None:
             lines = [Sentence(each) for each in learned_lines(found.learned)]
@@ -114,7 +116,7 @@ class _Ranking:
         """Return how sure the answer is, in a word or three."""
         if self.found.cost.candidates < 2:
             return ""
-        hides = self.found.verdict.kind == "proved" and self.found.workload.summed
+        hides = self.found.verdict.kind == "proved" and self.found.problem.workload.summed
         return (
             badge(self.found.verdict, float(self.table["p_best"].iloc[0]))
             + " for this graph" * hides
@@ -248,7 +250,7 @@ class _Ranking:
         found = self.found
         ends = self.table["mapping"].iloc[[0, -1]].unique()
         return {
-            "routing": found.routing,
+            "routing": found.problem.routing,
             "verdict": {
                 "kind": found.verdict.kind,
                 "certainty": found.verdict.certainty,
@@ -339,7 +341,7 @@ def _certainty(found: Forecast) -> str:
     """How sure it is that no other candidate is faster."""
     verdict, cost, chances = found.verdict, found.cost, found.table["p_best"]
     if verdict.kind == "proved":
-        proved = "Proved for this graph" if found.workload.summed else "Proved"
+        proved = "Proved for this graph" if found.problem.workload.summed else "Proved"
         return f"{proved}: every other candidate takes at least as long."
     if cost.simulated:
         return how_sure(verdict)
@@ -393,7 +395,7 @@ def _physical(found: Forecast) -> str:
 
 def _of_a_sum(found: Forecast) -> str:
     """What a profile hides, if the traffic is one."""
-    if not found.workload.summed:
+    if not found.problem.workload.summed:
         return ""
     low, high = OF_SUMS
     return (

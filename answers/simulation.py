@@ -137,8 +137,12 @@ def answer_of_many(
     ``error`` is that of the times.
     """
     rows = [
-        {"mapping": each.name or str(i), "time": 0.0, "lower_bound": found[i][1].lower_bound}
-        | found[i][0]
+        {
+            "mapping": each.name or str(i),
+            "time": found[i][0]["time"],
+            "lower_bound": found[i][1].lower_bound,
+            **found[i][0],
+        }
         for i, each in enumerate(mappings)
     ]
     table = pd.DataFrame(rows).sort_values("time", kind="stable")

@@ -55,10 +55,11 @@ def _print(content: str | Text | rich_table.Table, console: Console, style: str 
     """Print lines without the blanks at their ends, and without what a terminal would obey."""
     if isinstance(content, str):
         content = _plain(content, style)
+    lines = []
     for line in console.render_lines(content, pad=False):
-        text = Text.assemble(*((part.text, part.style or "") for part in line))
-        text.rstrip()
-        console.print(text, soft_wrap=True)
+        lines.append(Text.assemble(*((part.text, part.style or "") for part in line)))
+        lines[-1].rstrip()
+    console.print(Text("\n").join(lines), soft_wrap=True)
 
 
 def _plain(text: str, style: str = "") -> Text:

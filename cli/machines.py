@@ -203,8 +203,8 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
 
 def _weighed(found: Calibration, program: MeasuredProgram) -> tuple[Calibration, dict[str, float]]:
     """Return how likely networks of other rules are, and the machine without rules of its own."""
-    torus = found.torus.with_network(rules="unknown")
     workload = load_application(Traffic(comms=program.comm)).workload
+    torus = found.torus.with_network(rules="unknown")
     mappings = tc.read_mappings(program.mappings or "", torus)
     said = tc.forecast(workload, torus, mappings, times=program.runs).networks
     return replace(found, torus=torus), {} if said is None else said.weights

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DEFAULT_CANDIDATES = 84
 _FUGAKU = "tofu_d"
 # A node of Fugaku, X Y Z a b c, with or without brackets and commas.
-_PLACE = re.compile(r"[(\s]*" + r"[,;\s]+".join(["([0-9]{1,6})"] * 6) + r"[)\s]*")
+_PLACE = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[(),;\s]*")
 
 
 def load_mappings(problem: MappingProblem, candidates: Candidates, seed: int) -> list[TaskMapping]:

@@ -47,7 +47,7 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
         code = subprocess.run(words, env=os.environ | variables, check=False).returncode
     except OSError as error:
         raise InputError(
-            "program cannot be started", found=words[0], expected=error.strerror
+            "command cannot be started", found=words[0], expected=error.strerror
         ) from None
     return code if code >= 0 else 128 - code
 

@@ -157,14 +157,18 @@ def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
     if default not in (None, (), False):
         how.setdefault("show_default", True)
     how.setdefault("group", group)
-    return GroupedOption([*names, each.name], default=default, **how)
+    if default is not None:
+        # An option with a default, though it is None, counts as given.
+        how["default"] = default
+    return GroupedOption([*names, each.name], **how)
 
 
 def read_pair(text: str, option: str | None = None, form: str = "NAME=VALUE") -> tuple[str, str]:
     """Read NAME=VALUE, or what ``form`` says."""
     name, _, value = (word.strip() for word in text.partition("="))
     if not (name and value):
-        raise click.BadParameter(f"found {text}, expected {form}", param_hint=option)
+        hint = None if option is None else f"'{option}'"
+        raise click.BadParameter(f"found {text}, expected {form}", param_hint=hint)
     return name, value
 
 
@@ -284,10 +288,11 @@ class Formats:
 
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
         """Return the format of graphs or mappings; "auto" where it is not given."""
+        form = "graph=NAME or mapping=NAME"
         for text in self.form:
-            kind, name = read_pair(text, "--format") if "=" in text else ("", text)
+            kind, name = read_pair(text, "--format", form) if "=" in text else ("", text)
             if kind not in ("", "graph", "mapping"):
-                raise InputError("bad --format", found=text, expected="graph=NAME or mapping=NAME")
+                raise InputError("bad --format", found=text, expected=form)
             others = {
                 each.name
                 for each in registry.dialects("graph" if holds == "mapping" else "mapping")

@@ -224,7 +224,7 @@ def _in_words(setting: Setting, found: tc.Forecast, basis: Basis) -> str:
     routing = {
         "adaptive": "adaptive routing; ",
         "by_size": "routing by message size; ",
-    }.get(found.routing, "")
+    }.get(found.problem.routing, "")
     model = basis.model
     origin = "the default model" if model == "default" else f"the model {printable(model)}"
     origin += f" ({found.fitted.n_samples_} samples)"

@@ -185,6 +185,11 @@ class CandidateSet(NamedTuple):
     posterior: Posterior
     unlearned: tuple[str, ...] = ()
 
+    @property
+    def default(self) -> int | None:
+        """The candidate with the default order of tasks, if one has."""
+        return default_order(self.mappings, names_of(self.mappings), self.problem.torus)
+
     def column(self, name: str) -> Floats:
         """Return a feature of each."""
         return self.features[name].to_numpy(dtype=np.float64)
@@ -241,7 +246,7 @@ def _forecast_simulated(
             simulations,
             goal,
             budget,
-            default=default_order(candidates.mappings, names, candidates.problem.torus),
+            default=candidates.default,
             n_cores=simulations.n_jobs,
             progress=None if progress is None else partial(progress, "simulations"),
         )
@@ -408,7 +413,9 @@ def _build_forecast(
     names = names_of(candidates.mappings)
     table = pd.DataFrame({"mapping": names, **columns, "how": source, **shown})
     last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
-    table = table.iloc[np.lexsort((-table["p_best"], table["time"], last))]
+    # Among equal times the default order needs no change; draws of equal chances differ by less.
+    is_moved = np.arange(len(table)) != candidates.default
+    table = table.iloc[np.lexsort((-table["p_best"].round(2), is_moved, table["time"], last))]
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     table = table.reset_index(drop=True)
     return Forecast(

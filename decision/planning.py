@@ -22,7 +22,7 @@ from toruscast.decision.results import Kind, Verdict, names_of
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
 from toruscast.formats.times import holds_runs
-from toruscast.mapping import MappingProblem, TaskMapping, Workload
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted, shown_name
@@ -95,16 +95,6 @@ class Plan:
         self._prior = prior
         self.runs: Runs | None = None
         """Runs made so far; None before the first."""
-
-    @property
-    def workload(self) -> Workload:
-        """The traffic."""
-        return self.problem.workload
-
-    @property
-    def routing(self) -> Routing:
-        """The routing of its messages."""
-        return self.problem.routing
 
     @property
     def n_runs(self) -> int:

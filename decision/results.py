@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
-from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
-from toruscast.routing import Routing
 from toruscast.text import counted, percent, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
@@ -194,21 +193,6 @@ class Forecast:
     physical: PhysicalOrder | None = None
     spent: Mapping[str, float] = field(default_factory=dict)
     goal: Goal = "fastest"
-
-    @property
-    def workload(self) -> Workload:
-        """The traffic."""
-        return self.problem.workload
-
-    @property
-    def torus(self) -> Torus:
-        """The network."""
-        return self.problem.torus
-
-    @property
-    def routing(self) -> Routing:
-        """The routing of its messages."""
-        return self.problem.routing
 
     @property
     def model(self) -> TimePredictor | DefaultModel:

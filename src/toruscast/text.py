@@ -109,7 +109,7 @@ def counted(number: float, noun: str) -> str:
 
 
 def spanned(numbers: Iterable[int]) -> str:
-    """Return the range of several numbers, such as "1 to 3"."""
+    """Return the range of one number or more, such as "1 to 3"."""
     every = sorted(numbers)
     return f"{every[0]}" if every[0] == every[-1] else f"{every[0]} to {every[-1]}"
 

@@ -38,17 +38,17 @@ def unpacked(packed, kind):
 
 def data_of(found, routing="deterministic"):
     several = [Candidate(m.name, m, 1e-4 * (i + 1)) for i, m in enumerate(found.mappings)]
-    uses = link_uses(MappingProblem(found.workload, found.torus, routing), several)
-    return network_data(LinkMap(found.torus, lambda most: uses[:most])), several
+    uses = link_uses(MappingProblem(found.problem.workload, found.problem.torus, routing), several)
+    return network_data(LinkMap(found.problem.torus, lambda most: uses[:most])), several
 
 
 def test_seconds_on_one_scale_are_those_of_the_routing(found):
-    torus = found.torus
+    torus = found.problem.torus
     data, several = data_of(found)
     steps = unpacked(data["busy"], np.uint8).reshape(len(several), torus.n_links)
     exists = torus.link_exists
     exact = [
-        RoutedTraffic(MappingProblem(found.workload, torus), one.mapping).all_wire_bytes
+        RoutedTraffic(MappingProblem(found.problem.workload, torus), one.mapping).all_wire_bytes
         / torus.link_bandwidth
         for one in several
     ]
@@ -64,7 +64,7 @@ def test_seconds_on_one_scale_are_those_of_the_routing(found):
 
 
 def test_pairs_behind_links_are_those_of_the_routing(found):
-    torus, comm = found.torus, found.workload.total
+    torus, comm = found.problem.torus, found.problem.workload.total
     data, several = data_of(found)
     mapping = several[0].mapping
     packed = data["pairs"][0]
@@ -102,8 +102,8 @@ def test_every_link_has_a_place_of_its_own(shape):
 
 @pytest.mark.parametrize("width", [2, 3, 40])
 def test_each_character_is_the_busiest_link_of_its_coordinates(found, width):
-    torus = found.torus
-    routed = RoutedTraffic(MappingProblem(found.workload, torus), found.mappings[-1])
+    torus = found.problem.torus
+    routed = RoutedTraffic(MappingProblem(found.problem.workload, torus), found.mappings[-1])
     busy = routed.all_wire_bytes / torus.link_bandwidth
     for k, (axis, *lines) in enumerate(heat_lines(torus, busy, width)):
         assert axis == torus.axes[k]

@@ -98,7 +98,7 @@ def test_the_answer_the_candidates_and_the_launchers_file_stand_on_it(page, answ
         assert f'<figure id="{key}">' in content
     launcher = re.search(r'<pre id="launcher-file"[^>]*>(.*?)</pre>', content, re.DOTALL)[1]
     places = np.array([line.split() for line in launcher.splitlines()], dtype=int)
-    assert (answer.torus.node(places[:, :-1]) == answer.best.node).all()
+    assert (answer.problem.torus.node(places[:, :-1]) == answer.best.node).all()
 
 
 def test_the_second_map_is_of_the_default_order_or_of_the_runner_up(page, answer):
@@ -129,7 +129,7 @@ def test_a_page_of_512_tasks_is_small(tmp_path):
 
 
 def test_one_candidate_has_no_second_map(answer, tmp_path):
-    one = tc.forecast(answer.workload, answer.torus, answer.mappings[:1])
+    one = tc.forecast(answer.problem.workload, answer.problem.torus, answer.mappings[:1])
     write_report(one, tmp_path / "one.html")
     content = (tmp_path / "one.html").read_text(encoding="utf-8")
     assert len(block(content, "network")["names"]) == 1
@@ -137,12 +137,12 @@ def test_one_candidate_has_no_second_map(answer, tmp_path):
 
 
 def test_bins_and_shares_lose_nothing(answer):
-    comm = answer.workload.total
+    comm = answer.problem.workload.total
     for most, bins in ((comm.n_tasks, 64), (comm.n_tasks, 5)):
-        sums, of = binned(answer.workload, np.arange(comm.n_tasks), most, bins)
+        sums, of = binned(answer.problem.workload, np.arange(comm.n_tasks), most, bins)
         assert sums.sum() == pytest.approx(comm.nbytes.sum())
         assert sums.shape[0] * of >= most
-    shares = hop_shares(tc.MappingProblem(answer.workload, answer.torus), answer.mappings[0])
+    shares = hop_shares(answer.problem, answer.mappings[0])
     assert shares.sum() == pytest.approx(1.0)
 
 

@@ -180,7 +180,7 @@ def test_command(file, tmp_path):
         ("a.svg", ["--callpath", "main", "--metric", "bytes"], "found none"),
         ("a.svg", ["--callpath", "main", "--at", "p=5"], "no parameter is left"),
         ("a.svg", ["--callpath", "main", "--at", "p"], "found p, expected NAME=VALUE"),
-        ("a.svg", ["--callpath", "main", "--at", "p=nan"], "--at"),
+        ("a.svg", ["--callpath", "main", "--at", "p=nan"], "NAME=NUMBER, 0 or more"),
         ("a.jpg", ["--callpath", "main"], "unknown suffix"),
         ("none/a.svg", ["--callpath", "main"], "no such folder"),
     ],

@@ -91,7 +91,9 @@ def test_rank_writes_a_vcoordfile(capsys, tmp_path):
 def test_a_scattered_job_is_written_in_its_own_shape(capsys, tmp_path):
     coords, file = tmp_path / "coords", tmp_path / "best.vcoord"
     places = [(x, 0, 0, a, b, 0) for x in (3, 7) for a in range(2) for b in range(2)]
-    coords.write_text("".join(f"{' '.join(map(str, place))}\n" for place in places))
+    # As several programs print a place: with blanks, as a tuple in a list, in two brackets.
+    forms = ["{} {} {} {} {} {}\n", "({}, {}, {}, {}, {}, {}),\n", "({},{},{})({},{},{})\n"]
+    coords.write_text("".join(forms[i % 3].format(*place) for i, place in enumerate(places)))
     (tmp_path / "ring.csv").write_text(
         "src,dst,nbytes\n" + "".join(f"{i},{(i + 1) % 8},4096\n" for i in range(8))
     )
