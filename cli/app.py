@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from toruscast import __version__
+from toruscast.errors import ReportedError
 from toruscast.text import closest, one_line, shortened
 
 from . import progress
@@ -48,10 +49,8 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 
 def described(error: Exception) -> tuple[str, int]:
     """Return a text for an error, and the exit code."""
-    # Errors whose message is for the user say how they end the command.
-    code = getattr(error, "exit_code", None)
-    if code is not None:
-        return str(error), code
+    if isinstance(error, ReportedError):
+        return str(error), error.exit_code
     if isinstance(error, MemoryError):
         return "out of memory", FAILED
     if isinstance(error, OSError):

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputError, InputWarning, ReportedError
 from toruscast.formats.times import append_run
 from toruscast.mapping import TaskMapping
 
@@ -52,10 +52,8 @@ _WORD = re.compile(r"(?![-+\d.]+(?:e[-+]?\d*)?$).*[^\W\d_].*", re.IGNORECASE)
 _AMOUNT = re.compile(rf"\d\s*(?:{_UNIT}|{_S})(?![a-z])", re.IGNORECASE)
 
 
-class RunError(RuntimeError):
+class RunError(ReportedError, RuntimeError):
     """A run on the machine failed, or gave no time."""
-
-    exit_code = 1
 
 
 def run_script(command: str, mapping: str, file: Path, timeout: float) -> float:

@@ -1,4 +1,4 @@
-"""The one exception family for input that cannot be used."""
+"""Errors and warnings whose message is for the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any, Self
 from .text import one_line, shortened
 
 
-class InputError(ValueError):
+class ReportedError(Exception):
+    """An error whose message is for the user, on one line; commands end with its exit code."""
+
+    exit_code = 1
+
+
+class InputError(ReportedError, ValueError):
     """What the user supplied cannot be used; the message says where and why, on one line.
 
     Parameters
@@ -99,7 +105,5 @@ class InputWarning(UserWarning):
     """Input that can be used, but of which something should be known; the command shows it."""
 
 
-class WorkersError(RuntimeError):
-    """Processes or machines that the work ran on were lost; the message says so on one line."""
-
-    exit_code = 1
+class WorkersError(ReportedError, RuntimeError):
+    """Processes or machines that the work ran on were lost."""

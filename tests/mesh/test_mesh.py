@@ -344,9 +344,9 @@ def test_laid_axes_say_where_they_lie():
 
 @pytest.mark.parametrize("n", [4, 8])
 def test_a_link_of_a_ring_works_as_long_as_its_bytes_take(n):
-    torus = Torus((n,), bandwidth=1e9).with_network(header=0)
+    torus = tc.Torus((n,), bandwidth=1e9).with_network(header=0)
     sent = [MeshTraffic(kind, 1e6, ("x",)) for kind in ("allreduce", "allgather")]
-    seconds = rank_layouts(torus, {"x": n}, sent).best.link_seconds()
+    seconds = tc.rank_layouts(torus, {"x": n}, sent).best.link_seconds()
     # A ring uses both ways; an allreduce passes each part round twice.
     each = (n - 1) / n * 1e6 / 2 / 1e9
     np.testing.assert_allclose(seconds, np.full((2, 2 * n), each) * [[2], [1]], rtol=1e-3)
