@@ -77,7 +77,9 @@ class _Ranking:
         source = {"simulated": "", "measured": " measured"}.get(first["how"])
         interval, checked = "", ""
         if source is None:
-            source = " in the check" if found.scores else " by forecast"
+            mean = f" in the mean of {found.cost.networks} networks"
+            source = mean if first["how"] == "averaged" else " by forecast"
+            source = " in the check" if found.scores else source
             ends = " to ".join(seconds(first[end]) for end in ("low", "high"))
             interval = f"The {percent(found.coverage)} interval of its time is {ends}."
         if ranking.yours is not None and found.scores:
