@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # What a better placement saves at least; less is lost in the noise of machines.
 LEAST_GAIN = 0.01
-TRACER = Path(__file__).parents[1] / "mapping" / "trace" / "tracer.c"
+TRACER = Path(__file__).parents[1] / "formats" / "tracer.c"
 
 
 @dataclass(frozen=True)

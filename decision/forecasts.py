@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import Slow
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
-from toruscast.features import extract
+from toruscast.features import extract_blocks
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.training import fitted
@@ -60,6 +60,7 @@ else:
     learned_runs = Slow("toruscast.decision.learned_runs")
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 SURE_BOUND = "sure_bound"
 Stage = Literal["features", "simulations"]
 Progress = Callable[[Stage, int, int], None]
@@ -205,16 +206,15 @@ def describe_candidates(
 ) -> tuple[CandidateSet, Simulations]:
     """Return candidates with what a model says of their times, and how they are simulated."""
     began = time.monotonic()
-    features = extract(
-        problem.workload,
-        problem.torus,
+    blocks = extract_blocks(
+        problem,
         mappings,
-        routing=problem.routing,
         features=tuple(dict.fromkeys((*model.required_columns, *SHOWN_FEATURES, BOUND))),
         also={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
         n_jobs=n_jobs,
-        progress=None if progress is None else partial(progress, "features"),
+        progress=None if progress is None else lambda n: progress("features", n, len(mappings)),
     )
+    features = pd.concat(blocks)
     prediction, unlearned = prior_of(model, features, problem, mappings)
     # Lower: what links and nodes need. Release: close to the time, so that it orders best, but no
     # bound under adaptive routing. Sure: no simulation falls below it, whatever it rounds.
@@ -291,7 +291,7 @@ def _forecast_simulated(
         coarsening=decision.coarsening,
         networks=n_networks,
     )
-    found = _build_forecast(
+    found, rows = _build_forecast(
         candidates,
         estimates,
         source,
@@ -306,14 +306,13 @@ def _forecast_simulated(
     )
     table, physical, scores = found.table, None, {}
     if not isinstance(model, DefaultModel):
-        table[BOUND] = table["mapping"].map(dict(zip(names, release, strict=True)))
+        table[BOUND] = release[rows]
         first = names[int(release.argmin())]
         physical = PhysicalOrder(first, model.provenance_.get(HELD_OUT))
     if check:
         times, rest = decision.times.copy(), np.flatnonzero(~is_simulated)
         if rest.size:
             times[rest] = simulations(rest)
-        rows = np.array([names.index(name) for name in table["mapping"]])
         table.insert(4, "observed_time", times[rows])
         scores = score_answer(table, release[rows])
     if candidates.problem.workload.summed:
@@ -344,7 +343,7 @@ def _weigh_networks(
     if coarsening:
         networks, n = _networks(candidates, simulations, posterior.network_weights), prior.n
     n_networks = len(simulations.networks)
-    return _build_forecast(
+    answer, _ = _build_forecast(
         candidates,
         Estimates.of(posterior, coverage),
         source,
@@ -354,6 +353,7 @@ def _weigh_networks(
         networks=networks,
         spent=dict(simulations.spent),
     )
+    return answer
 
 
 def _forecast_learned(
@@ -369,7 +369,7 @@ def _forecast_learned(
     # Measured times below it show that it is none.
     is_bounded = learned.is_bounded and not (estimates.time < bounds).any()
     sketched = bool({*SKETCHED, *SIMULATED} & set(learned.model.required_columns))
-    return _build_forecast(
+    answer, _ = _build_forecast(
         candidates,
         estimates,
         np.where(learned.is_measured, "measured", "forecast"),
@@ -378,6 +378,7 @@ def _forecast_learned(
         bounds=bounds if is_bounded else None,
         learned=learned.measured,
     )
+    return answer
 
 
 def _networks(
@@ -403,8 +404,8 @@ def _build_forecast(
     rcc: float | None = None,
     kind: Kind | None = None,
     **more: Any,
-) -> Forecast:
-    """Return the answer with its table, best first: of those that lead, if some do."""
+) -> tuple[Forecast, Indices]:
+    """Return the answer, best of those that lead first, and the candidate of each row."""
     shown = {name: candidates.column(name) for name in SHOWN_FEATURES}
     # Measured times are of another level than the bounds of the network.
     shown["lower_bound"] = np.full(cost.candidates, np.nan) if bounds is None else bounds
@@ -417,8 +418,9 @@ def _build_forecast(
     is_moved = np.arange(len(table)) != candidates.default
     table = table.iloc[np.lexsort((-table["p_best"].round(2), is_moved, table["time"], last))]
     table.insert(0, "rank", np.arange(1, len(table) + 1))
+    rows = table.index.to_numpy()
     table = table.reset_index(drop=True)
-    return Forecast(
+    answer = Forecast(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
@@ -429,3 +431,4 @@ def _build_forecast(
         unlearned=candidates.unlearned,
         **more,
     )
+    return answer, rows

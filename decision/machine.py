@@ -70,6 +70,7 @@ def machine_posterior(
         errors["prior"] = ErrorTerm(width, prior.errors["prior"].kernel)
     errors[MACHINE] = ErrorTerm(np.full(prior.n, _OWN), _OWN_KERNEL)
     errors["slope"] = ErrorTerm.of_distance(centres.mean(axis=0), _SLOPE)
+    # The slope of a machine is wider than that of a prediction, and takes its place.
     contents = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
     worlds, weights = machine_worlds(len(centres), constants, noises)

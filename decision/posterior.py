@@ -52,7 +52,7 @@ _MAX_PAIRED = 1000
 # of the times after a few simulations too (`benchmarks/posterior.py`).
 _MAX_COMMON, _SMOOTH, _WIDENING = 0.1, 2 / 3, 1.1
 # A prediction may also be off by this share of the distance from the fastest, the same share for
-# all: the slower a mapping, the more its messages wait beyond the bound.
+# all: the slower a mapping, the more its messages wait beyond the bound (`benchmarks/forecast.py`).
 _PRIOR_SLOPE = 0.2
 
 
@@ -186,12 +186,14 @@ class Posterior:
         common, own = float(residuals.common.var()), float(residuals.deviations.var())
         share = min(_MAX_COMMON, common / (common + own)) if common + own else 0.0
         kernel = Kernel(share, _SMOOTH * (1 - share), (1 - _SMOOTH) * (1 - share))
+        floor = np.log(np.maximum(bounds, 1e-300))
         unit = _WIDENING * residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
         return cls(
             centres=centre[None],
             errors={
                 "prior": ErrorTerm(unit * width, kernel),
-                "distance": ErrorTerm.of_distance(centre, _PRIOR_SLOPE),
+                # From the bounds on, as no time lies below them, whatever a model predicts.
+                "distance": ErrorTerm.of_distance(np.maximum(centre, floor), _PRIOR_SLOPE),
             },
             sources={TIME: ("prior", "distance"), FULL: ("prior", "distance")},
             features=prediction.features,

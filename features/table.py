@@ -115,7 +115,8 @@ def extract_blocks(
 ) -> Iterator[pd.DataFrame]:
     """Return the table of `extract` in blocks of 1,024 rows, in order: neither is held.
 
-    Parameters are those of `extract`, but ``progress`` is called with the number of rows done. A
+    Parameters are those of `extract`, but for the problem and ``progress``, which is called with
+    the number of rows done. A
     mapping is taken when a worker is free for it, so a fault of one may come after rows of others.
     There is at least one block, which may be empty.
 
@@ -134,7 +135,7 @@ def extract_blocks(
     further = {**timed, **(also or {})}
     task = Task(_routed_row, problem, chosen, further)
     found = task.in_turn(map(problem.mapping, mappings), job_count(n_jobs), progress=progress)
-    return _blocks(found, [*(feature.name for feature in chosen), *further])
+    return _blocks(found, list(dict.fromkeys([*(feature.name for feature in chosen), *further])))
 
 
 def _blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFrame]:

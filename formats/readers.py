@@ -565,6 +565,7 @@ def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
         "to_itself": float(total.nbytes[total.src == total.dst].sum()),
         "isolated": silent.size,
         "first_isolated": silent[:NAMED].tolist(),
+        "counted_from_1": n > 2 and silent.tolist() == [0],
         "phases": len(workload),
     }
 

@@ -267,7 +267,7 @@ def _rank_slices(
             n_chips,
             step.axes,
             sends,
-            machine.torus or (),
+            () if machine.torus is None else machine.torus,
             overlap=step.order == "overlap",
             n_jobs=work.jobs,
             progress=move,

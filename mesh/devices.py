@@ -347,6 +347,8 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
         and all(type(number) is int and 0 <= number < 2**31 for number in ids)
     ):
         expected = "an array of whole numbers, such as [[0,2],[1,3]]"
+        if any(isinstance(number, list) for number in ids):
+            expected = "rows of the same length"
         raise text.fault("bad device list", 1, bare[:60], expected)
     return _mapping_of_ids(text, ids.astype(np.int64), options)
 

@@ -505,7 +505,7 @@ def min_loads(problem: MappingProblem, tasks_per_node: int = 1) -> tuple[float, 
     total, torus = problem.total, problem.torus
     busiest, hop_bytes, _ = _leaving(total, total.comm.nbytes, tasks_per_node)
     n_ports = 2 * sum(size > 1 for size in torus.shape)
-    if not n_ports:
+    if not (n_ports and torus.n_existing_links):
         return 0.0, 0.0
     return hop_bytes, max(busiest / n_ports, hop_bytes / torus.n_existing_links)
 
@@ -526,9 +526,9 @@ def _phase_seconds(problem: MappingProblem, capacity: int) -> tuple[float, ...]:
     out_of_node = 2 * sum(
         b for b, size in zip(torus.bandwidth, torus.shape, strict=True) if size > 1
     )
-    if not out_of_node:
-        return sending, 0.0, 0.0, 0.0, 0.0
     speed = float(torus.link_bandwidth[torus.link_exists].sum())
+    if not (out_of_node and speed):
+        return sending, 0.0, 0.0, 0.0, 0.0
     return (
         sending,
         busiest / out_of_node,

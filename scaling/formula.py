@@ -179,14 +179,15 @@ class Formula:
         def operand(kind: str, what: Any) -> Any:
             if kind == "number":
                 return np.float64(what)
-            if what not in at:
+            known = places[kind]
+            if what not in known:
                 raise InputError(
                     f"no value for a parameter of {self.text[:60]}",
                     file=self.file,
-                    found=", ".join(at) or "none",
+                    found=", ".join(known) or "none",
                     expected=what,
                 )
-            return places[kind][what]
+            return known[what]
 
         with np.errstate(all="ignore"):
             return self._computed(

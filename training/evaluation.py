@@ -81,8 +81,6 @@ def repeated_splits(
     splits = random_splits(len(table), n_splits, train_share, seed)
     if isinstance(predictors, TimePredictor):
         predictors = {_name_of(predictors): predictors}
-    if not predictors:
-        raise InputError("no predictor to score")
     began = perf_counter()
     found = forecast_splits(table, predictors, splits, n_jobs=n_jobs, progress=progress)
     seconds = perf_counter() - began
@@ -117,6 +115,8 @@ def forecast_splits(
         A row per predictor, split and row held out: ``predictor, split, n_train, row, time,
         forecast, low, high``. The interval is NaN without a coverage, or where none is known.
     """
+    if not predictors:
+        raise InputError("no predictor to score")
     features = features_only(table)
     observed = columns_of(table, ["time"])["time"].to_numpy(dtype=np.float64)
     items = [(each, *split) for each in predictors.values() for split in splits]

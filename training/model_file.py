@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from dataclasses import fields
@@ -46,14 +47,17 @@ _MAX_FEATURES = 10_000
 # their size.
 _MAX_RATIO = 10
 
-# Products and quotients of numbers of a fit are numbers.
-_MAX_NUMBER = 1e100
+# Times between e^-60 and e^60 seconds, or units.
+_MAX_LOG = 60.0
+_MAX_TIME = 1e12
+# Products and quotients of values of features are numbers.
+_MAX_FEATURE = 1e100
+# Standard deviations of a residual, times its width in logarithms: times are numbers.
+_MAX_SURPRISE = 10.0
 _ZIP = b"PK\x03\x04"
 _CALIBRATION = tuple(item.name for item in fields(ResidualCalibration))
 _OF_FEATURES = ("feature_shift", "feature_scale", "feature_least", "feature_most")
 _OF_TARGET = ("target_shift", "target_scale")
-# Those of which other arrays are divided.
-_DIVISORS = ("feature_scale", "target_scale", "calibration_floor")
 
 
 class Expected(NamedTuple):
@@ -64,28 +68,38 @@ class Expected(NamedTuple):
 
     kind: str
     size: int | str
-    low: float = -_MAX_NUMBER
-    high: float = _MAX_NUMBER
+    low: float | tuple[float, ...] = -math.inf
+    high: float | tuple[float, ...] = math.inf
 
 
 def expected_arrays(
-    n_features: int, *, is_relative: bool, is_calibrated: bool
+    n_features: int, target: str, *, is_log: bool, is_calibrated: bool
 ) -> dict[str, Expected]:
     """Return the schema of a model file: its arrays, besides ``metadata``."""
-    schema = {name: Expected("f8", n_features) for name in _OF_FEATURES}
-    schema["importances"] = Expected("f8", n_features, 0.0)
-    schema |= {name: Expected("f8", 1) for name in _OF_TARGET}
-    schema["tree_size"] = Expected("i8", "trees", 1)
-    schema["tree_left"] = schema["tree_right"] = Expected("i4", "nodes", -1)
-    schema["tree_feature"] = Expected("i4", "nodes", 0, n_features - 1)
-    schema["tree_threshold"] = schema["tree_value"] = Expected("f8", "nodes")
-    if is_relative:
-        schema["relative"] = Expected("f8", 2)
+    learned = _MAX_TIME if target == "time" else _MAX_LOG
+    score = _MAX_LOG if is_log else _MAX_TIME
+    schema = {
+        "feature_shift": Expected("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
+        "feature_scale": Expected("f8", n_features, 1 / _MAX_FEATURE, _MAX_FEATURE),
+        "feature_least": Expected("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
+        "feature_most": Expected("f8", n_features, -_MAX_FEATURE, _MAX_FEATURE),
+        "importances": Expected("f8", n_features, 0.0),
+        "target_shift": Expected("f8", 1, -learned, learned),
+        "target_scale": Expected("f8", 1, 1 / _MAX_FEATURE, _MAX_FEATURE),
+        "tree_size": Expected("i8", "trees", 1),
+        "tree_left": Expected("i4", "nodes", -1),
+        "tree_right": Expected("i4", "nodes", -1),
+        "tree_feature": Expected("i4", "nodes", 0, n_features - 1),
+        "tree_threshold": Expected("f8", "nodes"),
+        "tree_value": Expected("f8", "nodes"),
+    }
+    if target == "measured":
+        schema["relative"] = Expected("f8", 2, 0.0, _MAX_TIME)
+    elif target != "time":
+        schema["relative"] = Expected("f8", 2, (-_MAX_LOG, 0.0), (_MAX_LOG, 1.0))
     if is_calibrated:
         schema |= {f"calibration_{name}": Expected("f8", name) for name in _CALIBRATION}
-        schema["calibration_floor"] = Expected("f8", 1)
-    for name in schema.keys() & set(_DIVISORS):
-        schema[name] = schema[name]._replace(low=1 / _MAX_NUMBER)
+        schema["calibration_floor"] = Expected("f8", 1, 1 / _MAX_FEATURE, score)
     return schema
 
 
@@ -230,16 +244,16 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     model.log_ = bool(metadata["log"])
     model.bounded_ = bool(metadata["bounded"])
     is_calibrated = any(name.startswith("calibration_") for name in arrays)
-    is_relative = model.target != "time"
-    _check_arrays(
-        arrays, expected_arrays(n_features, is_relative=is_relative, is_calibrated=is_calibrated)
+    schema = expected_arrays(
+        n_features, model.target, is_log=model.log_, is_calibrated=is_calibrated
     )
+    _check_arrays(arrays, schema)
     for name in _OF_FEATURES:
         setattr(model, f"{name}_", arrays[name])
     model.target_shift_, model.target_scale_ = (arrays[name].item() for name in _OF_TARGET)
     model.feature_importances_ = arrays["importances"]
     model.relative_ = None
-    if is_relative:
+    if "relative" in arrays:
         names = ("constant", "slope") if model.target == "measured" else ("common", "power")
         numbers = zip(names, arrays["relative"].tolist(), strict=True)
         model.relative_ = TargetTransform(**dict(numbers))
@@ -249,6 +263,7 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     if is_calibrated:
         floor, *parts = (arrays[f"calibration_{name}"] for name in _CALIBRATION)
         model.calibration_ = ResidualCalibration(floor.item(), *parts)
+    _check_forecasts(model)
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
     learned: Any = model.provenance_.get("routing", ())
@@ -268,7 +283,7 @@ def _check_arrays(arrays: dict[str, Any], schema: dict[str, Expected]) -> None:
         if array.dtype != np.dtype(kind) or array.shape != (size,):
             found, expected = f"{array.dtype} {array.shape}", f"{np.dtype(kind)} ({size},)"
         elif not (np.isfinite(array) & (array >= low) & (array <= high)).all():
-            found, expected = "numbers that no fit gives", f"{low:g} to {high:g}"
+            found, expected = "numbers that no fit gives", f"{low} to {high}"
         else:
             continue
         raise InputError(f"bad array {name} in a model file", found=found, expected=expected)
@@ -287,3 +302,26 @@ def _check_trees(trees: Forest) -> None:
     bad = np.flatnonzero(~(inner | ((left == -1) & (right == -1))))
     if bad.size:
         raise InputError(f"bad tree node {bad[0]} in a model file")
+
+
+def _check_forecasts(model: FittedModel) -> None:
+    """Raise where numbers give absurd forecasts together, though each may be one of a fit."""
+    learned, score = (
+        _MAX_LOG if is_log else _MAX_TIME for is_log in (model.relative_ is not None, model.log_)
+    )
+    # Divided first: the product itself may be beyond all numbers.
+    most = (learned + abs(model.target_shift_)) / model.target_scale_
+    values = model.trees_.value
+    is_absurd = np.abs(values).max() > most
+    if model.log_ and model.relative_ is None:
+        is_absurd |= values.min() * model.target_scale_ <= -model.target_shift_
+    if model.relative_ is not None:
+        is_absurd |= not any(model.relative_[:2])
+    if model.calibration_ is not None:
+        floor, residuals, common, deviations = (
+            float(np.abs(getattr(model.calibration_, name)).max()) for name in _CALIBRATION
+        )
+        is_absurd |= max(residuals, common + deviations) > _MAX_SURPRISE * score / floor
+    if is_absurd:
+        expected = f"within {learned:g}, and with residuals {_MAX_SURPRISE * score:g}"
+        raise InputError("absurd forecasts in a model file", expected=expected)

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from pathlib import Path
@@ -254,8 +254,7 @@ class SampleFiles:
     """A table of samples, and beside it a folder of parts: tables of runs that have not ended.
 
     Several processes may use them at a time: every sample is in the table or in a part at any
-    moment. Where a file system cannot lock folders, such as NFS, of two runs that end at the same
-    moment one may lose its last samples, which are then simulated again.
+    moment, and one process at a time changes them.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -270,16 +269,20 @@ class SampleFiles:
         return list(self._read().values())
 
     def join(self, combine: Callable[[list[pd.DataFrame]], pd.DataFrame]) -> pd.DataFrame:
-        """Replace the table and all parts by what a function makes of them; return it."""
-        with self._locked():
+        """Replace the table and all parts by what a function makes of them; return it.
+
+        Without locks the parts stay, since another run may replace the table by one without them.
+        """
+        with self._locked() as is_locked:
             found = self._read()
             table = combine(list(found.values()))
             write_samples(table, self._path)
-            for path in found.keys() - {self._table}:
-                path.unlink(missing_ok=True)
-            # A run that has not ended may have another part there.
-            with suppress(OSError):
-                self._folder.rmdir()
+            if is_locked:
+                for path in found.keys() - {self._table}:
+                    path.unlink()
+                # A run that has not ended may have another part there.
+                with suppress(OSError):
+                    self._folder.rmdir()
         return table
 
     def add(self, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
@@ -300,16 +303,23 @@ class SampleFiles:
         return tables
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep other runs from changing the files."""
-        with folder_to_fill(self._table.parent) as place:
-            folder = os.open(place, os.O_RDONLY)
-            try:
-                with suppress(OSError):
-                    fcntl.flock(folder, fcntl.LOCK_EX)
-                yield
-            finally:
-                os.close(folder)
+    def _locked(self) -> Iterator[bool]:
+        """Keep other runs from changing the files; yield whether the file system has locks."""
+        place = self._folder.with_suffix(".lock")
+        with folder_to_fill(place.parent), ExitStack() as stack:
+            is_locked, is_current = True, False
+            while is_locked and not is_current:
+                # NFS locks only files that are open for writing.
+                file = stack.enter_context(place.open("a"))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                except OSError:
+                    is_locked = False
+                # The previous holder removes the file.
+                with suppress(FileNotFoundError):
+                    is_current = os.path.samestat(os.fstat(file.fileno()), place.stat())
+            stack.callback(place.unlink, missing_ok=True)
+            yield is_locked
 
 
 def up_to_date(

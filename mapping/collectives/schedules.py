@@ -46,12 +46,18 @@ _ROWS = 2**8
 class Round:
     """Messages that tasks send at the same step of a collective."""
 
-    src: NDArray[np.int64]  # sending task of each message, (n_messages,)
+    src: NDArray[np.int64]
+    """Sending task of each message, ``(n_messages,)``."""
     dst: NDArray[np.int64]
-    nbytes: NDArray[np.float64]  # bytes of each; a number holds for all
-    reduces: bool  # whether the receiver adds what it gets to what it has
-    times: int  # how often the round repeats
-    pieces: float  # messages that each of these is cut into
+    """Receiving task of each."""
+    nbytes: NDArray[np.float64]
+    """Bytes of each; a number holds for all."""
+    reduces: bool
+    """Whether the receiver adds what it gets to what it has."""
+    times: int
+    """How often the round repeats."""
+    pieces: float
+    """Messages that each of these is cut into."""
 
     def __init__(
         self,

@@ -30,6 +30,8 @@ OF_NETWORK = tuple(item.name for item in fields(Network))
 OF_TORUS = tuple(item.name for item in fields(Torus) if item.name not in ("network", "holes"))
 WORDS = ("title", "about", "called", "sources")
 
+__all__ = ["Citation", "Machine", "Shapes", "get", "named", "names", "torus_from_text"]
+
 
 @dataclass(frozen=True)
 class Citation:
@@ -429,4 +431,4 @@ def __getattr__(name: str) -> Machine:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *names()])
+    return sorted([*__all__, *names()])

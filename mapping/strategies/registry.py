@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,22 +57,28 @@ class Placement:
     """
 
     problem: MappingProblem
-    tasks_per_node: InitVar[int | None] = None
+    tasks_per_node: int | None = None
     is_late: Callable[[], bool] = lambda: False
-    capacity: int = field(init=False)
 
-    def __post_init__(self, tasks_per_node: int | None) -> None:
+    def __post_init__(self) -> None:
         n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
-        if tasks_per_node is None:
-            tasks_per_node = min(-(-n_tasks // n_nodes), MAX_SLOTS)
-        capacity = whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
+        capacity = self.tasks_per_node
+        if capacity is None:
+            capacity = min(-(-n_tasks // n_nodes), MAX_SLOTS)
+        capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         if n_tasks > n_nodes * capacity:
             name = self.problem.workload.name
             where = f" in {name}" if name else ""
             found = f"{n_tasks}{where}"
             expected = f"at most {counted(n_nodes, 'node')} x {capacity}"
             raise InputError("too many tasks for the torus", found=found, expected=expected)
-        object.__setattr__(self, "capacity", capacity)
+        object.__setattr__(self, "tasks_per_node", capacity)
+
+    @property
+    def capacity(self) -> int:
+        """Tasks that a node holds: as given, or the least that suffices."""
+        assert self.tasks_per_node is not None
+        return self.tasks_per_node
 
     @property
     def torus(self) -> Torus:
@@ -160,13 +166,20 @@ Variants = Callable[[Placement], list[str]]
 class Strategy:
     """A family of mappings: how a variant places the tasks, and which variants there are."""
 
-    family: str  # the first word of its mappings' names
-    form: str  # the family and, after a hyphen, what its variants look like: "tilt-DIMS-K"
-    place: Place  # (placement, variant, rng) -> node of each task
-    variants: Variants  # placement -> variants to try, best first; an empty one is the bare family
-    example: str  # one of its names
-    parameters: str  # how the capitals of the form are written; empty where there are none
-    sampled: bool = True  # whether `sample` takes from it without being asked to
+    family: str
+    """The first word of its mappings' names."""
+    form: str
+    """The family and, after a hyphen, what its variants look like: "tilt-DIMS-K"."""
+    place: Place
+    """Function of placement, variant and random generator: the node of each task."""
+    variants: Variants
+    """Function of a placement: variants to try, best first; an empty one is the bare family."""
+    example: str
+    """One of its names."""
+    parameters: str
+    """How the capitals of the form are written; empty where there are none."""
+    sampled: bool = True
+    """Whether `sample` takes from it without being asked to."""
 
 
 class VariantError(InputError):
@@ -378,12 +391,16 @@ def _name_form(placement: Placement, strategy: Strategy) -> str:
     if not suitable and _takes_example(strategy, placement):
         suitable = [strategy.example]
     such = f" such as {suitable[0]}" if suitable else ""
-    parameters = strategy.parameters.format(
-        letters=" ".join(placement.letters),
-        dimensions=" ".join(placement.torus.axes),
-        grid="x".join(map(str, placement.grid)),
-        places=placement.n_places,
-    )
+    values = {
+        "{letters}": " ".join(placement.letters),
+        "{dimensions}": " ".join(placement.torus.axes),
+        "{grid}": "x".join(map(str, placement.grid)),
+        "{places}": str(placement.n_places),
+    }
+    parameters = strategy.parameters
+    for field_name, value in values.items():
+        # A plug-in's text may hold other braces.
+        parameters = parameters.replace(field_name, value)
     return f"{strategy.form}{such}; {parameters}"
 
 

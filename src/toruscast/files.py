@@ -155,7 +155,8 @@ def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = Non
     if wide := next((name for mark, name in _MARKS if data.startswith(mark)), None):
         raise InputError(f"{wide} text", file=path, expected=_UTF8)
     if b"\0" in data:
-        raise InputError("binary file", file=path, expected="text")
+        expected = "text, or --format for a binary format"
+        raise InputError("binary file", file=path, expected=expected)
     if data.isascii():
         return
     try:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toruscast.cli.mpi import TRACER
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_workload
 from toruscast.formats.rounds import COLLECTIVES, Events, algorithm_of, rounds_of
@@ -287,3 +288,9 @@ def test_what_cannot_be_recorded_is_told_in_a_line(tmp_path):
     code, line = said("--region", "middle", "--", "true")
     assert code == 2
     assert "bad region: found middle" in line
+
+
+def test_the_recorder_is_part_of_the_package():
+    source = TRACER.read_text(encoding="utf-8")
+    assert "#include <mpi.h>" in source
+    assert "MPI_Send" in source

@@ -318,6 +318,8 @@ def test_altered_models_are_refused(path, change, message):
 
 
 HUGE = [1e300, -1.7e308]
+# Finite in every array, but not in the times that they give.
+LARGE = [1e90, -1e90]
 
 
 @pytest.mark.parametrize("target", ["time", "slowdown", "measured"])
@@ -340,6 +342,20 @@ def test_a_model_whose_forecasts_are_absurd_is_refused(path, target, name, value
     arrays[name][:] = value
     np.savez_compressed(path, **arrays)
     with pytest.raises(InputError, match="in a model file"):
+        load_predictor(path)
+
+
+@pytest.mark.parametrize("target", ["time", "slowdown", "measured"])
+@pytest.mark.parametrize("value", LARGE)
+def test_a_model_whose_trees_give_no_time_is_refused(path, target, value):
+    table = TABLE.assign(sketch_time=1.5 * TABLE["lower_bound"])
+    model = TimePredictor(["a", "b"], target, n_estimators=5, calibration_folds=2)
+    save_predictor(model.fit(table, table["lower_bound"] * (1 + table["a"])), path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["tree_value"][:] = value
+    np.savez_compressed(path, **arrays)
+    with pytest.raises(InputError, match="absurd forecasts in a model file"):
         load_predictor(path)
 
 
