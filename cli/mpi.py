@@ -57,8 +57,8 @@ class Launched(StartedProgram):
     """What is started, and where."""
 
     hosts: str | None = option(
-        "Names of the machine's hosts and the node of each, such as a CSV host,x,y,z. Those of "
-        "the job are looked up in it; without a job all are taken.",
+        "File with the name and the node of each host of the machine, such as a CSV host,x,y,z. "
+        "Only the hosts of the job are used; all of them if no job is given.",
         "FILE",
         group="Machine",
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # A time of a network that is longer than this many seconds lacks its unit.
 _LONG = 1e-3
-# Of the torus, but of the same kind for whoever sets them.
+# Keys of --network that are fields of `Torus`, not of `Network`.
 _OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
 _TIMES = ("hop_latency", "overhead", "short_overhead", "start")
 _SIZES = (
@@ -173,7 +173,7 @@ class LoadedTraffic:
 def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraffic:
     """Read what is sent: of one file, of several as phases after each other, or of a collective.
 
-    Of several files, some may have nothing to send.
+    If there are several files, single ones may be without messages.
     """
     if traffic.collective is not None:
         return _load_collective(traffic, traffic.collective)
@@ -294,8 +294,8 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
 
     Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions, or
     ``bluegene_q``), ``tie=random``, ``bandwidth=1e9`` or one for each dimension,
-    ``bandwidth=1e9,2e9``. What is ``unused`` is of packets only: where there are none, it would
-    change nothing. ``unknown`` alone is short for ``rules=unknown``.
+    ``bandwidth=1e9,2e9``. Keys in ``unused`` are refused: they only affect packets, and the caller
+    simulates none. ``unknown`` alone is short for ``rules=unknown``.
 
     Examples
     --------
@@ -502,7 +502,7 @@ def occupancy(mappings: Sequence[TaskMapping]) -> str:
 
 
 class Occupancy:
-    """How many tasks share a node in the mappings noted so far, none of which is kept."""
+    """Tasks per node over a stream of mappings, which are counted and not stored."""
 
     def __init__(self) -> None:
         self.n = self.n_nodes = 0

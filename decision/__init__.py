@@ -1,7 +1,7 @@
 """Which mapping is fastest and which to run next: posteriors, simulations, measured runs.
 
-Open `forecasts.py` first. `posterior.py` holds what is known of the times, `loop.py` chooses what
-is simulated, `planning.py` what is run. `calibration.py` makes the torus that a forecast takes.
+Open `forecasts.py` first. `posterior.py` models the candidates' times, `loop.py` selects the next
+simulation, `planning.py` the next run. `calibration.py` makes the torus that a forecast takes.
 Every public name is listed in ``__init__.pyi`` and imported when first used.
 """
 

@@ -107,7 +107,7 @@ def build_samples(
     if iterations > 1:
         own["iterations"] = iterations
     kinds = {kind for each in sets for kind in kinds_of(each.problem, each.mappings)}
-    told = own | (provenance or {}) | {"kinds": sorted(kinds)}
+    told = (provenance or {}) | own | {"kinds": sorted(kinds)}
     files = None if store_path is None else SampleFiles(store_path)
     tables = [] if files is None else up_to_date(files.read(), how.features)[0]
     missing = parts_of(sets, how, known(tables))

@@ -311,7 +311,7 @@ def make(
         A strategy and its parameters, as listed by `names`; ``@2``, ``@3``, ... behind a name that
         draws at random gives further draws.
     traffic, torus
-        What is mapped and the host, as `MappingProblem` takes them.
+        Traffic and host, in any form that `MappingProblem` accepts.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
     seed : int
@@ -359,6 +359,9 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
         raise InputError(error.message, found=name, expected=expected) from None
     if at and rng.bit_generator.state == before:
         raise InputError("nothing is drawn at random", found=name, expected=plain)
+    if (node < 0).any():
+        expected = "a torus whose nodes are connected by links"
+        raise InputError("strategy cannot place all tasks", found=name, expected=expected)
     return _on_ours(placement, family, node)
 
 

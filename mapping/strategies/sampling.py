@@ -152,7 +152,7 @@ def sample(
     Parameters
     ----------
     traffic, torus
-        What is mapped and the host, as `MappingProblem` takes them. The logical grid of the traffic
+        Traffic and host, in any form that `MappingProblem` accepts. The logical grid of the traffic
         is used, or a near-cubic one if it has none.
     n : int
         Number of mappings.

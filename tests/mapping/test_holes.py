@@ -124,3 +124,9 @@ def test_labels_and_numbers_name_the_same_links():
     torus = Torus((4, 4, 2)).without(nodes=[1], links=[3]).with_links({5: 1e9})
     assert all(torus.read_link(torus.link_label(link)) == link for link in range(torus.n_links))
     assert str(torus) == "4x4x2 (1 nodes of others, 1 missing, 1 slow)"
+
+
+def test_a_strategy_that_reaches_no_further_node_says_so():
+    torus = Torus((2,)).without(links=[0, 1, 2, 3])
+    with pytest.raises(InputError, match="cannot place all tasks: found greedy-heaviest"):
+        strategies.make("greedy-heaviest", CommGraph(2, [0, 1], [1, 0], [8, 8]), torus)
