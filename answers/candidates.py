@@ -401,7 +401,7 @@ def indistinguishable(verdict: Verdict, how: str = "") -> str:
 
 
 def badge(verdict: Verdict, certainty: float | None = None) -> str:
-    """Return the same in a word or three."""
+    """Return how sure an answer is, in one to three words."""
     sure = f"{probability(max(verdict.certainty, certainty or 0.0))} sure"
     return {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
 
