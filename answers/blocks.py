@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from toruscast.mapping.omissions import Omission, describe_omissions
+
 from .links import LinkMap
 from .table import Table
 
@@ -89,7 +91,8 @@ class Answer:
     ``setting`` is what was asked, in a line; a page has it as its ``title`` if that is empty.
     ``table`` stands first in a terminal and last on a page; its frame is the CSV. ``badge`` says
     how sure the answer is, in a word or three. ``content`` is all of it as JSON. ``file`` is what
-    the answer is used with, and ``facts`` what it was made from, by name.
+    the answer is used with, and ``facts`` what it was made from, by name. ``omitted`` is
+    what its traffic lacks; None where it has none.
     """
 
     headline: Headline
@@ -102,6 +105,12 @@ class Answer:
     file: File | None = None
     facts: Sequence[tuple[str, str]] = ()
     title: str = ""
+    omitted: Sequence[Omission] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """What follows the headline: what the traffic lacks, then the notes."""
+        return [*filter(None, [describe_omissions(self.omitted or ())]), *self.notes]
 
 
 def of_table(head: str | Headline, *blocks: Block, below: Sequence[str] = (), **how: Any) -> Answer:

@@ -400,6 +400,13 @@ def indistinguishable(verdict: Verdict, how: str = "") -> str:
     return f"It cannot be told apart from {joined(verdict.rivals)}{how}." if verdict.rivals else ""
 
 
+def scope_of_proof(workload: Workload) -> str:
+    """Return what a proof holds for, where the workload is not all that a program does."""
+    if workload.omitted:
+        return " for what is counted"
+    return " for this graph" if workload.summed else ""
+
+
 def badge(verdict: Verdict, certainty: float | None = None) -> str:
     """Return how sure an answer is, in one to three words."""
     sure = f"{probability(max(verdict.certainty, certainty or 0.0))} sure"

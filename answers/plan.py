@@ -87,6 +87,7 @@ def answer(
             "mappings": records(table),
         },
         file=view.launcher_file(),
+        omitted=made.problem.workload.omitted,
         facts=view.facts(),
     )
 

@@ -21,7 +21,7 @@ from toruscast.training.fitted import Model
 
 from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
-from .candidates import Ranking, badge, how_sure, indistinguishable, setting_of
+from .candidates import Ranking, badge, how_sure, indistinguishable, scope_of_proof, setting_of
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
 from .table import Column, Table, records
@@ -111,6 +111,7 @@ class _Ranking:
             sections=[*sections, view.traffic()],
             content=self._content(),
             file=view.launcher_file(),
+            omitted=found.problem.workload.omitted,
             facts=[*view.facts(), ("candidates", str(n))],
         )
 
@@ -118,11 +119,9 @@ class _Ranking:
         """Return how sure the answer is, in a word or three."""
         if self.found.cost.candidates < 2:
             return ""
-        hides = self.found.verdict.kind == "proved" and self.found.problem.workload.summed
-        return (
-            badge(self.found.verdict, float(self.table["p_best"].iloc[0]))
-            + " for this graph" * hides
-        )
+        verdict = self.found.verdict
+        scope = scope_of_proof(self.found.problem.workload) if verdict.kind == "proved" else ""
+        return badge(verdict, float(self.table["p_best"].iloc[0])) + scope
 
     def _distance(self) -> str:
         """Return how far the best is from the lower bound over all mappings."""
@@ -343,8 +342,8 @@ def _certainty(found: Forecast) -> str:
     """How sure it is that no other candidate is faster."""
     verdict, cost, chances = found.verdict, found.cost, found.table["p_best"]
     if verdict.kind == "proved":
-        proved = "Proved for this graph" if found.problem.workload.summed else "Proved"
-        return f"{proved}: every other candidate takes at least as long."
+        scope = scope_of_proof(found.problem.workload)
+        return f"Proved{scope}: every other candidate takes at least as long."
     if cost.simulated:
         return how_sure(verdict)
     chance, likeliest = percent(chances.iloc[0]), int(chances.argmax())

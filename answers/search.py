@@ -30,6 +30,7 @@ from .candidates import (
     how_sure,
     less,
     node_label,
+    scope_of_proof,
     setting_of,
 )
 from .links import Candidate
@@ -67,6 +68,7 @@ def answer(found: SearchResult, *, yours: bool = False, setting: str = "", top: 
         content=_content(found),
         table=compared(found, top, yours),
         file=view.launcher_file(),
+        omitted=found.problem.workload.omitted,
         facts=view.facts(),
     )
 
@@ -97,7 +99,8 @@ def _how_sure(found: SearchResult) -> tuple[str, list[str]]:
     if found.bound > 0:
         left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
         if found.optimality_gap < _AT_BOUND:
-            left, proof = "the best is there, so nothing is left to gain", "proved"
+            left = "the best is there, so nothing is left to gain"
+            proof = f"proved{scope_of_proof(found.problem.workload)}"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not proof:
         proof = badge(found.verdict)
@@ -254,6 +257,7 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
             "exchanges": records(why.exchanges),
         },
         table=Table(why.pairs, ()),
+        omitted=view.problem.workload.omitted,
         facts=view.facts(),
     )
 

@@ -114,6 +114,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         content=content,
         table=Table(_one_row(content), ()),
         file=view.launcher_file(),
+        omitted=result.problem.workload.omitted,
         facts=view.facts(),
     )
 
@@ -171,6 +172,7 @@ def answer_of_many(
         headline=ranking.headline(),
         notes=list(filter(None, said)),
         table=Table(table[known], columns, best=0, yours=ranking.yours, top=top),
+        omitted=problem.workload.omitted,
         content=content | {"ranking": records(table)},
     )
 

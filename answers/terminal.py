@@ -39,7 +39,7 @@ def show(answer: Answer, console: Console, details: bool = False) -> None:
     parts = ((head.before, "bold"), (shown_name(head.name), "bold green"), (head.after, "bold"))
     if str(head):
         _print(Text.assemble(*((printable(text), style) for text, style in parts)), console)
-    for note in answer.notes:
+    for note in answer.lines:
         _print(note, console)
     is_first = not str(head)
     main = [] if answer.table is None else [Section("", [replace(answer.table, title="")])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from toruscast._slow import pandas as pd
 from toruscast.answers.table import Table
 from toruscast.errors import InputError
 from toruscast.files import check_target
+from toruscast.mapping.omissions import describe_omissions
 from toruscast.text import counted
 
 from .mappings import MappingFile, is_folder, write_to_folder
@@ -115,8 +116,11 @@ def _graph(what: Conversion, graph: GraphFile, output: Output) -> tuple[dict[str
         tc.write_comm(comm, target, what.out_format)
     if target.endswith(".mtx") and (comm.n_messages != 1).any():
         output.message(f"{target}: Matrix Market files hold bytes only; message counts are lost")
+    if read.omitted:
+        output.message(f"{what.source}: {describe_omissions(read.omitted)}")
     content = {
         "out": target,
+        "omitted": list(map(asdict, read.omitted)),
         "tasks": comm.n_tasks,
         "edges": comm.n_edges,
         "bytes": float(comm.nbytes.sum()),

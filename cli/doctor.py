@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Table
 from toruscast.errors import InputError
+from toruscast.mapping.omissions import describe_omissions
 from toruscast.text import counted, nbytes, one_line
 
 from .app import WRONG_INPUT
@@ -113,7 +114,9 @@ def _contents(
         workload = tc.read_workload(file, include=reading.include, **reading.how)
         about = [line for fit in fits for line in fit.describe(source)]
         facts = readers.graph_facts(workload) | {"about": about}
-        return facts | {"summary": [*_graph_lines(facts), *about]}
+        facts["omitted"] = list(map(asdict, workload.omitted))
+        omitted = filter(None, [describe_omissions(workload.omitted)])
+        return facts | {"summary": [*_graph_lines(facts), *omitted, *about]}
     if kind == "torus":
         host = tc.read_torus(file)
         sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import click
@@ -11,6 +11,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
+from toruscast.mapping.omissions import Omission
 from toruscast.text import counted
 
 from .learning import check_use, load_plugin, names_of
@@ -96,6 +97,7 @@ def command(
         {
             **setting.describe(),
             "routing": work.routing,
+            "omitted": list(map(asdict, problem.workload.omitted)),
             "features": records(table) if output.json_path is not None else [],
         }
     )
@@ -104,7 +106,7 @@ def command(
         columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
     tasks = counted(problem.n_tasks, "task")
     head = f"{counted(seen.n, 'mapping')} of {tasks} on torus {problem.torus}: {seen}."
-    output.show(_answer(head, table, columns, seen.n))
+    output.show(_answer(head, table, columns, seen.n, problem.workload.omitted))
 
 
 def _kept(
@@ -119,7 +121,9 @@ def _kept(
     return pd.concat(kept)
 
 
-def _answer(head: str, table: pd.DataFrame, columns: list[str], n: int) -> answers.blocks.Answer:
+def _answer(
+    head: str, table: pd.DataFrame, columns: list[str], n: int, omitted: Sequence[Omission]
+) -> answers.blocks.Answer:
     """Return the first rows, and what is not shown."""
     notes = []
     if n > MOST_SHOWN:
@@ -132,7 +136,8 @@ def _answer(head: str, table: pd.DataFrame, columns: list[str], n: int) -> answe
         )
     names = [Column(str(table.index.name), kind="name")]
     names += [Column(name, name, "number", digits=4) for name in columns]
-    return answers.blocks.of_table(head, Table(table.iloc[:MOST_SHOWN], names), notes=notes)
+    shown = Table(table.iloc[:MOST_SHOWN], names)
+    return answers.blocks.of_table(head, shown, notes=notes, omitted=omitted)
 
 
 def _listed() -> answers.blocks.Answer:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -182,7 +182,8 @@ class Output:
 
     def save(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
         """Write an answer as JSON and CSV where they are wanted."""
-        self.write_json({**(more or {}), **answer.content})
+        known = {} if answer.omitted is None else {"omitted": list(map(asdict, answer.omitted))}
+        self.write_json({**(more or {}), **known, **answer.content})
         if self.csv_path is not None and answer.table is not None:
             write_text(csv_text(answer.table.frame), self.csv_path)
 

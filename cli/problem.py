@@ -219,6 +219,7 @@ def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
             ", ".join(names),
             traffic.dependent,
             any(part.workload.summed for part in parts),
+            [each for part in parts for each in part.workload.omitted],
         ),
         tuple(traffic.comms),
         traffic.include,
@@ -237,7 +238,7 @@ def _read_application(comm: str, traffic: Traffic) -> LoadedTraffic:
             expected = "sizes such as 8x8x8"
             raise InputError("bad task grid", found=traffic.grid, expected=expected)
         phases = [phase.renamed(phase.name, grid) for phase in phases]
-    workload = tc.Workload(phases, read.name, read.dependent, read.summed)
+    workload = replace(read, phases=phases)
     return LoadedTraffic(workload, (comm,), traffic.include, iterations)
 
 

@@ -18,6 +18,7 @@ from toruscast._slow import pyarrow as pa
 from toruscast.errors import DuplicateEdgeError, InputError
 from toruscast.files import as_damaged, at_file, check_claim
 from toruscast.mapping.comm_graph import COLUMNS, MAX_TASKS, CommGraph, sum_edges
+from toruscast.mapping.omissions import Effect, Omission
 from toruscast.mapping.task_mapping import first_repeat
 from toruscast.text import counted
 from toruscast.validation import repeated, whole_array
@@ -59,6 +60,21 @@ class GraphOptions:
     """Algorithms by collective, such as {"allreduce": "ring"}."""
     gathered: Gathered = "each"
     """Whether the size of a gather or all-gather is what each rank puts in, or the whole."""
+    omitted: list[Omission] = field(default_factory=list)
+    """What readers left out, for `Workload.omitted`."""
+
+    def omit(
+        self,
+        what: str,
+        where: str = "",
+        nbytes: float | None = None,
+        reason: str = "",
+        *,
+        times: int = 1,
+        effect: Effect = "not counted",
+    ) -> None:
+        """Record that a part of the file is left out, or counted once."""
+        self.omitted.append(Omission(what, where, times, nbytes, effect, reason))
 
     def only(self, path: AnyPath, *used: str) -> None:
         """Raise `InputError` if an option is set that the file's format does not use."""

@@ -24,6 +24,7 @@ from toruscast.files import (
 )
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, from_scipy
 from toruscast.mapping.machines import SIZE_LETTERS, torus_from_text
+from toruscast.mapping.omissions import describe_omissions, merge_omissions
 from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
@@ -38,7 +39,7 @@ from toruscast.validation import one_of, whole_number, whole_sizes
 from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
 from .placements import MappingOptions, Target
 from .registry import dialect_of, dialect_to_write, formats_of, identify, suffixes_of
-from .source import Progress, Source, cells, check_path, label
+from .source import Progress, Source, cells, check_path, label, warn_of
 from .traces import check_algorithms
 
 AnyHosts = Hosts | AnyPath
@@ -343,7 +344,10 @@ def read_comm(path: AnyPath, **how: Any) -> CommGraph:
     >>> read_comm(path)
     CommGraph(ring: 4 tasks, 2 edges, 150 bytes, 2 messages)
     """
-    return read_workload(path, **how).total
+    workload = read_workload(path, **how)
+    if workload.omitted:
+        warn_of(path, describe_omissions(workload.omitted))
+    return workload.total
 
 
 def read_workload(
@@ -429,8 +433,7 @@ def read_workload(
         if "messages" not in dialect.uses or counted:
             raise InputError("message counts stand apart for matrices only", file=messages)
         workload = as_workload(_with_counts(workload.total, messages, options))
-    if dialect.summed:
-        workload = Workload(workload.phases, workload.name, workload.dependent, summed=True)
+    workload = replace(workload, summed=dialect.summed, omitted=merge_omissions(options.omitted))
     edges = sum(phase.n_edges for phase in workload)
     note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
     return workload

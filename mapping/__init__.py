@@ -14,6 +14,7 @@ from .comm_graph import (
 )
 from .machines import get as machine
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
+from .omissions import Omission
 from .problem import MappingProblem
 from .task_mapping import Hosts, TaskMapping
 from .torus import TieRule, Torus
@@ -28,6 +29,7 @@ __all__ = [
     "InputError",
     "MappingProblem",
     "Network",
+    "Omission",
     "TaskMapping",
     "TieRule",
     "Torus",

@@ -27,6 +27,7 @@ from toruscast.validation import (
     whole_sizes,
 )
 
+from .omissions import Omission
 from .task_mapping import TaskMapping
 
 MAX_TASKS = 2**31 - 1
@@ -443,6 +444,8 @@ class Workload(PickledByFields):
         round r are handed over and, with rendezvous, taken.
     summed : bool, default False
         Whether it is the sum of a whole run, as in profiles, which lose the order of messages.
+    omitted : sequence of Omission
+        What its file holds and these phases do not, or count only once.
 
     Examples
     --------
@@ -455,6 +458,7 @@ class Workload(PickledByFields):
     name: str = ""
     dependent: bool = False
     summed: bool = False
+    omitted: Sequence[Omission] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.phases, Iterable):
@@ -471,6 +475,7 @@ class Workload(PickledByFields):
         if not isinstance(self.dependent, bool | np.bool_):
             raise InputError("bad dependent", found=self.dependent, expected="True or False")
         object.__setattr__(self, "phases", phases)
+        object.__setattr__(self, "omitted", tuple(self.omitted))
         object.__setattr__(self, "dependent", bool(self.dependent))
         object.__setattr__(self, "name", self.name or phases[0].name)
 
@@ -478,9 +483,10 @@ class Workload(PickledByFields):
         label = f"{shown_name(self.name)}: " if self.name else ""
         kind = "round" if self.dependent else "phase"
         sent = sum(float(phase.nbytes.sum()) for phase in self.phases)
+        left_out = f", {counted(len(self.omitted), 'omission')}" if self.omitted else ""
         return (
             f"Workload({label}{counted(self.n_tasks, 'task')}, "
-            f"{counted(len(self.phases), kind)}, {nbytes(sent)})"
+            f"{counted(len(self.phases), kind)}, {nbytes(sent)}{left_out})"
         )
 
     def _repr_html_(self) -> str:

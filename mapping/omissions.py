@@ -1,0 +1,97 @@
+"""What a reader found in a file and did not count in its workload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from toruscast.text import nbytes as size_text
+from toruscast.text import printable
+from toruscast.validation import one_of, real_number, whole_number
+
+Effect = Literal["not counted", "counted once"]
+# Kinds and places that a line names; JSON has all of them.
+_MAX_KINDS, _MAX_PLACES = 6, 3
+
+
+@dataclass(frozen=True)
+class Omission:
+    """A part of a file that its workload does not hold, or holds only once.
+
+    Parameters
+    ----------
+    what : str
+        Its kind, such as "ragged-all-to-all".
+    where : str
+        Its name or its line in the file.
+    times : int
+        How often it stands there.
+    nbytes : float, optional
+        Its bytes; None if they are not known.
+    effect : {"not counted", "counted once"}
+    reason : str
+        Why, or which option states what is missing.
+
+    Examples
+    --------
+    >>> print(describe_omissions([Omission("ragged-all-to-all", "d"), Omission("send", "e", 3, 8)]))
+    Not counted: 1 ragged-all-to-all (d), size unknown; 3 send (e), 8.00 B.
+    """
+
+    what: str
+    where: str = ""
+    times: int = 1
+    nbytes: float | None = None
+    effect: Effect = "not counted"
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        one_of(self.effect, "effect", get_args(Effect))
+        whole_number(self.times, "number of omissions", 1)
+        if self.nbytes is not None:
+            real_number(self.nbytes, "bytes left out", 0)
+
+
+def merge_omissions(omitted: Iterable[Omission]) -> tuple[Omission, ...]:
+    """Return omissions with those of one kind, reason and place added up."""
+    times: Counter[Omission] = Counter()
+    nbytes: dict[Omission, float | None] = {}
+    for each in omitted:
+        kind = replace(each, times=1, nbytes=None)
+        known = nbytes.get(kind, 0.0)
+        nbytes[kind] = None if known is None or each.nbytes is None else known + each.nbytes
+        times[kind] += each.times
+    return tuple(replace(kind, times=n, nbytes=nbytes[kind]) for kind, n in times.items())
+
+
+def describe_omissions(omitted: Sequence[Omission]) -> str:
+    """Return what is not counted, and what is counted once, a sentence each; empty if nothing."""
+    sentences = []
+    for effect in get_args(Effect):
+        kinds: dict[tuple[str, str], list[Omission]] = {}
+        for each in omitted:
+            if each.effect == effect:
+                kinds.setdefault((each.what, each.reason), []).append(each)
+        parts = [_kind_text(group) for group in list(kinds.values())[:_MAX_KINDS]]
+        if len(kinds) > _MAX_KINDS:
+            parts.append(f"{len(kinds) - _MAX_KINDS} more kinds")
+        if parts:
+            sentences.append(f"{effect.capitalize()}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _kind_text(group: list[Omission]) -> str:
+    """Return one kind of omissions in words."""
+    first, times = group[0], sum(each.times for each in group)
+    places = list(dict.fromkeys(printable(each.where) for each in group if each.where))
+    more = ", ..." if len(places) > _MAX_PLACES else ""
+    where = f" ({', '.join(places[:_MAX_PLACES])}{more})" if places else ""
+    text = f"{times:,} {printable(first.what)}{where}"
+    sizes = [each.nbytes for each in group if each.nbytes is not None]
+    if len(sizes) == len(group):
+        text += f", {size_text(sum(sizes))}"
+    elif first.effect == "not counted":
+        text += ", size unknown"
+    return f"{text}, {first.reason}" if first.reason else text
