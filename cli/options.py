@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from toruscast.errors import InputError
-from toruscast.validation import Routing
+from toruscast.validation import Routing, read_bytes, repeated
 
 from .slow import registry
 from .workers import on_workers
@@ -303,8 +303,61 @@ class Formats:
         return "auto"
 
 
+def read_named_count(text: str) -> tuple[str, int]:
+    """Read NAME=N; the name may be missing."""
+    name, _, number = (word.strip() for word in text.rpartition("="))
+    if not re.fullmatch("[0-9]{1,12}", number):
+        raise click.BadParameter(f"found {text}, expected a whole number, or NAME= before it")
+    return name, int(number)
+
+
+def read_size(text: str) -> float:
+    """Read bytes, such as 64MB."""
+    return read_bytes(text)
+
+
 @dataclass(frozen=True)
-class Reading(Formats):
+class Program:
+    """What the HLO text of a compiled program does not say."""
+
+    GROUP: ClassVar = "Input"
+    trips: tuple[tuple[str, int], ...] = option(
+        "Turns of the loops of a compiled program (HLO) whose number it does not state, or of the "
+        "loop NAME; such loops count once otherwise. May be given several times.",
+        "[NAME=]N",
+        default=(),
+        type=read_named_count,
+    )
+    branches: tuple[tuple[str, int], ...] = option(
+        "Which branch of the conditional NAME of a compiled program runs, from 0; the one that "
+        "sends most otherwise. May be given several times.",
+        "NAME=K",
+        "--branch",
+        default=(),
+        type=read_named_count,
+    )
+    ragged_bytes: float | None = option(
+        "Bytes that each device sends in a ragged all-to-all of a compiled program, as many to "
+        "each other; it does not count otherwise.",
+        "SIZE",
+        type=read_size,
+    )
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Return what `read_hlo` is given."""
+        for option_name, pairs in (("--trips", self.trips), ("--branch", self.branches)):
+            if twice := repeated(name for name, _ in pairs):
+                raise click.UsageError(f"{option_name} given twice for {twice[0] or 'all loops'}")
+        return {
+            "trips": dict(self.trips) or None,
+            "branches": dict(self.branches),
+            "ragged_bytes": self.ragged_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class Reading(Formats, Program):
     """How a communication graph is read."""
 
     GROUP: ClassVar = "Input"
@@ -345,6 +398,7 @@ class Reading(Formats):
             "duplicates": self.duplicates,
             "collectives": self.collectives,
             "gathered": self.gathered,
+            **self.stated,
         }
 
 

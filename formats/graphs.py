@@ -38,6 +38,9 @@ _UNUSED = {
     "columns": "no table with named columns",
     "collectives": "no trace with collectives, so there is no algorithm to choose",
     "gathered": "no trace whose gathers have two readings",
+    "trips": "no compiled program, so there is no loop to count",
+    "branches": "no compiled program, so there is no branch to choose",
+    "ragged_bytes": "no compiled program, so there is no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
 # Files with more tasks need as many edges, or have to state their number.
@@ -60,6 +63,12 @@ class GraphOptions:
     """Algorithms by collective, such as {"allreduce": "ring"}."""
     gathered: Gathered = "each"
     """Whether the size of a gather or all-gather is what each rank puts in, or the whole."""
+    trips: int | Mapping[str, int] | None = None
+    """Turns of loops of a program by name; "" is for all others, as a number alone is."""
+    branches: Mapping[str, int] = field(default_factory=dict)
+    """Which branch of a conditional runs, by its name; counted from 0."""
+    ragged_bytes: float | None = None
+    """Bytes that each device sends in a ragged all-to-all."""
     omitted: list[Omission] = field(default_factory=list)
     """What readers left out, for `Workload.omitted`."""
 
@@ -81,7 +90,8 @@ class GraphOptions:
         for option, message in _UNUSED.items():
             value = getattr(self, option)
             if option not in used and value and value != _DEFAULTS.get(option):
-                found = value if isinstance(value, str) else ", ".join(value.values())
+                named = isinstance(value, Mapping)
+                found = ", ".join(map(str, value.values())) if named else value
                 raise InputError(message, file=path, found=found, expected=_DEFAULTS.get(option))
 
     def graph(

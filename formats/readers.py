@@ -362,6 +362,9 @@ def read_workload(
     duplicates: Duplicates = "refuse",
     collectives: Mapping[str, str] | None = None,
     gathered: Gathered = "each",
+    trips: int | Mapping[str, int] | None = None,
+    branches: Mapping[str, int] | None = None,
+    ragged_bytes: float | None = None,
     progress: Progress | None = None,
 ) -> Workload:
     r"""Read traffic: the phases of a file that has some, such as a GOAL schedule, or one phase.
@@ -393,6 +396,14 @@ def read_workload(
     gathered : {"each", "whole"}
         For Chakra traces: whether the size of a gather or all-gather is what each rank puts in, or
         the whole gathered buffer.
+    trips : int or mapping of str to int, optional
+        For HLO text: turns of the loops whose number the program does not state, or of each by the
+        name of its instruction; "" is for all others. If not given they count once.
+    branches : mapping of str to int, optional
+        For HLO text: which branch of a conditional runs, from 0, by the name of its instruction; if
+        not given, the branch that sends most.
+    ragged_bytes : float, optional
+        For HLO text: bytes that each device sends in a ragged all-to-all, as many to each other.
     progress : callable, optional
         Called with the bytes of a long text that were read, and all of them.
 
@@ -423,6 +434,9 @@ def read_workload(
         duplicates,
         algorithms,
         gathered,
+        trips,
+        dict(branches or {}),
+        ragged_bytes,
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)
     dialect = identify(source, "graph", _format_name(source, format, options.columns))

@@ -42,6 +42,7 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
         content=_content(found),
         table=Table(found.lines(), ()),
         file=file,
+        omitted=found.omitted,
         facts=[
             ("mesh", str(found.axes)),
             ("torus", f"{found.torus}, {counted(found.torus.n_nodes, 'node')}"),

@@ -15,7 +15,7 @@ from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
-from toruscast.cli.options import TorusOptions, Workers, option, sub_command
+from toruscast.cli.options import Program, TorusOptions, Workers, option, refuse, sub_command
 from toruscast.cli.output import PageOutput, write_text
 from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
@@ -30,7 +30,6 @@ from toruscast.files import atomic_path, check_target
 from toruscast.text import seconds
 
 if TYPE_CHECKING:
-    from toruscast.mesh.hlo import HloStep
     from toruscast.mesh.ranking import MeshPlacement
 
 _MOST_PLACES = 20
@@ -38,7 +37,7 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Program):
     """The axes of the mesh, what a step sends along them, and the devices that there are."""
 
     GROUP: ClassVar = "Input"
@@ -186,6 +185,8 @@ def command(
     """  # noqa: D301
     if (step.sends is None) == (step.hlo is None):
         raise click.UsageError("one of --traffic and --hlo is needed")
+    if step.hlo is None:
+        refuse("with --hlo", Program)
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
     if asked.slices is not None:
@@ -201,7 +202,7 @@ def _rank_layouts(
 ) -> None:
     """Rank the layouts on one slice, and write the best."""
     targets = check_files(asked.files, output)
-    sends = step.sends or _program(step.hlo or "", output)
+    sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
     n = (
         mesh_traffic.parse_axes(step.axes or "").n_tasks
         if isinstance(sends, str)
@@ -261,7 +262,7 @@ def _rank_slices(
     if wrong := [option for option, value in given.items() if value]:
         raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
     output.check()
-    sends = step.sends or _program(step.hlo or "", output)
+    sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
     with output.progress("Ranking slices") as move:
         found = mesh.which_slice(
             n_chips,
@@ -291,6 +292,7 @@ def _rank_slices(
             notes=notes,
             table=Table(found.table, columns, best=0, top=asked.top),
             content={"chips": n_chips, "ranking": records(found.table)},
+            omitted=found.answers[0].omitted,
         )
     )
 
@@ -316,12 +318,3 @@ def _places(found: tc.MeshForecast, places: Sequence[MeshPlacement]) -> Table:
     ]
     title = f"{len(places)} places in {found.torus}, times of the busiest link"
     return Table(frame.assign(at=at), columns, title, top=_MOST_PLACES)
-
-
-def _program(path: str, output: PageOutput) -> HloStep:
-    """Read a compiled program, and report the collectives that are not counted."""
-    program = tc.read_hlo(path)
-    if program.left_out:
-        names = ", ".join(program.left_out[:5])
-        output.message(f"{path}: not counted, their sizes differ from run to run: {names}")
-    return program

@@ -12,45 +12,65 @@ import math
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import Hashable
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
 from toruscast.files import check_claim, note_read
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.graphs import GraphOptions
 from toruscast.formats.rounds import algorithm_of
-from toruscast.formats.source import Source, Text, as_text, read_text, warn_of
+from toruscast.formats.source import Source, Text, as_text, read_text
 from toruscast.mapping.collectives.schedules import collective_total, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, sum_edges
-from toruscast.text import counted
+from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
+from toruscast.text import closest, counted
+from toruscast.validation import real_number, whole_number
 
+# Instructions that are counted, and the kind of traffic of each. A broadcast hands the buffer on
+# through its group, as NCCL's ring does.
 KINDS = {
     "all-reduce": "allreduce",
     "all-gather": "allgather",
     "reduce-scatter": "reduce_scatter",
     "all-to-all": "alltoall",
+    "ragged-all-to-all": "alltoall",
     "collective-permute": "permute",
+    "collective-broadcast": "permute",
+    "send": "permute",
 }
-_LEFT_OUT = ("ragged-all-to-all", "collective-broadcast")
 _INSTRUCTION = re.compile(
-    r"\s*(?:ROOT\s+)?%?([\w.-]+)\s*=\s*(.+?)\s((?:ragged-)?[a-z]+(?:-[a-z]+)*)\("
+    r"\s*(ROOT\s+)?%?([\w.-]+)\s*=\s*(.+?)\s([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\((.*)"
 )
 _CALLED = re.compile(
-    r"\b(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.-]+)"
+    r"\b(calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.-]+)"
+    r"|\b(?:branch_computations|called_computations)=\{([^}]*)\}"
 )
-_BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
+# Instructions that do nothing but run computations, which are read in their turn.
+_RUN = ("while", "conditional", "call", "async", "fusion")
+# Attributes of instructions that communicate, and names of those that do.
+_SIGNS = ("replica_groups=", "source_target_pairs=", "channel_id=", '"has_communication"')
+_COMMUNICATES = re.compile(
+    r"all[-_]?(?:reduce|gather|to[-_]?all)|reduce[-_]?scatter|collective|ppermute|psum|bcast"
+    r"|cross[-_]?replica|(?<![a-z])(?:send|recv|mpi|nccl|nvshmem)",
+    re.I,
+)
+_TARGET = re.compile(r'\bcustom_call_target="([^"]*)"')
+_PAIRS = "(?:_xla_send_recv_)?source_target_pairs"
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
 _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 # Limits for a collective, for all groups together, and for a loop; real programs stay below.
 _MAX_BYTES = 1e18
 _MAX_LISTED = 2**24
-_MAX_TIMES = 10**15
+_MAX_TRIPS, _MAX_TIMES = 10**12, 10**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +81,13 @@ class HloCollective:
     kind: str  # a value of `KINDS`
     nbytes: float  # of the whole buffer, as of `MeshTraffic`
     groups: NDArray[np.int64]  # (n_groups, n) devices; of a permute sender and receiver
-    times: int = 1  # runs in a step: loops with a known number of trips count as many
+    times: int = 1  # runs in a step: those of a loop count as many
+
+    @property
+    def sent(self) -> float:
+        """Bytes that all devices together send in a run, round rings."""
+        n_groups, n = map(int, self.groups.shape)
+        return self.nbytes * n_groups * (n - 1) * (2 if self.kind == "allreduce" else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,112 +96,307 @@ class HloStep:
 
     n_devices: int
     collectives: tuple[HloCollective, ...]
-    left_out: tuple[str, ...] = ()  # instructions that communicate and are not known here
+    omitted: tuple[Omission, ...] = ()  # what the program has besides
+
+    def check(self, file: str | None = None) -> None:
+        """Raise `InputError` if nothing is counted; it says what the program has instead."""
+        if not self.collectives:
+            instead = f". {describe_omissions(self.omitted)}".rstrip(". ")
+            raise InputError(f"no collective to count{instead}", file=file)
 
 
-def step_of(text: Text) -> HloStep:
-    """Return the collectives of HLO text that was read."""
-    sizes = dict.fromkeys(("num_partitions", "replica_count"), 1)
-    where, entry, order = "", None, [""]
-    found: list[tuple[str, HloCollective]] = []
-    calls: list[tuple[str, str, int]] = []
-    left_out: list[str] = []
-    known = False
-    # Programs repeat the same groups; together they must not claim more than a program has.
-    groups: dict[tuple[str, int], NDArray[np.int64] | None] = {}
+class _Instruction(NamedTuple):
+    is_root: bool
+    name: str
+    type: str
+    opcode: str
+    rest: str  # of the line, from the first operand on
+
+
+class _Call(NamedTuple):
+    """An instruction that runs computations."""
+
+    name: str
+    opcode: str
+    called: list[str]
+    times: int | None = 1  # None for a loop with an unknown number of turns
+
+
+def step_of(text: Text, options: GraphOptions) -> HloStep:
+    """Return the collectives of HLO text; ``options`` record what is omitted."""
+    program = _Program(text, options)
     for number, raw in enumerate(text.raw_lines(), start=1):
-        line = _COMMENT.sub("", raw).rstrip()
-        if line.lstrip().startswith("HloModule"):
-            sizes |= {key: int(value) for key, value in _HEAD.findall(line)}
-            known = True
-            continue
-        if line.endswith("{") and (match := re.match(r"\s*(ENTRY\s+)?%?([\w.-]+)", line)):
-            where = match[2]
-            order.append(where)
-            known = True
-            entry = where if match[1] else entry
-            continue
-        instruction = _INSTRUCTION.match(line)
-        if instruction is None:
-            continue
-        name, kind, operation = instruction.groups()
-        trips = _TRIPS.search(line)
-        # The instruction that started it has been counted.
-        ends = operation.endswith(("-done", "-update"))
-        for called in () if ends else _called(line):
-            calls.append((where, called, int(trips[1]) if trips and operation == "while" else 1))
-        plain = operation.removesuffix("-start")
-        if plain in _LEFT_OUT:
-            left_out.append(name)
-        if plain in KINDS:
-            one = _collective(text, number, line, (name, kind, operation), sizes, groups)
-            found.append((where, one))
-            if sum(each.size for each in groups.values() if each is not None) > _MAX_LISTED:
-                expected = f"groups of at most {_MAX_LISTED} devices together"
-                raise text.fault("groups too large", number, line.strip()[:60], expected)
-    if not known and not found:
+        program.add(number, _COMMENT.sub("", raw).rstrip())
+    if not program.defined and not program.found:
         first, line = text.first_line()
         raise text.fault("no HLO text", first, line[:60], "HloModule, or lines %x = f32[8] ...")
-    often = _counts(calls, order, entry)
-    collectives: dict[Hashable, HloCollective] = {}
-    for where, each in found:
-        if often[where] > _MAX_TIMES:
-            expected = f"at most {_MAX_TIMES:.0e} runs in a step"
-            raise text.fault(f"loops round {each.name} run too often", None, None, expected)
-        if often[where]:
-            key = each.kind, each.nbytes, each.groups.shape, each.groups.tobytes()
-            alike = collectives.setdefault(key, replace(each, times=0))
-            collectives[key] = replace(alike, times=alike.times + often[where])
-    several = tuple(collectives.values())
-    most = max((int(each.groups.max(initial=-1)) + 1 for each in several), default=0)
-    n_devices = max(sizes["num_partitions"] * sizes["replica_count"], most)
-    return HloStep(n_devices, several, tuple(left_out))
+    with text.at(None):
+        return program.step()
 
 
-def _called(line: str) -> list[str]:
-    """Computations that an instruction runs."""
-    names = _CALLED.findall(line)
-    for branches in _BRANCHES.findall(line):
-        names += [each.strip().lstrip("%") for each in branches.split(",")]
-    return names
+class _Program:
+    """The computations of HLO text: what each sends, runs and omits."""
 
+    def __init__(self, text: Text, options: GraphOptions) -> None:
+        self.text, self.options = text, options
+        self.sizes = dict.fromkeys(("num_partitions", "replica_count"), 1)
+        self.where, self.entry = "", ""
+        # All computations, and those that decide whether a loop goes on.
+        self.defined: dict[str, None] = {}
+        self.conditions: set[str] = set()
+        self.found: list[tuple[str, HloCollective]] = []
+        self.calls: dict[str, list[_Call]] = defaultdict(list)
+        self.omitted: dict[str, list[Omission]] = defaultdict(list)
+        self.has_ragged = False
+        # Receiving ends of messages, and the channels that have a sender.
+        self.received: list[tuple[str | None, str, Omission]] = []
+        self.channels: set[str | None] = set()
+        # Instructions of a computation from its first all-reduce on.
+        self.bodies: dict[str, list[_Instruction]] = {}
+        # Programs repeat the same groups; together they must not claim more than a program has.
+        self.groups: dict[tuple[str, int], NDArray[np.int64] | None] = {}
 
-def _collective(
-    text: Text,
-    number: int,
-    line: str,
-    instruction: tuple[str, str, str],
-    sizes: dict[str, int],
-    known: dict[tuple[str, int], NDArray[np.int64] | None],
-) -> HloCollective:
-    name, shape, operation = instruction
-    starts = operation.endswith("-start")
-    kind = KINDS[operation.removesuffix("-start")]
-    key = "source_target_pairs" if kind == "permute" else "replica_groups"
-    # Without a list all devices take part; a permute always has one.
-    said = attribute_of(line, key) or ("none" if kind == "permute" else "{}")
-    n_devices = 0 if kind == "permute" else sizes["num_partitions"] * sizes["replica_count"]
-    if (said, n_devices) not in known:
-        known[said, n_devices] = read_groups(said, n_devices)
-    groups = known[said, n_devices]
-    if groups is None or (kind == "permute" and groups.shape[1] != 2):
-        if kind == "permute" and said.replace(" ", "") == "{}":
+    def add(self, number: int, line: str) -> None:
+        """Read a line."""
+        if line.lstrip().startswith("HloModule"):
+            self.sizes |= {key: int(value) for key, value in _HEAD.findall(line)}
+            self.defined[""] = None
+        elif line.endswith("{") and (match := re.match(r"\s*(ENTRY\s+)?%?([\w.-]+)", line)):
+            self.where = match[2]
+            self.defined[self.where] = None
+            self.entry = self.where if match[1] else self.entry
+        elif match := _INSTRUCTION.match(line):
+            one = _Instruction(bool(match[1]), *match.groups()[1:])
+            # What ends an instruction was counted where it starts.
+            if not one.opcode.endswith(("-done", "-update")):
+                self._add_instruction(number, one, one.opcode.removesuffix("-start"))
+
+    def _add_instruction(self, number: int, one: _Instruction, opcode: str) -> None:
+        called = []
+        for key, name, several in _CALLED.findall(one.rest):
+            called += [word.strip().lstrip("%") for word in (name or several).split(",")]
+            self.conditions |= {name} if key == "condition" else set()
+        if called:
+            trips = _TRIPS.search(one.rest)
+            times = 1 if opcode != "while" else int(trips[1]) if trips else None
+            self.calls[self.where].append(_Call(one.name, opcode, called, times))
+        if (omission := self._uncounted(one, opcode)) is not None:
+            self.omitted[self.where].append(omission)
+        elif opcode in KINDS:
+            self.found.append((self.where, self._collective(number, one, opcode)))
+        if self.where != self.entry and (opcode == "all-reduce" or self.where in self.bodies):
+            self.bodies.setdefault(self.where, []).append(one)
+
+    def _uncounted(self, one: _Instruction, opcode: str) -> Omission | None:
+        """Return an instruction that communicates if it is not known what it sends."""
+        reason = "not known here"
+        self.has_ragged |= opcode == "ragged-all-to-all"
+        size: float | None = None
+        target = _TARGET.search(one.rest)
+        what = f"{opcode} {target[1]}" if target else opcode
+        if opcode in ("send", "recv", "infeed"):
+            size = bytes_of_type(next(iter(tuple_items(one.type)), ""))
+        if opcode in ("infeed", "outfeed") or "is_host_transfer=true" in one.rest:
+            reason = "to or from the host"
+        elif opcode == "send" and attribute_of(one.rest, _PAIRS) is None:
+            reason = "its receivers are not stated"
+        elif opcode == "send":
+            self.channels.add(attribute_of(one.rest, "channel_id"))
+            return None
+        elif opcode == "recv":
+            found = Omission(opcode, one.name, nbytes=size, reason="its sender is not there")
+            self.received.append((attribute_of(one.rest, "channel_id"), self.where, found))
+            return None
+        elif opcode == "ragged-all-to-all" and self.options.ragged_bytes is None:
+            reason = "--ragged-bytes states it"
+        else:
+            is_read = opcode in (*KINDS, *_RUN)
+            is_sign = _COMMUNICATES.search(what) or any(sign in one.rest for sign in _SIGNS)
+            if is_read or not is_sign:
+                return None
+        return Omission(what, one.name, nbytes=size, reason=reason)
+
+    def _collective(self, number: int, one: _Instruction, opcode: str) -> HloCollective:
+        kind, name, is_message = KINDS[opcode], one.name, opcode in ("collective-permute", "send")
+        key = _PAIRS if is_message else "replica_groups"
+        # Without a list all devices take part; a permute always has one.
+        said = attribute_of(one.rest, key) or ("none" if is_message else "{}")
+        n_devices = 0 if is_message else math.prod(self.sizes.values())
+        if (said, n_devices) not in self.groups:
+            self.groups[said, n_devices] = read_groups(said, n_devices)
+            if sum(each.size for each in self.groups.values() if each is not None) > _MAX_LISTED:
+                expected = f"groups of at most {_MAX_LISTED} devices together"
+                raise self.text.fault("groups too large", number, said[:60], expected)
+        groups = self.groups[said, n_devices]
+        if is_message and said.replace(" ", "") == "{}":
             return HloCollective(name, kind, 0.0, np.zeros((0, 2), dtype=np.int64))
-        expected = "groups of one size: {{0,1},{2,3}}, [2,2]<=[4] or mesh['a'=2,'b'=2] {'a'}"
-        if kind == "permute":
-            expected = "{{0,1},{1,0}}"
-        raise text.fault(f"bad {key} of {name}", number, said[:60], expected)
-    groups = _devices(groups, kind, line, sizes)
-    if starts:
-        shape = _of_start(kind, shape)
-    size = bytes_of_type(shape)
-    if size > _MAX_BYTES:
-        expected = f"at most {_MAX_BYTES:.0e} bytes"
-        raise text.fault(f"type of {name} too large", number, shape[:60], expected)
-    # An all-gather gives the whole buffer, a reduce-scatter one piece of it.
-    if kind == "reduce_scatter":
-        size *= groups.shape[1]
-    return HloCollective(name, kind, size, groups)
+        if groups is None or (is_message and groups.shape[1] != 2):
+            expected = "groups of one size: {{0,1},{2,3}}, [2,2]<=[4] or mesh['a'=2,'b'=2] {'a'}"
+            if is_message:
+                key, expected = "source_target_pairs", "{{0,1},{1,0}}"
+            raise self.text.fault(f"bad {key} of {name}", number, said[:60], expected)
+        groups = _devices(groups, kind, one.rest, self.sizes)
+        shape = one.type
+        if opcode == "send" or one.opcode.endswith("-start"):
+            shape = _of_start(kind, shape)
+        size = bytes_of_type(shape)
+        if opcode == "ragged-all-to-all":
+            size = real_number(self.options.ragged_bytes, "bytes of a ragged all-to-all", 0)
+        if size > _MAX_BYTES:
+            expected = f"at most {_MAX_BYTES:.0e} bytes"
+            raise self.text.fault(f"type of {name} too large", number, shape[:60], expected)
+        if opcode == "collective-broadcast":
+            groups = np.stack([groups[:, :-1], groups[:, 1:]], axis=-1).reshape(-1, 2)
+        # An all-gather gives the whole buffer, a reduce-scatter one piece of it.
+        if kind == "reduce_scatter":
+            size *= groups.shape[1]
+        return HloCollective(name, kind, size, groups)
+
+    def step(self) -> HloStep:
+        """Return what a step sends: every computation as often as it runs."""
+        self._complete()
+        often = self._runs()
+        for where, omitted in self.omitted.items():
+            for each in omitted if often[where] else ():
+                size = None if each.nbytes is None else each.nbytes * often[where]
+                self.options.omitted.append(replace(each, nbytes=size))
+        alike: dict[Hashable, HloCollective] = {}
+        for where, one in self.found:
+            if often[where]:
+                key = one.kind, one.nbytes, one.groups.shape, one.groups.tobytes()
+                first = alike.setdefault(key, replace(one, times=0))
+                alike[key] = replace(first, times=first.times + often[where])
+        several = tuple(alike.values())
+        most = max((int(each.groups.max(initial=-1)) + 1 for each in several), default=0)
+        n_devices = max(math.prod(self.sizes.values()), most)
+        return HloStep(n_devices, several, merge_omissions(self.options.omitted))
+
+    def _complete(self) -> None:
+        """Find what only the whole text shows: other ends of messages, and what fusions keep."""
+        for channel, where, each in self.received:
+            if channel not in self.channels:
+                self.omitted[where].append(each)
+        fused = set()
+        for where, calls in self.calls.items():
+            for call in calls:
+                fused |= {*call.called} if call.opcode == "fusion" else set()
+                for name in call.called:
+                    if name in self.defined or name in self.conditions:
+                        continue
+                    if call.opcode in _RUN[:-1] or _COMMUNICATES.search(name):
+                        missing = Omission(call.opcode, call.name, reason=f"without its {name}")
+                        self.omitted[where].append(missing)
+        for place, (where, one) in enumerate(self.found):
+            if one.kind == "allreduce" and where in fused:
+                is_named = where.startswith("all-reduce-scatter")
+                if is_named or _keeps_pieces(one, self.bodies.get(where, ())):
+                    self.found[place] = where, replace(one, kind="reduce_scatter")
+
+    def _order(self) -> list[str]:
+        """Return the computations, each behind those that it runs."""
+        known = [*self.defined, *self.calls, *self.omitted, *(where for where, _ in self.found)]
+        graph = {
+            where: [name for call in self.calls.get(where, ()) for name in call.called]
+            for where in known
+        }
+        try:
+            return [*TopologicalSorter(graph).static_order()]
+        except CycleError as error:
+            found = " and ".join(map(str, error.args[1][:2]))
+            raise InputError("computations that run each other", found=found) from None
+
+    def _runs(self) -> Counter[str]:
+        """Return how often a step runs each computation; record the open loops and branches."""
+        options, order = self.options, self._order()
+        trips: Mapping[str, int] = {}
+        if options.trips is not None:
+            trips = options.trips if isinstance(options.trips, Mapping) else {"": options.trips}
+        sent = dict.fromkeys(order, 0.0)
+        for where, one in self.found:
+            sent[where] += one.sent
+        sends = {where for where in order if sent[where]} | {*self.omitted}
+        unsized = {w for w, each in self.omitted.items() if any(o.nbytes is None for o in each)}
+        plan: list[tuple[str, _Call, list[str], int]] = []
+        for where in order:
+            for call in self.calls.get(where, ()):
+                names, times = call.called, call.times
+                if call.opcode == "conditional":
+                    most = max(range(len(names)), key=lambda k: sent[names[k]])
+                    branch = options.branches.get(call.name, most)
+                    what = f"branch of {call.name}"
+                    names = [names[whole_number(branch, what, 0, len(names) - 1)]]
+                if times is None:
+                    times = trips.get(call.name, trips.get("", 1))
+                    times = whole_number(times, f"trips of {call.name}", 1, _MAX_TRIPS)
+                plan.append((where, call, names, times))
+                sent[where] += times * sum(sent[name] for name in names)
+                unsized |= {where} if not unsized.isdisjoint(names) else set()
+                sends |= {where} if not sends.isdisjoint(call.called) else set()
+        inside = {name for _, call, _, _ in plan for name in call.called}
+        often = Counter([self.entry] if self.entry else [w for w in order if w not in inside])
+        loops: list[str] = []
+        choices: list[str] = []
+        for where, call, names, times in reversed(plan):
+            for name in names if often[where] else ():
+                often[name] += often[where] * times
+                if often[name] > _MAX_TIMES and name in sends:
+                    expected = f"at most {_MAX_TIMES:.0e} runs in a step"
+                    raise InputError(f"{name} runs too often", expected=expected)
+            if not often[where] or sends.isdisjoint(call.called):
+                continue
+
+            def size_of(names: Sequence[str], often: int = often[where]) -> float | None:
+                known = unsized.isdisjoint(names)
+                return often * sum(sent[name] for name in names) if known else None
+
+            if call.times is None:
+                loops.append(call.name)
+                if not {call.name, ""} & {*trips}:
+                    reason = "number of turns unknown; --trips N states it"
+                    options.omit("loop", call.name, size_of(names), reason, effect="counted once")
+            elif call.opcode == "conditional":
+                choices.append(call.name)
+                number, known = call.called.index(names[0]), call.name in options.branches
+                reason = (
+                    f"branch {number} of {call.name} is counted; --branch {call.name}=K chooses"
+                )
+                for other in call.called if not known else ():
+                    if other != names[0]:
+                        options.omit("branch", other, size_of([other]), reason)
+        _check_names({*trips}, loops, "loop with an unknown number of turns")
+        _check_names(options.branches, choices, "conditional that sends")
+        if options.ragged_bytes is not None and not self.has_ragged:
+            raise InputError("bytes of a ragged-all-to-all without one")
+        return often
+
+
+def _check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Raise `InputError` if the caller names a loop or conditional that is not there."""
+    for name in given:
+        if name not in known and not (known and not name):
+            raise InputError(
+                f"no {what}", found=name or None, expected=closest(name, known) or None
+            )
+
+
+def _keeps_pieces(one: HloCollective, body: Sequence[_Instruction]) -> bool:
+    """Whether nothing but slices of an n-th of what an all-reduce gives leaves a computation."""
+    held: dict[str, int] = {}
+    sliced = False
+    for each in body:
+        operands = (part.split()[-1].lstrip("%") for part in tuple_items(f"({each.rest}"))
+        inputs = [held[operand] for operand in operands if operand in held]
+        size = sum(count for _, count in _arrays(each.type))
+        n, is_slice = one.groups.shape[1], each.opcode in ("slice", "dynamic-slice")
+        if inputs and is_slice and n * size <= max(inputs):
+            sliced = True
+        elif inputs or each.name == one.name:
+            # Others hand all elements on, or those of an array of a tuple.
+            is_whole = size in (inputs or [size]) or each.opcode == "get-tuple-element"
+            if each.is_root or not is_whole:
+                return False
+            held[each.name] = size
+    return sliced
 
 
 def _devices(
@@ -208,25 +429,10 @@ def _of_start(kind: str, shape: str) -> str:
     """The type of the result of a -start instruction, whose own type holds the operands too."""
     inside = tuple_items(shape)
     if kind == "permute":
-        return inside[0]
+        return inside[0] if inside else shape
     if kind == "allreduce" or len(inside) < 2:
         return shape
     return inside[1]
-
-
-def _counts(calls: list[tuple[str, str, int]], order: list[str], entry: str | None) -> Counter[str]:
-    """How often a step runs each computation; once each without an entry computation."""
-    if entry is None:
-        return Counter(order)
-    inside: dict[str, list[tuple[str, int]]] = {}
-    for caller, called, trips in calls:
-        inside.setdefault(caller, []).append((called, trips))
-    often = Counter({entry: 1})
-    # Computations stand before those that run them.
-    for caller in reversed(order):
-        for called, trips in inside.get(caller, ()):
-            often[called] += often[caller] * trips
-    return often
 
 
 _ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*+)\[([<=0-9,\s]*)\]")
@@ -249,15 +455,17 @@ def tuple_items(text: str) -> list[str]:
 
 def bytes_of_type(text: str) -> float:
     """Return the bytes of a type, of all arrays in it together, up to about 1e30."""
-    total = 0.0
+    return sum((count * _width(kind) for kind, count in _arrays(text)), 0.0)
+
+
+def _arrays(text: str) -> Iterator[tuple[str, int]]:
+    """Give element type and number of elements of each array of a type."""
     for kind, dims in _ARRAY.findall(text):
         count = 1
-        for size in dims.split(","):
-            # Longer numbers are no sizes; they must not overflow either.
-            if digits := size.strip("<= "):
-                count = min(count * int(digits[:20]), _MAX_ELEMENTS)
-        total += count * _width(kind)
-    return total
+        # Longer numbers are no sizes; they must not overflow either.
+        for digits in re.findall("[0-9]+", dims):
+            count = min(count * int(digits[:20]), _MAX_ELEMENTS)
+        yield kind, count
 
 
 def _width(kind: str) -> float:
@@ -284,7 +492,7 @@ _MAX_DEVICES = 2**20
 
 def attribute_of(line: str, key: str) -> str | None:
     """Return the value of ``key=`` in a line, up to the end of its brackets; None without a key."""
-    match = re.search(rf"\b{key}\s*=\s*", line)
+    match = re.search(rf"\b{key}\s*=\s*\"?", line)
     if match is None:
         return None
     rest = line[match.end() :]
@@ -397,18 +605,12 @@ def is_hlo(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return a phase for each collective, with the bytes of all its runs in a step."""
     text = source.text
-    step = step_of(text)
-    if not step.collectives:
-        raise text.fault("HLO text without a collective", None, None, "such as all-reduce")
+    step = step_of(text, options)
+    step.check(text.file)
     n = max(step.n_devices, options.n_tasks or 0)
     if n > MAX_TASKS or options.n_tasks not in (None, n):
         most = options.n_tasks or MAX_TASKS
         raise text.fault("too many devices", None, step.n_devices, f"at most {most}")
-    if step.left_out:
-        warn_of(
-            source.path,
-            f"left out, as it is not known what they send: {', '.join(step.left_out[:8])}",
-        )
     # Sender and receiver of an all-to-all take eight bytes; its amounts are alike.
     held = sum(8 * edges_of(one.kind, one.groups) for one in step.collectives)
     n_edges = counted(held // 8, "message")
@@ -431,17 +633,21 @@ def _phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph
 
 DIALECT = Dialect(
     name="hlo",
-    uses=("collectives",),
+    uses=("collectives", "trips", "branches", "ragged_bytes"),
     holds="graph",
     title="HLO text of a compiled XLA program",
     recognise=is_hlo,
     read=read,
     documentation="""
 What `jax.jit(step).lower(...).compile().as_text()` gives, or XLA dumps. Each all-reduce,
-all-gather, reduce-scatter, all-to-all and collective-permute is a phase, among its
-`replica_groups`; those of a loop with a known number of trips count as often. They are sent round
-rings, an all-to-all in pairwise exchanges; `--collectives allreduce=rabenseifner` names another
-algorithm. `toruscast mesh --hlo` lays the axes of such a program over a torus.
+all-gather, reduce-scatter, all-to-all, collective-permute, collective-broadcast and send is a
+phase, among its `replica_groups` or pairs. They are sent round rings, an all-to-all in pairwise
+exchanges, a broadcast along a chain; `--collectives allreduce=rabenseifner` names another
+algorithm. An all-reduce in a fusion that keeps slices of it is a reduce-scatter. Loops count as
+often as they turn, or once where the program does not say so (`--trips`); of a conditional the
+branch that sends most counts (`--branch`); a ragged all-to-all counts with `--ragged-bytes`. The
+answer lists what is counted once or not at all, such as transfers of the host and custom calls.
+`toruscast mesh --hlo` lays the axes of such a program over a torus.
 """,
     example="""HloModule step, num_partitions=4
 
@@ -453,17 +659,41 @@ ENTRY %main (p: f32[8]) -> f32[8] {
 )
 
 
-def read_hlo(path: str | os.PathLike[str]) -> HloStep:
-    """Read the collectives of an HLO text dump."""
+def read_hlo(
+    path: str | os.PathLike[str],
+    *,
+    trips: int | Mapping[str, int] | None = None,
+    branches: Mapping[str, int] | None = None,
+    ragged_bytes: float | None = None,
+) -> HloStep:
+    """Read the collectives of an HLO text dump.
+
+    Parameters
+    ----------
+    path : path-like
+    trips, branches, ragged_bytes
+        What the program does not say, as of `read_workload`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "step.txt"
+    >>> _ = path.write_text(DIALECT.example)
+    >>> [(each.kind, each.nbytes) for each in read_hlo(path).collectives]
+    [('allreduce', 32.0)]
+    """
     began = time.perf_counter()
-    step = step_of(read_text(path))
+    options = GraphOptions(trips=trips, branches=branches or {}, ragged_bytes=ragged_bytes)
+    step = step_of(read_text(path), options)
+    step.check(os.fspath(path))
     note_read("HLO", path, began, collectives=len(step.collectives))
     return step
 
 
 def parse_hlo(text: str) -> HloStep:
     """Return the collectives of HLO text."""
-    return step_of(as_text("HLO text", text.encode()))
+    return step_of(as_text("HLO text", text.encode()), GraphOptions())
 
 
 DIALECTS = (DIALECT,)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.machines import named, names
+from toruscast.mapping.omissions import Omission
 from toruscast.mapping.strategies.orders import divisors
 from toruscast.mapping.task_mapping import check_torus
 from toruscast.notebook import html_card
@@ -47,7 +48,8 @@ class MeshForecast:
     Attributes
     ----------
     problem : MeshProblem
-        What a step sends, on which torus; also as ``torus``, ``axes``, ``traffic`` and ``overlap``.
+        What a step sends, on which torus; also as ``torus``, ``axes``, ``traffic``, ``overlap`` and
+        ``omitted``.
     devices : Devices
         The devices that there are.
     layouts : tuple of RankedLayout
@@ -89,6 +91,11 @@ class MeshForecast:
     def overlap(self) -> bool:
         """Whether they run at once."""
         return self.problem.overlap
+
+    @property
+    def omitted(self) -> tuple[Omission, ...]:
+        """What the traffic lacks of the program that it was read from."""
+        return self.problem.omitted
 
     def __repr__(self) -> str:
         best = self.best
@@ -298,7 +305,8 @@ def rank_layouts(
         raise MeshTooLargeError("mesh too large", found=found, expected=expected)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
     together = None if hosts is None else _checked_hosts(hosts, torus)
-    problem = MeshProblem(torus, mesh, sends, overlap)
+    omitted = traffic.omitted if isinstance(traffic, HloStep) else ()
+    problem = MeshProblem(torus, mesh, sends, overlap, omitted)
     scorer = LayoutScorer(problem, together)
     considered, candidates = best_layouts(
         scorer,

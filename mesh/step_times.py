@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, sum_edges
 from toruscast.mapping.collectives import schedule
+from toruscast.mapping.omissions import Omission
 from toruscast.mapping.torus import TIE_RULES, Holes
 from toruscast.routing.loads import pair_loads
 from toruscast.simulation import Simulation
@@ -460,6 +461,7 @@ class MeshProblem:
     axes: MeshAxes
     traffic: tuple[MeshTraffic, ...]
     overlap: bool = False  # whether collectives run at once and share the links
+    omitted: tuple[Omission, ...] = ()  # what the traffic lacks of the program
 
     def groups(self, traffic: MeshTraffic, mesh: NDArray[np.int64]) -> Groups:
         """Return the groups of a collective, from the node at each place of the mesh."""

@@ -279,8 +279,7 @@ def hlo_traffic(
     Without axes the mesh is the coarsest in which all groups lie along axes, named m0, m1, ...; one
     axis of all devices if there is none.
     """
-    if not step.collectives:
-        raise InputError("no collective in the HLO text", expected="such as all-reduce")
+    step.check()
     if axes is None:
         sizes = _mesh_sizes(step)
         axes = MeshAxes(tuple(f"m{i}" for i in range(len(sizes))), sizes)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.mapping import Omission
 from toruscast.mesh.hlo import bytes_of_type, parse_hlo, read_groups, read_hlo, tuple_items
 from toruscast.mesh.traffic import hlo_traffic, parse_axes
 
@@ -113,7 +114,10 @@ def test_asynchronous_computations_count_once():
 
 def test_what_is_not_known_is_named():
     step = parse_hlo("HloModule m\nr.1 = f32[8] ragged-all-to-all(x), replica_groups={{0,1}}\n")
-    assert (step.collectives, step.left_out) == ((), ("r.1",))
+    assert step.collectives == ()
+    assert step.omitted == (
+        Omission("ragged-all-to-all", "r.1", reason="--ragged-bytes states it"),
+    )
 
 
 @given(st.permutations(range(3)), st.tuples(*[st.integers(1, 4)] * 3), st.data())
