@@ -177,8 +177,9 @@ class _Program:
             called += [word.strip().lstrip("%") for word in (name or several).split(",")]
             self.conditions |= {name} if key == "condition" else set()
         if called:
-            trips = _TRIPS.search(one.rest)
-            times = 1 if opcode != "while" else int(trips[1]) if trips else None
+            is_loop = opcode == "while"
+            trips = _TRIPS.search(one.rest) if is_loop else None
+            times = int(trips[1]) if trips else None if is_loop else 1
             self.calls[self.where].append(_Call(one.name, opcode, called, times))
         if (omission := self._uncounted(one, opcode)) is not None:
             self.omitted[self.where].append(omission)
@@ -192,7 +193,7 @@ class _Program:
         reason = "not known here"
         self.has_ragged |= opcode == "ragged-all-to-all"
         size: float | None = None
-        target = _TARGET.search(one.rest)
+        target = _TARGET.search(one.rest) if opcode == "custom-call" else None
         what = f"{opcode} {target[1]}" if target else opcode
         if opcode in ("send", "recv", "infeed"):
             size = bytes_of_type(next(iter(tuple_items(one.type)), ""))
@@ -319,6 +320,9 @@ class _Program:
         plan: list[tuple[str, _Call, list[str], int]] = []
         for where in order:
             for call in self.calls.get(where, ()):
+                if sends.isdisjoint(call.called):
+                    continue
+                sends.add(where)
                 names, times = call.called, call.times
                 if call.opcode == "conditional":
                     most = max(range(len(names)), key=lambda k: sent[names[k]])
@@ -330,22 +334,21 @@ class _Program:
                     times = whole_number(times, f"trips of {call.name}", 1, _MAX_TRIPS)
                 plan.append((where, call, names, times))
                 sent[where] += times * sum(sent[name] for name in names)
-                unsized |= {where} if not unsized.isdisjoint(names) else set()
-                sends |= {where} if not sends.isdisjoint(call.called) else set()
+                unsized |= set() if unsized.isdisjoint(names) else {where}
         inside = {name for _, call, _, _ in plan for name in call.called}
         often = Counter([self.entry] if self.entry else [w for w in order if w not in inside])
         loops: list[str] = []
         choices: list[str] = []
-        for where, call, names, times in reversed(plan):
-            for name in names if often[where] else ():
-                often[name] += often[where] * times
-                if often[name] > _MAX_TIMES and name in sends:
+        for caller, call, names, times in reversed(plan):
+            if not often[caller]:
+                continue
+            for name in names:
+                often[name] += often[caller] * times
+                if often[name] > _MAX_TIMES:
                     expected = f"at most {_MAX_TIMES:.0e} runs in a step"
                     raise InputError(f"{name} runs too often", expected=expected)
-            if not often[where] or sends.isdisjoint(call.called):
-                continue
 
-            def size_of(names: Sequence[str], often: int = often[where]) -> float | None:
+            def size_of(names: Sequence[str], often: int = often[caller]) -> float | None:
                 known = unsized.isdisjoint(names)
                 return often * sum(sent[name] for name in names) if known else None
 
@@ -356,13 +359,11 @@ class _Program:
                     options.omit("loop", call.name, size_of(names), reason, effect="counted once")
             elif call.opcode == "conditional":
                 choices.append(call.name)
-                number, known = call.called.index(names[0]), call.name in options.branches
-                reason = (
-                    f"branch {number} of {call.name} is counted; --branch {call.name}=K chooses"
-                )
-                for other in call.called if not known else ():
-                    if other != names[0]:
-                        options.omit("branch", other, size_of([other]), reason)
+                reason = f"{call.name}={call.called.index(names[0])} is counted; --branch chooses"
+                for k, other in enumerate(call.called):
+                    if other != names[0] and call.name not in options.branches:
+                        where = f"{call.name}={k} {other}"
+                        options.omit("branch", where, size_of([other]), reason)
         _check_names({*trips}, loops, "loop with an unknown number of turns")
         _check_names(options.branches, choices, "conditional that sends")
         if options.ragged_bytes is not None and not self.has_ragged:
@@ -374,9 +375,8 @@ def _check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
     """Raise `InputError` if the caller names a loop or conditional that is not there."""
     for name in given:
         if name not in known and not (known and not name):
-            raise InputError(
-                f"no {what}", found=name or None, expected=closest(name, known) or None
-            )
+            expected = closest(name, known) or None
+            raise InputError(f"no {what}", found=name or None, expected=expected)
 
 
 def _keeps_pieces(one: HloCollective, body: Sequence[_Instruction]) -> bool:

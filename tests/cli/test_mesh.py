@@ -6,12 +6,15 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import toruscast as tc
 from toruscast.cli import main
+from toruscast.mapping.omissions import describe_omissions
 
 ASKED = ["--torus", "tpu_v5e:4x2", "--axes", "data=2,tensor=4"]
 SENT = "tensor:allreduce:64MB,data:allgather:8MB:3"
@@ -90,6 +93,42 @@ def test_devices_of_a_chip(tmp_path, capsys):
     assert run("--torus", "4x4", *words, "--devices-per-chip", "4", "--json", "-") == 0
     said = capsys.readouterr().out
     assert json.loads(said[said.index("{") :])["idle"] == 0
+
+
+HLO = Path(__file__).parents[1] / "data/hlo"
+STATED = {
+    "while_loop": ["--trips", "while.9=64"],
+    "cond_axes": ["--branch", "conditional.1.clone=0"],
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_what_a_program_leaves_open_is_told_by_every_command(name, capsys):
+    file = str(HLO / f"{name}.hlo")
+    found = []
+    for words in (
+        ["mesh", "--torus", "tpu_v5e:2x4", "--hlo", file],
+        ["mesh", "--torus", "tpu_v5e", "--slices", "8", "--hlo", file],
+        ["rank", "--torus", "2x4", "--candidates", "2", "--comm", file],
+        ["doctor", file],
+    ):
+        for stated in ([], STATED[name]):
+            with pytest.raises(SystemExit) as ended:
+                main([*words, *stated, "--json", "-"])
+            assert ended.value.code == 0
+            said = json.loads(capsys.readouterr().out)
+            found.append(said["files"][0]["omitted"] if "files" in said else said["omitted"])
+    (step,) = tc.read_hlo(file).omitted
+    assert found == [[asdict(step)], []] * 4
+    assert run("--torus", "tpu_v5e:2x4", "--hlo", file) == 0
+    assert describe_omissions([step]) in " ".join(capsys.readouterr().out.split())
+
+
+def test_options_of_programs_go_with_programs(capsys):
+    assert run(*ASKED, "--traffic", SENT, "--trips", "4") == 2
+    assert "--trips goes with --hlo" in capsys.readouterr().err
+    assert run("--torus", "tpu_v5e:2x4", "--hlo", str(HLO / "while_loop.hlo"), "--trips", "x") == 2
+    assert "expected a whole number" in capsys.readouterr().err
 
 
 DEVICES = [(0, 0, 0, 0), (1, 1, 0, 0), (4, 0, 1, 0), (2, 2, 0, 1), (3, 3, 0, 1), (6, 2, 1, 1)]

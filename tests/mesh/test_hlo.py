@@ -2,16 +2,29 @@
 
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError
+from toruscast.formats.graphs import GraphOptions
+from toruscast.formats.source import as_text
 from toruscast.mapping import Omission
-from toruscast.mesh.hlo import bytes_of_type, parse_hlo, read_groups, read_hlo, tuple_items
+from toruscast.mapping.omissions import describe_omissions
+from toruscast.mesh.hlo import (
+    bytes_of_type,
+    parse_hlo,
+    read_groups,
+    read_hlo,
+    step_of,
+    tuple_items,
+)
 from toruscast.mesh.traffic import hlo_traffic, parse_axes
 
 GLOBAL = "use_global_device_ids=true, to_apply=%add"
@@ -245,3 +258,327 @@ def test_a_program_is_a_graph_too(tmp_path):
 
 def test_groups_with_blanks_between_their_devices():
     assert read_groups("{{0 1},{2, 3}}", 4).tolist() == [[0, 1], [2, 3]]
+
+
+def sent(step):
+    """Bytes of a ring, from the definition: who sends how much in how many rounds."""
+    total = 0
+    for each in step.collectives:
+        for group in each.groups:
+            n = len(group)
+            rounds, block = {
+                "allreduce": (2 * (n - 1), each.nbytes / n),
+                "permute": (1, each.nbytes / n),
+            }.get(each.kind, (n - 1, each.nbytes / n))
+            total += each.times * rounds * n * block
+    return total
+
+
+# Programs of JAX 0.10 on 2x4 processors; a device holds 32x16 numbers, 2048 bytes. The names of
+# what is open, and bytes counted from the program that was compiled: a ring of four sends 8 times
+# 2048 in a shift, 2 * 3 * 2048 in each of two groups for a sum, half of that for a half of it.
+SHIFT, SUM_Y, SUM_X = 8 * 2048, 2 * 6 * 2048, 4 * 2 * 2048
+PROGRAMS = {
+    "all_to_all": (8 * 2048 * 3 // 4, {}),
+    "cond_axes": (SUM_Y, {"conditional.1.clone=0": SUM_X}),
+    "fori_known": (5 * SHIFT, {}),
+    "host_callback": (SUM_Y, {}),
+    "loop_in_cond": (6 * SHIFT, {"conditional.1.clone=0": SUM_Y}),
+    "nested_cond": (SUM_Y, {"conditional.2.clone=0": 0, "conditional.clone=0": SHIFT}),
+    "pipeline": (7 * 6 * 2048, {}),
+    # The processor sums bfloat16 as float32.
+    "psum_of_two": (2 * SUM_Y, {}),
+    "psum_scatter": (7 * 2048, {}),
+    "scan_psum_scatter": (3 * SUM_Y, {}),
+    "switch_in_loop": (
+        4 * SHIFT,
+        {"conditional.clone.2=0": 0, "conditional.clone.2=2": 4 * SUM_X},
+    ),
+    "while_loop": (SHIFT, {"while.9": SHIFT}),
+    # The condition sums a number over all eight.
+    "while_reduced_condition": (SHIFT + 14 * 4, {"while.7": SHIFT + 14 * 4}),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_jax_send_what_was_compiled(name):
+    path = Path(__file__).parents[1] / f"data/hlo/{name}.hlo"
+    step = read_hlo(path)
+    total, omitted = PROGRAMS[name]
+    assert sent(step) == total
+    found = {each.where.split()[0]: each.nbytes for each in step.omitted}
+    assert found == omitted
+    assert tc.read_workload(path).omitted == step.omitted
+
+
+def read(tmp_path, body, head="HloModule m, num_partitions=8", **how):
+    path = tmp_path / "step.hlo"
+    path.write_text(f"{head}\n{body}\n")
+    step = read_hlo(path, **how)
+    assert tc.read_workload(path, **how).omitted == step.omitted
+    return step
+
+
+def entry(*lines):
+    """A program of these instructions, behind the computations that have braces."""
+    before = [line for line in lines if "{\n" in line]
+    return "\n".join([*before, "ENTRY %main {", *(x for x in lines if x not in before), "}"])
+
+
+ALL = "replica_groups=[1,8]<=[8]"
+REDUCED = "%ar = f32[256] all-reduce(%q), channel_id=1, use_global_device_ids=true, " + ALL
+FUSED = "%c = f32[32] fusion(%p), kind=kCustom, calls=%fused"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("ROOT %d = f32[32] dynamic-slice(%ar, %z)", "reduce_scatter"),
+        ("%b = f32[8,32] bitcast(%ar)\nROOT %d = f32[1,32] dynamic-slice(%b)", "reduce_scatter"),
+        (
+            "%b = bf16[256] convert(f32[256] %ar)\n%d = bf16[32] slice(%b)\nROOT %t = tuple(%d)",
+            "reduce_scatter",
+        ),
+        # Half of it needs more than a piece of each device.
+        ("ROOT %d = f32[128] dynamic-slice(%ar, %z)", "allreduce"),
+        ("%d = f32[32] dynamic-slice(%ar, %z)\nROOT %t = (f32[256]) tuple(%ar)", "allreduce"),
+        ("%s = f32[] reduce(%ar, %z)\nROOT %d = f32[32] dynamic-slice(%q, %z)", "allreduce"),
+        ("ROOT %d = f32[256] multiply(%ar, %ar)", "allreduce"),
+    ],
+)
+def test_an_all_reduce_of_which_a_fusion_keeps_pieces_is_a_reduce_scatter(tmp_path, body, kind):
+    fused = f"%fused (q: f32[256]) -> f32[32] {{\n{REDUCED}\n{body}\n}}"
+    (found,) = read(tmp_path, entry(fused, FUSED)).collectives
+    assert (found.kind, found.nbytes) == (kind, 1024)
+    called = entry(fused, FUSED.replace("fusion", "call").replace("calls", "to_apply"))
+    assert read(tmp_path, called).collectives[0].kind == "allreduce"
+
+
+def test_the_name_of_a_fusion_tells_a_reduce_scatter_too(tmp_path):
+    fused = f"%all-reduce-scatter.3 (q: f32[256]) -> f32[32] {{\n{REDUCED}\nROOT %o = f() x()\n}}"
+    step = read(tmp_path, entry(fused, FUSED.replace("%fused", "%all-reduce-scatter.3")))
+    assert (step.collectives[0].kind, sent(step)) == ("reduce_scatter", 7 * 1024)
+
+
+SENT = "frontend_attributes={_xla_send_recv_source_target_pairs=%s}"
+
+
+@pytest.mark.parametrize("pairs", ["{{0,1},{1,2}}", '"{{0,1},{1,2}}"', '"{{0, 1}, {1, 2}}"'])
+def test_sends_are_messages_and_are_not_received_twice(tmp_path, pairs):
+    ends = SENT % pairs
+    lines = (
+        f"%r = (f32[256], u32[], token[]) recv(%t), channel_id=1, {ends}",
+        "%rd = (f32[256], token[]) recv-done(%r), channel_id=1",
+        f"%s = (f32[256], u32[], token[]) send(%p, %t), channel_id=1, {ends}",
+        "%sd = token[] send-done(%s), channel_id=1",
+    )
+    step = read(tmp_path, entry(*lines))
+    (found,) = step.collectives
+    assert (found.kind, found.nbytes, found.groups.tolist()) == ("permute", 1024, [[0, 1], [1, 2]])
+    assert step.omitted == ()
+    alone = read(tmp_path, entry(*lines[:2], REDUCED))
+    assert describe_omissions(alone.omitted) == (
+        "Not counted: 1 recv (r), 1.02 kB, its sender is not there."
+    )
+
+
+def test_a_broadcast_is_a_chain(tmp_path):
+    line = "%b = f32[256] collective-broadcast(%p), channel_id=1, replica_groups={{2,0,1},{3,4,5}}"
+    step = read(tmp_path, entry(line), "HloModule m, num_partitions=6")
+    assert step.collectives[0].groups.tolist() == [[2, 0], [0, 1], [3, 4], [4, 5]]
+    assert sent(step) == 4 * 1024
+    assert step.omitted == ()
+
+
+def test_the_size_of_a_ragged_exchange_is_stated(tmp_path):
+    line = f"%d = f32[256] ragged-all-to-all(%p, %o), channel_id=1, {ALL}"
+    step = read(tmp_path, entry(REDUCED, line))
+    assert describe_omissions(step.omitted) == (
+        "Not counted: 1 ragged-all-to-all (d), size unknown, --ragged-bytes states it."
+    )
+    stated = read(tmp_path, entry(line), ragged_bytes=800)
+    assert (stated.collectives[0].kind, sent(stated), stated.omitted) == ("alltoall", 5600, ())
+    with pytest.raises(InputError, match=r"step.hlo: no collective .*--ragged-bytes states it"):
+        read(tmp_path, entry(line))
+    with pytest.raises(InputError, match="without one"):
+        read(tmp_path, entry(REDUCED), ragged_bytes=800)
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "size"),
+    [
+        ("%i = ((f32[8]), token[]) infeed(%t)", "infeed", 32),
+        ("%o = token[] outfeed(%p, %t), outfeed_shape=f32[8]", "outfeed", None),
+        ("%s = (f32[8], u32[], token[]) send(%p), is_host_transfer=true", "send", 32),
+        ("%s = (f32[8], u32[], token[]) send(%p), channel_id=4", "send", 32),
+        ("%r = (f32[8], u32[], token[]) recv(%t), is_host_transfer=true", "recv", 32),
+        ('%c = f32[8] custom-call(%p), custom_call_target="ncclAllGather"', "ncclAllGather", None),
+        ('%c = f32[8] custom-call(%p), custom_call_target="mpi_sendrecv"', "mpi_sendrecv", None),
+        (
+            '%c = f32[8] custom-call(%p), custom_call_target="tpu_custom_call", backend_config='
+            '{"custom_call_config": {"has_communication": true}}',
+            "tpu_custom_call",
+            None,
+        ),
+        (f"%n = f32[8] all-gather-v(%p), {ALL}", "all-gather-v", None),
+        (f"%n = f32[8] new-exchange(%p), {ALL}", "new-exchange", None),
+        ("%n = f32[8] new-shift-start(%p), source_target_pairs={{0,1}}", "new-shift", None),
+        ("%a = ((f32[8]), f32[8]) async-start(%p), calls=%gone", "async", None),
+        ("%l = f32[8] while(%p), condition=%c, body=%gone", "while", None),
+        ("%f = f32[8] fusion(%p), kind=kCustom, calls=%all-reduce-scatter.4", "fusion", None),
+    ],
+)
+def test_what_communicates_and_cannot_be_counted_is_listed(tmp_path, line, what, size):
+    found = [e for e in read(tmp_path, entry(REDUCED, line)).omitted if e.effect == "not counted"]
+    assert [(each.what.split()[-1], each.where, each.nbytes) for each in found] == [
+        (what, line[1], size)
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%a = token[] after-all()",
+        "%b = f32[8,8] broadcast(%p), dimensions={0}",
+        "%c = f32[8] atan2(%p, %p)",
+        '%d = f32[8] custom-call(%p), custom_call_target="__cublas$gemm"',
+        '%d = f32[8] custom-call(%p), custom_call_target="Sharding", sharding={replicated}',
+        "%e = f32[8] ragged-dot(%p, %p, %p)",
+        "%f = f32[8] opt-barrier(%p)",
+        "%g = u32[] partition-id()",
+        "%h = f32[8] fusion(%p), kind=kLoop, calls=%gone",
+        "%i = f32[8] select-and-scatter(%p, %q), scatter=%add",
+        "%j = (f32[8], f32[8], u32[]) copy-start(%p)",
+        "%k = (f32[8], s32[8]) sort(%p, %q), to_apply=%compare",
+    ],
+)
+def test_what_computes_is_not_listed(tmp_path, line):
+    assert read(tmp_path, entry(REDUCED, line)).omitted == ()
+
+
+def render(tree, names, blocks, times=1):
+    """Write a computation of nested loops, conditionals and shifts; return its name and facts.
+
+    The facts are the bytes that a run sends, and those of each open loop and branch, all counted
+    while it is written.
+    """
+    where, lines, total, open_ones = f"c{next(names)}", [], 0, {}
+    for kind, *rest in tree:
+        name = f"i{next(names)}"
+        if kind == "shift":
+            pairs = "source_target_pairs={{0,1},{1,2}}"
+            lines.append(f"%{name} = f32[{rest[0]}] collective-permute(%p), {pairs}")
+            total += 8 * rest[0]
+        elif kind == "loop":
+            often = rest[0] or 1
+            body, inside, found = render(rest[1], names, blocks, times * often)
+            stated = f', backend_config={{"known_trip_count":{{"n":"{often}"}}}}' * bool(rest[0])
+            lines.append(f"%{name} = f() while(%p), condition=%g, body=%{body}{stated}")
+            total += often * inside
+            open_ones |= found
+            if rest[0] is None and (inside or found):
+                open_ones[name] = times * inside
+        else:
+            made = [render(branch, names, blocks, times) for branch in rest[0]]
+            sizes = [inside for _, inside, _ in made]
+            best = sizes.index(max(sizes))
+            listed = ",".join(f"%{body}" for body, _, _ in made)
+            form = f"branch_computations={{{listed}}}"
+            if len(made) == 2:
+                form = f"true_computation=%{made[0][0]}, false_computation=%{made[1][0]}"
+            lines.append(f"%{name} = f() conditional(%p, %p), {form}")
+            total += sizes[best]
+            open_ones |= made[best][2]
+            if any(sizes):
+                others = {f"{name}={k}": times * n for k, n in enumerate(sizes) if k != best}
+                open_ones |= others
+    blocks.append(f"%{where} (p: f32[]) -> f32[] {{\n" + "\n".join(lines) + "\n}")
+    return where, total, open_ones
+
+
+TREES = st.recursive(
+    st.lists(st.tuples(st.just("shift"), st.integers(1, 9)), max_size=2),
+    lambda inside: st.lists(
+        st.one_of(
+            st.tuples(st.just("shift"), st.integers(1, 9)),
+            st.tuples(st.just("loop"), st.sampled_from([None, 1, 3, 10]), inside),
+            st.tuples(st.just("conditional"), st.lists(inside, min_size=1, max_size=3)),
+        ),
+        max_size=3,
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(TREES)
+def test_nested_loops_and_branches_send_what_their_own_program_counts(tree):
+    names, blocks = count(), []
+    main, total, open_ones = render(tree, names, blocks)
+    text = "\n".join(["HloModule m, num_partitions=4", *blocks]).replace(
+        f"%{main} (", f"ENTRY {main} ("
+    )
+    step = parse_hlo(text)
+    assert sent(step) == total
+    assert {each.where.split()[0]: each.nbytes for each in step.omitted} == open_ones
+    loops = [name for name in open_ones if "=" not in name]
+    if loops:
+        # Stated once each, nothing changes but that they are no longer open.
+        options = GraphOptions(trips=dict.fromkeys(loops, 1))
+        stated = step_of(as_text("a", text.encode()), options)
+        assert sent(stated) == total
+        assert not [each for each in stated.omitted if each.what == "loop"]
+
+
+WHILE = Path(__file__).parents[1] / "data/hlo/while_loop.hlo"
+COND = WHILE.with_name("cond_axes.hlo")
+
+
+@pytest.mark.parametrize("trips", [64, {"while.9": 64}, {"": 3, "while.9": 64}])
+def test_turns_of_a_loop_are_stated(trips):
+    step = read_hlo(WHILE, trips=trips)
+    assert (sent(step), step.omitted) == (64 * SHIFT, ())
+    assert tc.read_workload(WHILE, trips=trips).total.nbytes.sum() == 64 * SHIFT
+
+
+def test_a_branch_is_chosen():
+    step = read_hlo(COND, branches={"conditional.1.clone": 0})
+    assert (sent(step), step.omitted) == (SUM_X, ())
+
+
+@pytest.mark.parametrize(
+    ("file", "how", "message"),
+    [
+        (WHILE, {"trips": {"while.8": 2}}, "found while.8, expected while.9"),
+        (WHILE, {"trips": 0}, "bad trips of while.9"),
+        (COND, {"trips": 2}, "no loop with an unknown number of turns"),
+        (COND, {"branches": {"conditional.1.clone": 2}}, "found 2, expected 0 to 1"),
+        (WHILE, {"branches": {"x": 0}}, "no conditional that sends: found x"),
+    ],
+)
+def test_what_is_stated_of_nothing_is_refused(file, how, message):
+    for reader in (read_hlo, tc.read_workload):
+        with pytest.raises(InputError, match=message) as error:
+            reader(file, **how)
+        assert error.value.file == str(file)
+
+
+def test_files_without_a_program_have_no_loops(tmp_path):
+    (tmp_path / "pair.edges").write_text("0 1 8\n")
+    with pytest.raises(InputError, match="no loop to count"):
+        tc.read_workload(tmp_path / "pair.edges", trips=3)
+
+
+@given(st.text(st.sampled_from("8,<= \t\v\x0c\x1c\x85\u2003x"), max_size=8))
+def test_blanks_inside_a_shape_are_read_or_refused(inside):
+    line = f"a = f32[{inside}] all-reduce(x), replica_groups={{{{0,1}}}}"
+    with suppress(InputError):
+        assert parse_hlo(f"HloModule m\n{line}").n_devices == 2
+
+
+def test_computations_that_run_each_other_are_refused():
+    text = (
+        "HloModule m\n%a {\n%x = f() call(), to_apply=%b\n}\n%b {\n%y = f() call(), to_apply=%a\n}"
+    )
+    with pytest.raises(InputError, match="run each other"):
+        parse_hlo(text)
