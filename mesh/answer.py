@@ -135,9 +135,10 @@ def _distance(found: MeshForecast) -> list[str]:
         return []
     above = max(found.best.time / floor - 1, 0.0)
     far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
+    scope = " for what is counted" if found.omitted else ""
     return [
-        f"No layout can be faster than {seconds(floor)}, with all links of a chip at work; this "
-        f"one takes {far}."
+        f"No layout can be faster than {seconds(floor)}{scope}, with all links at work; this one "
+        f"takes {far}."
     ]
 
 
@@ -192,8 +193,8 @@ def _collectives(found: MeshForecast) -> Chart:
     return Chart(
         "collectives",
         "",
-        f"All runs of a step, {unit}. Grey: the least that any layout takes, if a chip sends over "
-        "all its links.",
+        f"All runs of a step, {unit}. Grey: the least that any layout takes, with all links at "
+        "work.",
         lambda: svg.bars(groups, series, scale, unit),
     )
 

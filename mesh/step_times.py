@@ -356,7 +356,14 @@ def time_bound(traffic: MeshTraffic, groups: Groups) -> float:
     """Return a lower bound of the seconds of a collective over all layouts.
 
     A chip sends over all its links at once at most: 2 (n - 1) / n of the buffer in an allreduce, (n
-    - 1) / n in its halves and an all-to-all. One message goes over one link.
+    - 1) / n in its halves and an all-to-all. One message goes over one link. An all-to-all also
+    crosses each cut of the torus, and its bytes times the hops to the nearest nodes fill all links.
+
+    Examples
+    --------
+    >>> ring = Groups(np.arange(8)[None], Torus((8,), bandwidth=1e9))
+    >>> time_bound(MeshTraffic("alltoall", 8e9, ("x",)), ring)
+    8.0
     """
     n, torus = groups.n, groups.torus
     if n == 1:
@@ -364,8 +371,33 @@ def time_bound(traffic: MeshTraffic, groups: Groups) -> float:
     out = np.where(torus.link_exists, torus.link_bandwidth, 0.0).reshape(torus.n_nodes, -1)
     if traffic.collective in (*PARTS, "alltoall"):
         share = (n - 1) / n * PARTS.get(traffic.collective, 1)
-        return share * traffic.nbytes / float(out.sum(axis=1).max())
+        alone = share * traffic.nbytes / float(out.sum(axis=1).max())
+        if traffic.collective != "alltoall":
+            return alone
+        return max(alone, traffic.nbytes / n * _seconds_a_byte_to_all(groups))
     return traffic.nbytes / float(out.max())
+
+
+def _seconds_a_byte_to_all(groups: Groups) -> float:
+    """Return the least seconds in which a byte gets from each member to all of its group."""
+    torus, n, n_tasks = groups.torus, groups.n, groups.nodes.size
+    speed = torus.link_bandwidth * torus.link_exists
+    ring = torus if torus.twist else Torus(torus.shape)
+    hops = np.sort(ring.distance(0, np.arange(torus.n_nodes)))[1:n].sum()
+    least = n_tasks * float(hops) / float(speed.sum())
+    here = np.arange(speed.size) // (2 * torus.ndim)
+    there = np.where(torus.link_exists, torus.neighbors.ravel(), here)
+    for plane, size in zip(torus.coords.T, torus.shape, strict=True):
+        lines = np.bincount(plane[here] * size + plane[there], speed, size * size)
+        across, inside = lines.reshape(size, size), np.bincount(plane[torus.usable_nodes])
+        for cut in range(1, size):
+            room, beyond = int(inside[:cut].sum()), int(inside[cut:].sum())
+            # A group on one side sends nothing across: of all others one is split.
+            split = np.arange(max(n_tasks - beyond, 0), min(room, n_tasks) + 1) % n
+            width = min(across[:cut, cut:].sum(), across[cut:, :cut].sum())
+            if width > 0 and split.size:
+                least = max(least, float((split * (n - split)).min() / width))
+    return least
 
 
 def simulated_time(traffic: MeshTraffic, groups: Groups, algorithm: str) -> float | None:

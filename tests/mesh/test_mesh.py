@@ -146,6 +146,51 @@ def test_single_rounds_take_what_packets_take(kind, torus):
     assert simulated_time(traffic, groups, found.algorithm) == pytest.approx(found.time, rel=0.05)
 
 
+# Rings, meshes and twisted tori, with links of different speeds.
+SMALL_TORI = [
+    tc.Torus((4, 8), wrap=False, bandwidth=1e9),
+    tc.Torus((4, 4), wrap=(True, False), bandwidth=(1e9, 3e9)),
+    tc.Torus((2, 3, 4), bandwidth=1e9),
+    tc.machine("tpu_v4:2x2x4"),
+    tc.parse_torus("2x2x4:twisted"),
+    tc.parse_torus("2x4x4:twisted"),
+    tc.Torus((3, 4), bandwidth=1e9).with_links({0: 5e8, 17: 1e8}),
+    tc.Torus((16,), bandwidth=1e9).without(nodes=[3, 4]),
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(SMALL_TORI), st.data())
+def test_no_exchange_of_all_is_below_its_bound_in_any_layout(torus, data):
+    """Neither the busiest link, nor the closed form, nor packets; groups may leave nodes idle."""
+    nodes = data.draw(st.permutations(torus.usable_nodes.tolist()))
+    n = data.draw(st.integers(2, len(nodes)))
+    n_groups = data.draw(st.integers(1, len(nodes) // n))
+    groups = Groups(np.array(nodes[: n * n_groups]).reshape(n_groups, n), torus)
+    traffic = MeshTraffic("alltoall", 1e7, groups=groups.nodes)
+    bound, found = time_bound(traffic, groups), score(traffic, groups, with_links=True)
+    assert 0 < bound <= found.link_seconds.max() * (1 + 1e-9)
+    assert bound <= found.time
+    assert bound <= simulated_time(traffic, groups, "at once")
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "links"),
+    [
+        # Bytes of 64 MB between halves, and the links of the cut between them.
+        ("tpu_v6e:4x8", 16, 4),
+        ("tpu_v6e:16x16", 128, 32),
+        ("tpu_v5p:4x4x4", 32, 32),
+    ],
+)
+def test_the_bound_of_an_exchange_of_all_is_that_of_the_cut(text, n, links):
+    torus = tc.machine(text)
+    traffic = MeshTraffic("alltoall", 64e6, ("x",))
+    cut = n * n * 64e6 / (2 * n) / (links * torus.bandwidth[0])
+    groups = Groups(np.arange(2 * n)[None], torus)
+    assert time_bound(traffic, groups) == pytest.approx(cut)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_time_is_below_the_bound_of_any_layout(data):
