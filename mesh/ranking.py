@@ -465,11 +465,11 @@ def shapes_of(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
         for shape in combinations_with_replacement(sizes, n)
         if math.prod(shape) == n_chips
     ]
+    if rules.only:
+        found = [shape for shape in rules.only if math.prod(shape) == n_chips]
     # A slice is no thinner than it must be.
     thin = min((shape.count(1) for shape in found), default=0)
     found = [shape for shape in found if shape.count(1) == thin]
-    if rules.only:
-        found = [shape for shape in rules.only if math.prod(shape) == n_chips]
     for shape in found:
         text = f"{name}:{'x'.join(map(str, shape))}"
         try:

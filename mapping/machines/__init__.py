@@ -59,7 +59,7 @@ class Shapes:
     """
 
     dimensions: tuple[int, ...] = ()  # how many sizes may be given
-    only: tuple[Sizes, ...] = ()  # the shapes that there are
+    only: tuple[Sizes, ...] = ()  # the shapes that there are, sizes rising
     largest: int = 0  # most nodes along a dimension, before `inner`
     nodes: int = 0  # most nodes in all, before `inner`
     ring_from: int = 0  # a dimension closes if it has so many nodes or more
@@ -180,7 +180,7 @@ class Machine:
 
     def _check_sizes(self, sizes: Sizes) -> None:
         rules = self.shapes
-        if rules.only and sizes not in rules.only:
+        if rules.only and tuple(sorted(sizes)) not in rules.only:
             expected = " or ".join("x".join(map(str, each)) for each in rules.only)
             raise InputError(f"bad {self.called} shape", found=sizes, expected=expected)
         if rules.largest and max(sizes) > rules.largest:

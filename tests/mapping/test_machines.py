@@ -66,6 +66,24 @@ def test_interconnect_of_a_chip():
     assert sum(torus.bandwidth) * 2 * 2 == 384e9
     assert sum(machines.trainium2((4, 4)).bandwidth) * 2 * 2 == 1024e9
     assert machines.trainium2().bandwidth[2] * 2 * 2 == 256e9
+
+
+@pytest.mark.parametrize(
+    ("text", "wrap"),
+    [
+        ("1x1", (False, False)),
+        ("2x2", (False, False)),
+        ("2x4", (False, True)),
+        ("4x2", (True, False)),
+        ("4x4", (True, True)),
+    ],
+)
+@pytest.mark.parametrize("machine", ["trainium1", "trainium2"])
+def test_parts_of_an_instance_close_where_they_span_it(machine, text, wrap):
+    torus = machines.get(f"{machine}:{text}")
+    assert torus.wrap == wrap
+    assert torus.bandwidth == machines.named(machine)((4, 4)).bandwidth
+    assert machines.get(str(torus)) == torus
     # Between two devices of a chip it is six times one of its links of 100 GB/s.
     chip = machines.tpu7x()
     assert chip.bandwidth[3] == 600e9
