@@ -77,9 +77,9 @@ class Step(Program):
         group="Machine",
     )
     compare: str | None = option(
-        "A layout of yours: numbers of devices in mesh shape, a printed mesh, or any format of "
-        "mappings.",
-        "FILE",
+        "A layout of yours in any form that --write writes: numbers of devices in mesh shape, a "
+        "program, a printed mesh, or a format of mappings, whose name may stand before the file.",
+        "[FORM=]FILE",
         group="Mappings",
     )
     order: Literal["in-turn", "overlap"] = option(
@@ -118,9 +118,9 @@ class MeshRequest:
 
 
 # Forms of our own; every other one is a format of mappings.
-_SUFFIXES = {".json": "json", ".npy": "npy", ".py": "python"}
+_SUFFIXES = {".json": "device-ids", ".npy": "npy", ".py": "python"}
 _TEXTS: dict[str, Callable[[tc.MeshForecast], str]] = {
-    "json": lambda answer: json.dumps(answer.ids.tolist()) + "\n",
+    **dict.fromkeys(("json", "device-ids"), lambda answer: json.dumps(answer.ids.tolist()) + "\n"),
     "python": lambda answer: answer.jax_program(),
     "torch": lambda answer: answer.torch_program(),
     # As AWS Neuron's tools list cores.
@@ -209,15 +209,15 @@ def _rank_layouts(
         else sends.n_devices
     )
     torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
+    devices = step.devices and mesh_devices.read_devices(step.devices, torus)
+    compare = step.compare and mesh_devices.read_layout(step.compare, torus, devices or None)
     with output.progress("Laying out") as move:
         found = tc.rank_layouts(
             torus,
             step.axes,
             sends,
-            devices=None
-            if step.devices is None
-            else mesh_devices.read_devices(step.devices, torus),
-            compare=None if step.compare is None else tc.read_mapping(step.compare, torus),
+            devices=devices or None,
+            compare=compare or None,
             overlap=step.order == "overlap",
             top=asked.top,
             n_jobs=work.jobs,

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import array_of_npy
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.placements import (
     MappingOptions,
@@ -27,10 +28,12 @@ from toruscast.formats.placements import (
     mapping_of,
     mapping_on_hosts,
 )
+from toruscast.formats.readers import read_mapping
+from toruscast.formats.registry import dialects, formats_of, identify
 from toruscast.formats.source import Source, Text, write_text
 from toruscast.formats.tables import table_of
 from toruscast.mapping.machines import named, names
-from toruscast.mapping.task_mapping import TaskMapping
+from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
@@ -51,6 +54,11 @@ IDS = re.compile(
 )
 FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MAX_LISTED = 2**22
+# How else numbers of devices are written: by NumPy, in a program, and on one line.
+OWN_FORMS = ("json", "npy", "python", "torch", "neuron")
+_NPY = b"\x93NUMPY"
+_IN_PROGRAM = re.compile(r"\bnp\.array\(\s*(\[[\[\]\s\d,]*\])")
+_IS_OWN = re.compile(rb"import \w+|\s*+\d++(?:\s*,\s*\d++)++\s*+\Z")
 # A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
 SHARDING = re.compile(
     r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
@@ -334,14 +342,21 @@ def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[n
 
 def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of device numbers: the i-th task runs on the i-th of them."""
-    text = source.text
-    words = re.sub(r"dtype\s*=\s*\w+", "", text.data.decode())
-    bare = words.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
-    if "," not in bare:
-        # NumPy prints numbers with blanks between.
-        bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
+    if source.start.startswith(_NPY):
+        text, bare = Text(os.fspath(source.path)), ""
+        content = array_of_npy(source.data, source.path).tolist()
+    else:
+        text = source.text
+        words = re.sub(r"dtype\s*=\s*\w+", "", text.data.decode())
+        program = _IN_PROGRAM.search(words)
+        bare = program[1] if program else words
+        bare = bare.strip().removeprefix("array").strip().removeprefix("(").rstrip("), \n")
+        if "," not in bare:
+            # NumPy prints numbers with blanks between.
+            bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
+        content = text.json(bare if bare.startswith("[") else f"[{bare}]")
     # What is no array of numbers becomes an array of lists.
-    ids = np.array(text.json(bare), dtype=object).ravel()
+    ids = np.array(content, dtype=object).ravel()
     if not (
         0 < ids.size <= MAX_LISTED
         and all(type(number) is int and 0 <= number < 2**31 for number in ids)
@@ -391,7 +406,7 @@ def _whole_numbers(words: str) -> list[int]:
 
 def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
     """Build the mapping of device numbers, by the table of hosts where there is one."""
-    number, _ = text.first_line()
+    number = text.first_line()[0] if text.data else 1
     if options.hosts is not None:
         return mapping_on_hosts(text, options, [number] * ids.size, list(map(str, ids.tolist())))
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
@@ -402,6 +417,36 @@ def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions)
         raise text.fault("device out of range", number, int(ids.max()), expected)
     table = table_of(text, [number] * ids.size, node=nodes[ids], slot=slots[ids])
     return mapping_of(table, options)
+
+
+def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> TaskMapping:
+    """Read a layout of a mesh, ``[FORM=]FILE``: any that `toruscast mesh --write` writes.
+
+    Numbers are places among the devices, as those of `MeshForecast.ids` are.
+    """
+    form, _, path = name.partition("=")
+    formats = {each.name for each in dialects("mapping")}
+    if form not in (*OWN_FORMS, *formats):
+        form, path = "auto", name
+    source = Source(path, torus=torus)
+    hosts = None
+    try:
+        if form in OWN_FORMS or (form == "auto" and _is_own(source)):
+            form = "device-ids"
+        if devices is not None and identify(source, "mapping", form).name == "device-ids":
+            hosts = Hosts(list(map(str, range(devices.nodes.size))), devices.nodes, torus)
+        return read_mapping(path, torus, format=form, hosts=hosts)
+    except InputError as error:
+        # The command has no option for the format alone.
+        expected = re.sub(r"--format ([\w-]+)", rf"--compare \1={path}", str(error.expected or ""))
+        raise error.replace(expected=expected or None) from None
+
+
+def _is_own(source: Source) -> bool:
+    """Whether it is an array, a program, or a line of numbers that no sign gives to a format."""
+    if source.start.startswith(_NPY) or not _IS_OWN.match(source.start):
+        return source.start.startswith(_NPY)
+    return {each.name for each in formats_of(source, "mapping")} <= {"nodes", "bluegene"}
 
 
 def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:

@@ -2,19 +2,28 @@
 
 import io
 import json
+import math
 import re
 import subprocess
 import sys
 import types
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.cli import main
+from toruscast.errors import InputError
+from toruscast.formats import registry
 from toruscast.mapping.omissions import describe_omissions
+from toruscast.mesh.command import _SUFFIXES, write_files
+from toruscast.mesh.devices import chips_as_devices, devices_at, read_layout, usual_devices
+from toruscast.mesh.traffic import MeshTraffic
 
 ASKED = ["--torus", "tpu_v5e:4x2", "--axes", "data=2,tensor=4"]
 SENT = "tensor:allreduce:64MB,data:allgather:8MB:3"
@@ -166,6 +175,70 @@ def test_the_best_is_compared_with_a_layout_of_ones_own(tmp_path, capsys):
     assert "less than your layout" in capsys.readouterr().out
     (tmp_path / "mine.json").write_text("[[0, 2], [4, 6]]")
     assert run(*words) == 2
+
+
+CASES = [
+    ("tpu_v5e:4x2", {"data": 2, "tensor": 4}),
+    ("tpu_v4:2x2x2", {"x": 2}),
+    ("trainium2:2x4", {"dp": 4, "tp": 2}),
+    ("trainium2:2x2", {"dp": 4, "tp": 4}),
+    ("tpu7x:2x2x1", {"x": 3, "y": 2}),
+]
+# How a file is called, with the form before it where the suffix does not name it.
+FORMS = ["a.json", "a.npy", "a.py", "json=a", "torch=a.py", "torch=a.txt", "neuron=a.txt", "a.map"]
+FORMS += [
+    f"{each.name}=a{next(iter(each.suffixes), '.txt')}" if each.suffixes[:1] != (".json",) else ""
+    for each in registry.dialects("mapping")
+    if each.write and not each.on_hosts
+]
+# A count and then the nodes may be nodes alone.
+NAMED = ("sst-macro=",)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.sampled_from(CASES), st.booleans(), st.data())
+def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_lack, data):
+    """A random layout on all chips, or where some are missing; with the form named and without."""
+    text, axes = case
+    torus = chips_as_devices(tc.machine(text), math.prod(axes.values()))
+    there = data.draw(st.permutations(range(torus.n_nodes)))
+    n = math.prod(axes.values())
+    devices = usual_devices(torus)
+    if chips_lack:
+        kept = sorted(there[: data.draw(st.integers(n, len(there)))])
+        devices = devices_at(torus, torus.coords[devices.nodes][kept], kept)
+    nodes = data.draw(st.permutations(devices.nodes.tolist()))[:n]
+    sends = [MeshTraffic("exchange", 1e6, tuple(axes))]
+    answer = tc.rank_layouts(
+        torus, axes, sends, devices=devices, compare=np.array(nodes), simulate=0
+    )
+    answer = replace(answer, layouts=(answer.compared,))
+    folder = tmp_path_factory.mktemp("forms")
+    for form in filter(None, FORMS):
+        name, equals, file = form.rpartition("=")
+        path = folder / file
+        # Launchers that fill node after node, or have three dimensions, have no such layout.
+        with suppress(InputError):
+            write_files(answer, [(name or _SUFFIXES.get(path.suffix, ""), str(path))])
+        if not path.exists():
+            assert name in ("vcoord", "rank-order", "flux")
+            continue
+        for asked in (f"{name}{equals}{path}", str(path))[: 1 if form.startswith(NAMED) else 2]:
+            found = read_layout(asked, torus, devices)
+            assert found.node.tolist() == nodes, asked
+        path.unlink()
+
+
+def test_an_order_of_ranks_is_not_taken_for_devices(tmp_path):
+    path = tmp_path / "MPICH_RANK_ORDER"
+    path.write_text("1,2,0,3\n")
+    torus = tc.machine("tpu_v5e:2x2")
+    assert read_layout(str(path), torus).node.tolist() == [2, 0, 1, 3]
+    path = path.rename(tmp_path / "ranks.txt")
+    assert read_layout(str(path), torus).node.tolist() == [2, 1, 0, 3]
+    path.write_text("what\n")
+    with pytest.raises(InputError, match=r"--compare [\w-]+=\S+ranks.txt"):
+        read_layout(str(path), torus)
 
 
 def test_a_reader_that_has_gone_is_no_error_of_a_plugin():
