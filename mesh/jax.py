@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from toruscast._slow import jax, mesh_utils
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import Torus
+from toruscast.mapping.omissions import describe_omissions
 
 from .hlo import parse_hlo
 from .on_devices import lay, slices_of
-from .traffic import MeshAxes
+from .traffic import MeshAxes, step_traffic
 
 
 def make_mesh(
@@ -46,7 +47,8 @@ def make_mesh(
         lowered or compiled for a mesh of these shapes, or what `rank_layouts` takes. If not given,
         every axis all-reduces as many bytes round a ring.
     torus : Torus or str, optional
-        The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not name it.
+        The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not name it. As many devices
+        without coordinates, such as processors of a dry run, are counted by their ids.
     contiguous_submeshes : bool
         Whether the devices of each process form a box of the mesh, where the launcher wants that.
 
@@ -54,10 +56,15 @@ def make_mesh(
     -----
     InputWarning
         If the devices have no coordinates or are of an unknown kind: the mesh is JAX's own then.
+        If a compiled function has traffic that is not counted.
     """
     devices = list(jax.devices() if devices is None else devices)
     names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
     axes = MeshAxes(names, tuple(axis_shapes))
+    traffic = _read(traffic)
+    if traffic:
+        # A mistyped axis is a fault also where the mesh is JAX's own.
+        step_traffic(traffic, axes)
     try:
         slices = slices_of(devices, _all_of(devices), torus)
     except InputError as error:
@@ -68,7 +75,7 @@ def make_mesh(
     found = lay(
         slices,
         axes,
-        _read(traffic),
+        traffic,
         together=contiguous_submeshes,
         devices=devices,
         usual=_of_jax,
@@ -92,9 +99,12 @@ def _read(traffic: object) -> object:
     """Read what was lowered or compiled."""
     if hasattr(traffic, "compile"):
         traffic = traffic.compile()
-    if hasattr(traffic, "as_text"):
-        return parse_hlo(traffic.as_text())
-    return traffic
+    if not hasattr(traffic, "as_text"):
+        return traffic
+    step = parse_hlo(traffic.as_text())
+    if step.omitted:
+        warnings.warn(describe_omissions(step.omitted), InputWarning, stacklevel=3)
+    return step
 
 
 # What `jax.make_mesh` raises where it has no layout: the first on purpose; the others come out of

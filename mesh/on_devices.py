@@ -17,8 +17,15 @@ from toruscast.formats import parse_torus
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import named
 from toruscast.mapping.strategies.orders import divisors
-from toruscast.mesh.devices import Devices, chips_as_devices, counts_devices, devices_at
+from toruscast.mesh.devices import (
+    Devices,
+    chips_as_devices,
+    counts_devices,
+    devices_at,
+    usual_devices,
+)
 from toruscast.mesh.traffic import PARTS, MeshAxes, MeshTraffic, step_traffic
+from toruscast.text import counted
 
 from .layouts import ALIKE, is_together
 from .ranking import rank_layouts
@@ -110,7 +117,9 @@ def _coords_of(device: Any) -> list[int]:
         found = [int(number) for number in coords]
     except (TypeError, ValueError):
         raise InputError(
-            "device without coordinates", found=device, expected="coords such as (0, 1, 0)"
+            "device without coordinates",
+            found=device,
+            expected="coords such as (0, 1, 0), or a torus with its sizes, such as tpu_v5e:4x4",
         ) from None
     return [*found, int(_attribute(device, "core_on_chip", 0))]
 
@@ -123,14 +132,16 @@ def _as_slice(
     torus: Torus | str | None,
 ) -> Slice:
     """Return one slice; ``own`` are the positions of its devices."""
+    if isinstance(torus, str) and re.search(r"[\s:]", torus.strip()):
+        torus = parse_torus(torus)
+    if isinstance(torus, Torus) and all(_attribute(devices[i], "coords") is None for i in own):
+        return _as_counted(devices, own, torus)
     rows = [_coords_of(devices[i]) for i in own]
     every = rows
     if among is not None:
         every = [_coords_of(each) for each in among if _attribute(each, "slice_index", 0) == number]
     if len({len(row) for row in (*rows, *every)}) > 1:
         raise InputError("devices differ in their coordinates", expected="as many of each")
-    if isinstance(torus, str) and re.search(r"[\s:]", torus.strip()):
-        torus = parse_torus(torus)
     if not isinstance(torus, Torus):
         torus = _torus_of(torus or _machine_name(devices[own[0]]), every)
         low = np.min(every, axis=0)
@@ -143,9 +154,26 @@ def _as_slice(
     if counts_devices(torus):
         # Two-dimensional slices list a third coordinate that is 0.
         rows = [[*row[: torus.ndim - 1], *row[-1:], *row[torus.ndim - 1 : -1]] for row in rows]
-    found = devices_at(torus, rows, own)
+    return _with_hosts(torus, devices_at(torus, rows, own), devices)
+
+
+def _as_counted(devices: Sequence[Any], own: Sequence[int], torus: Torus) -> Slice:
+    """Return a slice whose devices have no coordinates: they are counted by their ids."""
+    torus = chips_as_devices(torus, len(own))
+    if len(own) != torus.n_nodes:
+        expected = f"coordinates, or the {torus.n_nodes} devices of {torus} (without TPUs: "
+        expected += f"XLA_FLAGS=--xla_force_host_platform_device_count={torus.n_nodes})"
+        found = counted(len(own), "device")
+        raise InputError("devices without coordinates", found=found, expected=expected)
+    order = np.array(sorted(own, key=lambda i: int(_attribute(devices[i], "id", i))))
+    nodes, rank = usual_devices(torus).nodes, np.argsort(order)
+    return _with_hosts(torus, Devices(np.sort(order), nodes[rank]), devices)
+
+
+def _with_hosts(torus: Torus, found: Devices, devices: Sequence[Any]) -> Slice:
+    """Return a slice with the host of each node."""
     hosts = np.full(torus.n_nodes, -1, dtype=np.int64)
-    hosts[found.nodes] = [int(_attribute(devices[i], "process_index", 0)) for i in own]
+    hosts[found.nodes] = [int(_attribute(devices[i], "process_index", 0)) for i in found.ids]
     return Slice(torus, found, hosts)
 
 

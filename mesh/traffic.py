@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping.collectives.schedules import collective_named
+from toruscast.text import closest
 from toruscast.validation import read_bytes, real_number, whole_array, whole_number, whole_sizes
 
 from .hlo import HloCollective, HloStep
@@ -50,7 +51,7 @@ class MeshAxes:
     def number(self, name: str) -> int:
         """Return which axis has a name."""
         if name not in self.names:
-            raise InputError("unknown axis", found=name, expected=" or ".join(self.names))
+            raise InputError("unknown axis", found=name, expected=closest(name, self.names))
         return self.names.index(name)
 
     def __str__(self) -> str:

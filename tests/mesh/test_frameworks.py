@@ -160,6 +160,53 @@ def test_devices_without_coordinates_are_in_the_order_of_jax(jax, make_mesh):
         make_mesh((1,), ("x",), torus="tpu_v4:2x2x1")
 
 
+@pytest.mark.parametrize("there", [[], grid(4, 4)], ids=["jax", "slice"])
+@pytest.mark.parametrize("traffic", [{"modle": 1e6}, "modle:allreduce:1MB"])
+def test_a_mistyped_axis_is_told_on_every_device(make_mesh, there, traffic):
+    n = len(there) or 1
+    with pytest.raises(InputError, match="unknown axis: found modle, expected model"):
+        make_mesh((1, n), ("data", "model"), devices=there or None, traffic=traffic)
+
+
+DRY_RUN = """
+import jax, jax.numpy as jnp, json, numpy as np, toruscast.mesh.jax
+from jax.sharding import PartitionSpec as P
+plain = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 4), ("data", "model"))
+mesh = toruscast.mesh.jax.make_mesh((4, 4), ("data", "model"), torus="tpu_v5e:4x4")
+print(json.dumps([[device.id for device in row] for row in mesh.devices]))
+step = jax.jit(jax.shard_map(
+    lambda a, n: jax.lax.fori_loop(0, n, lambda i, v: jax.lax.psum(v, "model") / 4, a),
+    mesh=plain, in_specs=(P("data", "model"), P()), out_specs=P("data"), check_vma=False,
+))
+shapes = jax.ShapeDtypeStruct((64, 64), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
+toruscast.mesh.jax.make_mesh(
+    (4, 4), ("data", "model"), torus="tpu_v5e:4x4", traffic=step.lower(*shapes)
+)
+"""
+
+
+def test_a_dry_run_on_processors_is_laid_for_a_named_slice(jax):
+    ran = subprocess.run(
+        [sys.executable, "-c", DRY_RUN],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=16",
+            "PATH": "",
+            "PYTHONPATH": ":".join(sys.path),
+        },
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    ids = np.array(json.loads(ran.stdout))
+    places = np.stack([ids % 4, ids // 4], axis=-1)
+    for axis in (0, 1):
+        # Rings come back over two hops at most.
+        assert np.abs(np.roll(places, 1, axis) - places).sum(-1).max() <= 2
+    assert "InputWarning: Counted once: 1 loop (while" in ran.stderr
+
+
 def test_hosts_stay_together_in_jax(make_mesh):
     chips = grid(4, 8)
     found = make_mesh((4, 8), ("x", "y"), devices=chips, contiguous_submeshes=True)

@@ -6,6 +6,7 @@ import pytest
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mesh import step_time
+from toruscast.mesh.devices import usual_devices
 from toruscast.mesh.hlo import HloStep
 from toruscast.mesh.layouts import is_together
 from toruscast.mesh.on_devices import lay, slices_of
@@ -99,6 +100,21 @@ def test_a_part_of_a_slice_keeps_the_slice_that_it_is_of():
 def test_devices_that_tell_no_slice_are_refused(devices, message):
     with pytest.raises(InputError, match=message):
         slices_of(devices)
+
+
+@pytest.mark.parametrize("text", ["tpu_v5e:4x4", "tpu_v6e:4x4", "tpu7x:2x2x2", "trainium2:4x4"])
+def test_devices_without_coordinates_are_counted_on_a_named_slice(text):
+    torus = tc.machine(text)
+    bare = [{"id": 7 * i + 3} for i in range(torus.n_nodes)]
+    (found,) = slices_of(bare[::-1], torus=text)
+    assert found.torus == torus
+    # The i-th by its id is the device of that number.
+    by_id = {bare[::-1][i]["id"]: n for i, n in zip(*vars(found.devices).values(), strict=True)}
+    assert [by_id[key] for key in sorted(by_id)] == usual_devices(torus).nodes.tolist()
+    with pytest.raises(InputError, match=f"device_count={torus.n_nodes}"):
+        slices_of(bare[:-1], torus=text)
+    with pytest.raises(InputError, match="a torus with its sizes"):
+        slices_of(bare, torus="tpu_v5e")
 
 
 def test_missing_chips_are_left_out():
