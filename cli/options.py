@@ -317,7 +317,7 @@ def read_size(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Program:
+class HloOptions:
     """What the HLO text of a compiled program does not say."""
 
     GROUP: ClassVar = "Input"
@@ -357,7 +357,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Reading(Formats, Program):
+class Reading(Formats, HloOptions):
     """How a communication graph is read."""
 
     GROUP: ClassVar = "Input"

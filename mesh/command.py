@@ -15,7 +15,7 @@ from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
-from toruscast.cli.options import Program, TorusOptions, Workers, option, refuse, sub_command
+from toruscast.cli.options import HloOptions, TorusOptions, Workers, option, refuse, sub_command
 from toruscast.cli.output import PageOutput, write_text
 from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
@@ -37,7 +37,7 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
 
 
 @dataclass(frozen=True)
-class Step(Program):
+class Step(HloOptions):
     """The axes of the mesh, what a step sends along them, and the devices that there are."""
 
     GROUP: ClassVar = "Input"
@@ -186,7 +186,7 @@ def command(
     if (step.sends is None) == (step.hlo is None):
         raise click.UsageError("one of --traffic and --hlo is needed")
     if step.hlo is None:
-        refuse("with --hlo", Program)
+        refuse("with --hlo", HloOptions)
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
     if asked.slices is not None:
