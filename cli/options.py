@@ -311,11 +311,6 @@ def read_named_count(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def read_size(text: str) -> float:
-    """Read bytes, such as 64MB."""
-    return read_bytes(text)
-
-
 @dataclass(frozen=True)
 class HloOptions:
     """What the HLO text of a compiled program does not say."""
@@ -336,11 +331,10 @@ class HloOptions:
         default=(),
         type=read_named_count,
     )
-    ragged_bytes: float | None = option(
+    ragged_bytes: str | None = option(
         "Bytes that each device sends in a ragged all-to-all of a compiled program, as many to "
         "each other; it does not count otherwise.",
         "SIZE",
-        type=read_size,
     )
 
     @property
@@ -352,7 +346,7 @@ class HloOptions:
         return {
             "trips": dict(self.trips) or None,
             "branches": dict(self.branches),
-            "ragged_bytes": self.ragged_bytes,
+            "ragged_bytes": None if self.ragged_bytes is None else read_bytes(self.ragged_bytes),
         }
 
 

@@ -174,7 +174,8 @@ class _Program:
     def _add_instruction(self, number: int, one: _Instruction, opcode: str) -> None:
         called = []
         for key, name, several in _CALLED.findall(one.rest):
-            called += [word.strip().lstrip("%") for word in (name or several).split(",")]
+            words = (word.strip().lstrip("%") for word in (name or several).split(","))
+            called += filter(None, words)
             self.conditions |= {name} if key == "condition" else set()
         if called:
             is_loop = opcode == "while"

@@ -450,6 +450,7 @@ def test_what_communicates_and_cannot_be_counted_is_listed(tmp_path, line, what,
         "%i = f32[8] select-and-scatter(%p, %q), scatter=%add",
         "%j = (f32[8], f32[8], u32[]) copy-start(%p)",
         "%k = (f32[8], s32[8]) sort(%p, %q), to_apply=%compare",
+        '%l = f32[8] custom-call(%p), custom_call_target="topk", called_computations={}',
     ],
 )
 def test_what_computes_is_not_listed(tmp_path, line):
