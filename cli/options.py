@@ -308,7 +308,7 @@ def read_named_count(text: str) -> tuple[str, int]:
     name, _, number = (word.strip() for word in text.rpartition("="))
     if not re.fullmatch("[0-9]{1,12}", number):
         raise click.BadParameter(f"found {text}, expected a whole number, or NAME= before it")
-    return name, int(number)
+    return name.lstrip("%"), int(number)
 
 
 @dataclass(frozen=True)

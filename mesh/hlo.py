@@ -172,7 +172,7 @@ class _Program:
                 self._add_instruction(number, one, one.opcode.removesuffix("-start"))
 
     def _add_instruction(self, number: int, one: _Instruction, opcode: str) -> None:
-        called = []
+        called: list[str] = []
         for key, name, several in _CALLED.findall(one.rest):
             words = (word.strip().lstrip("%") for word in (name or several).split(","))
             called += filter(None, words)
