@@ -444,9 +444,11 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
 
 def _is_own(source: Source) -> bool:
     """Whether it is an array, a program, or a line of numbers that no sign gives to a format."""
-    if source.start.startswith(_NPY) or not _IS_OWN.match(source.start):
-        return source.start.startswith(_NPY)
-    return {each.name for each in formats_of(source, "mapping")} <= {"nodes", "bluegene"}
+    if source.start.startswith(_NPY):
+        return True
+    numbers = {"nodes", "bluegene"}
+    is_form = _IS_OWN.match(source.start) is not None
+    return is_form and {each.name for each in formats_of(source, "mapping")} <= numbers
 
 
 def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
