@@ -34,7 +34,7 @@
     const heads = [...table.tHead.rows[0].cells];
     const value = (row, k) => {
       const text = row.cells[k].textContent;
-      const found = Number.parseFloat(text.replace("<", ""));
+      const found = Number.parseFloat(text.replace(/^[<>] /, ""));
       return heads[k].classList.contains("number") && !Number.isNaN(found) ? found : text;
     };
     heads.forEach((head, k) => {

@@ -13,6 +13,7 @@ from toruscast.text import (
     counted,
     joined,
     percent,
+    probability,
     seconds,
     shown_name,
 )
@@ -194,7 +195,7 @@ class _Ranking:
         if found.learned is not None:
             blocks.append(observed_chart(found.learned))
         elif not isinstance(model, DefaultModel):
-            shares = 100 * model.feature_importances_
+            shares = model.feature_importances_
             order = np.argsort(-shares, kind="stable")[:12].tolist()
             series = [("importance", "best", [float(shares[i]) for i in order])]
             labels = [str(model.feature_names_in_[i]) for i in order]
@@ -202,7 +203,7 @@ class _Ranking:
                 Chart(
                     "importance",
                     "What the forecast rests on",
-                    "Importance of the features in the trees of the model, %.",
+                    "Importance of the features in the trees of the model.",
                     lambda: svg.bars(labels, series, 1.0, "%"),
                 )
             )
@@ -346,13 +347,13 @@ def _certainty(found: Forecast) -> str:
         return f"Proved{scope}: every other candidate takes at least as long."
     if cost.simulated:
         return how_sure(verdict)
-    chance, likeliest = percent(chances.iloc[0]), int(chances.argmax())
+    chance, likeliest = probability(chances.iloc[0]), int(chances.argmax())
     if cost.coarsening is not None:
         return (
             f"Only longer packets were simulated: its probability of being the fastest is {chance}."
         )
     if chances.iloc[likeliest] > chances.iloc[0]:
-        name, more = found.table["mapping"].iloc[likeliest], percent(chances.iloc[likeliest])
+        name, more = found.table["mapping"].iloc[likeliest], probability(chances.iloc[likeliest])
         return (
             "Nothing was simulated, and the forecasts tie: the probability of being the fastest is "
             f"{chance}, that of {shown_name(name)} {more}."
@@ -413,7 +414,7 @@ def _network_lines(found: Forecast, networks: Networks) -> list[str]:
         likely = max(networks.weights, key=lambda name: networks.weights[name])
         tell = (
             f"Times of {counted(cost.measured, 'mapping')} weigh them; the likeliest is "
-            f"'{likely}', {percent(networks.weights[likely])}."
+            f"'{likely}', {probability(networks.weights[likely])}."
         )
     packets = f"Simulated packets are {coarsening} times as long as real ones."
     return [

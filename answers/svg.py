@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast.text import number, printable, shortened, shown_name
+from toruscast.text import number, percent, printable, shortened, shown_name
 
 # A chart is as wide as a telephone, and grows by a quarter on a screen; two narrow ones stand
 # beside each other.
@@ -163,8 +163,9 @@ def bars(
 ) -> str:
     """Return values of each series, ``(name, kind, values)``, beside each other by group.
 
-    All bars are solid, or for each series the one that ``solid`` names, which is the limit.
-    ``done`` are lines across all groups, one for each series. Bars ``begin`` there.
+    Values in ``%`` are parts of 1. All bars are solid, or for each series the one that ``solid``
+    names, which is the limit. ``done`` are lines across all groups, one for each series. Bars
+    ``begin`` there.
     """
     most = max([*done, *(value for _, _, values in series for value in values)], default=1) or 1.0
     right = WIDTH - 64
@@ -172,6 +173,11 @@ def bars(
     def x(value: float) -> float:
         share = (value - begin) / (most - begin or 1.0)
         return _LEFT + (right - _LEFT) * max(share, 0.0)
+
+    def with_unit(value: float) -> str:
+        return (
+            percent(value, digits=3) if unit == "%" else f"{number(value / scale)} {unit}".strip()
+        )
 
     parts, y, high = [], 20.0, 13
     for g, group in enumerate(groups):
@@ -184,9 +190,10 @@ def bars(
             parts.append(
                 f'<rect x="{_LEFT}" y="{y:.0f}" width="{width:.1f}" height="{high}" '
                 f'class="{shade}"><title>{_text(name)}, {_text(group)}: '
-                f"{number(values[g] / scale)} {_text(unit)}</title></rect>"
+                f"{_text(with_unit(values[g]))}</title></rect>"
             )
-            text, is_limit = number(values[g] / scale), bool(solid) and is_solid
+            is_limit = bool(solid) and is_solid
+            text = with_unit(values[g]).removesuffix(unit).strip()
             if is_limit:
                 text = f"the limit: {text}"
             if is_limit and width > _LETTER * len(text):
@@ -203,13 +210,11 @@ def bars(
     ]
     for at, ((name, kind, _), value) in enumerate(zip(series, done, strict=False)):
         anchor = "end" if x(value) > WIDTH * 0.6 else "start"
-        shown = f"{shortened(shown_name(name), 30)}, whole time {number(value / scale)} {unit}"
+        shown = f"{shortened(shown_name(name), 30)}, whole time {with_unit(value)}"
         parts.append(_label(x(value), y + 9 + 14 * at, shown, kind, anchor))
     told = "; ".join(
         f"{name}: "
-        + ", ".join(
-            f"{group} {number(v / scale)} {unit}" for group, v in zip(groups, values, strict=True)
-        )
+        + ", ".join(f"{group} {with_unit(v)}" for group, v in zip(groups, values, strict=True))
         for name, _, values in series
     )
     return picture(y + 14 * len(done) + 4, parts, told)

@@ -12,7 +12,7 @@ from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
 from toruscast.files import check_target
-from toruscast.text import percent
+from toruscast.text import change, percent
 
 from .options import TIMED, TorusOptions, Traffic, argument, option, sub_command, times_option
 from .output import Output
@@ -176,7 +176,9 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
         found.write(target)
     constants = records(found.table)
     notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
-    notes += [f"Outlier: {row['place']}, {row['error']:+.0%}." for row in records(found.outliers)]
+    notes += [
+        f"Outlier: {row['place']}, {change(row['error'])}." for row in records(found.outliers)
+    ]
     if times.check and len(found.check):
         error = found.check.abs()
         notes.append(

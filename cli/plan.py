@@ -16,7 +16,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.errors import InputError
 from toruscast.files import check_target, folder_to_fill
-from toruscast.text import percent, seconds
+from toruscast.text import probability, seconds
 
 from .mappings import MappingFile, check_format, load_mappings
 from .options import (
@@ -120,7 +120,7 @@ class Launch(MappingFile):
                 best = made.name_of(made.best)
                 output.message(
                     f"run {made.n_runs}: {name} took {seconds(time)}; {best} leads, "
-                    f"{percent(made.verdict.certainty)} sure"
+                    f"{probability(made.verdict.certainty)} sure"
                 )
                 progress(made.n_runs, limit)
 

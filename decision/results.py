@@ -15,7 +15,7 @@ from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
-from toruscast.text import counted, percent, seconds, shown_name
+from toruscast.text import counted, probability, seconds, shown_name
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 
@@ -232,7 +232,7 @@ class Forecast:
         first = self.table.iloc[0]
         facts = [
             ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
-            ("how sure", f"{self.verdict.kind}, {percent(self.verdict.certainty)}"),
+            ("how sure", f"{self.verdict.kind}, {probability(self.verdict.certainty)}"),
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
         return html_card(self, facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
@@ -10,6 +11,8 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 # Letters of a name in a sentence or a table.
 _LONGEST = 200
+# Decimals of a share.
+_EXACT = 12
 
 
 def time_unit(values: Iterable[float]) -> tuple[float, str]:
@@ -71,26 +74,40 @@ def part_of(what: str) -> Callable[[int, int], str]:
 
 
 def percent(share: float, decimals: int = 0, digits: int = 0) -> str:
-    """Return a share in per cent, to ``decimals`` or to so many significant ``digits``."""
+    """Return a share in per cent, to ``decimals`` or to so many significant ``digits``.
+
+    Only 0 is 0 %, and only 1 is 100 %: what rounds to them is given as below or above.
+    """
+    # Numbers that differ by the rounding of their sum or quotient are one.
+    share = round(share, _EXACT)
+    value = 100 * share
+    text = f"{float(f'{value:.{digits}g}'):g}" if digits else f"{value:.{decimals}f}"
     least = 0.01 if digits else 10.0**-decimals
-    if 0 < 100 * share <= least / 2:
-        return f"< {least:g} %"
-    if digits:
-        return f"{float(f'{100 * share:.{digits}g}'):g} %"
-    return f"{100 * share:.{decimals}f} %"
+    if 0 < abs(value) <= least / 2:
+        return f"< {least:g} %" if share > 0 else f"> -{least:g} %"
+    if abs(float(text)) == 100 and abs(share) != 1:
+        step = 10.0 ** (2 - digits) if digits else least
+        text = f"{100 - step * (abs(share) < 1):g}"
+        return f"> {text} %" if share > 0 else f"< -{text} %"
+    return f"{text} %"
 
 
 def change(share: float, decimals: int = 0) -> str:
     """Return a relative change in per cent, with its sign."""
     if not math.isfinite(share):
         return "-"
-    text = f"{100 * share:+.{decimals}f}"
-    return f"{text} %" if float(text) else "0 %"
+    share = round(share, _EXACT)
+    text = percent(share, decimals) if share else "0 %"
+    return re.sub(r"(?=\d)", "+", text, count=1) if share > 0 else text
 
 
 def probability(share: float) -> str:
-    """Return a probability in per cent; none of a forecast is given as certainty."""
-    return "over 99 %" if share > 0.99 else percent(share)
+    """Return a probability in per cent, rounded down; none of a forecast is given as certainty."""
+    if share > 0.99:
+        return "over 99 %"
+    # The products of some whole per cents lie just below them.
+    whole = math.floor(round(100 * share, 9))
+    return percent(whole / 100) if whole or not share else "< 1 %"
 
 
 def factor(ratio: float) -> str:

@@ -1,8 +1,19 @@
 """Numbers, shares and names as people read them."""
 
-import pytest
+import re
+from html import escape
 
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from source_files import MODULES
+
+from toruscast.answers import svg
+from toruscast.answers.table import Column, Table
 from toruscast.text import (
+    change,
     closest,
     counted,
     factor,
@@ -34,7 +45,14 @@ from toruscast.text import (
         (0.0, {"decimals": 1}, "0.0 %"),
         (-0.021, {"decimals": 1}, "-2.1 %"),
         (0.00634, {"digits": 2}, "0.63 %"),
-        (0.997, {"digits": 2}, "100 %"),
+        (0.997, {"digits": 2}, "> 99 %"),
+        (0.9951, {}, "> 99 %"),
+        (0.99949, {"decimals": 1}, "99.9 %"),
+        (0.9996, {"decimals": 1}, "> 99.9 %"),
+        (1.0, {"digits": 3}, "100 %"),
+        (1.004, {}, "> 100 %"),
+        (-0.997, {}, "< -99 %"),
+        (-0.001, {}, "> -1 %"),
         (0.00004, {"digits": 2}, "< 0.01 %"),
         (12.34, {"digits": 2}, "1200 %"),
     ],
@@ -43,9 +61,68 @@ def test_shares(share, how, expected):
     assert percent(share, **how) == expected
 
 
+def stated(text):
+    """Return the least and the greatest share that a text allows."""
+    bound, _, rest = text.rpartition("< ") if "<" in text else text.rpartition("> ")
+    value = float(rest.removesuffix(" %")) / 100
+    if not bound and text[0] not in "<>":
+        return value, value
+    return (-np.inf, value) if "<" in text else (value, np.inf)
+
+
+@given(
+    st.floats(-3, 3) | st.floats(0.98, 1.02) | st.floats(-0.02, 0.02),
+    st.integers(0, 3),
+    st.integers(0, 4),
+)
+def test_no_percentage_claims_more_than_its_number(share, decimals, digits):
+    share = round(share, 12)
+    for text in (percent(share, decimals, digits), change(share, decimals)):
+        low, high = stated(text)
+        if low == high:
+            # Half a unit of the last place; only 0 and 1 are said to be so.
+            unit = 10.0 ** -(decimals + 2)
+            if digits and text == percent(share, decimals, digits):
+                unit = abs(share) * 10.0 ** (1 - digits) + 1e-4
+            assert abs(low - share) <= 0.5 * unit * (1 + 1e-6)
+            assert (low == 0) == (share == 0)
+            assert (abs(low) == 1) == (abs(share) == 1)
+        else:
+            assert low < share < high
+    if 0 <= share <= 1:
+        text = probability(share)
+        assert share > 0.99 if "over" in text else "100" not in text
+        if text[0].isdigit():
+            assert 0 <= share - float(text.removesuffix(" %")) / 100 + 1e-9 < 0.01 + 2e-9
+
+
+@pytest.mark.parametrize("kind", ["share", "change"])
+def test_tables_and_charts_state_percentages_by_the_same_law(kind):
+    for value in (0.9996, 0.0003, 1.0, 0.0):
+        table = Table(pd.DataFrame({"a": [value]}), [Column("a", kind=kind)])
+        expected = percent(value) if kind == "share" else change(value)
+        assert table.cells(table.shown[0]) == [(expected,)]
+        assert escape(percent(value, digits=3)) in svg.bars(["a"], [("b", "best", [value])], 1, "%")
+
+
+def test_no_text_makes_a_percentage_by_hand():
+    by_hand = re.compile(r":[-+,0-9.]*%}|\} %(?! (interval|of))")
+    found = [(path.name, by_hand.search(path.read_text())) for path in MODULES]
+    assert {name for name, match in found if match} == set()
+
+
 @pytest.mark.parametrize(
     ("share", "expected"),
-    [(0.91, "91 %"), (0.95, "95 %"), (0.99, "99 %"), (0.9901, "over 99 %"), (1.0, "over 99 %")],
+    [
+        (0.91, "91 %"),
+        (0.95, "95 %"),
+        (0.99, "99 %"),
+        (0.9901, "over 99 %"),
+        (1.0, "over 99 %"),
+        (0.9496, "94 %"),
+        (0.29, "29 %"),
+        (0.004, "< 1 %"),
+    ],
 )
 def test_no_probability_is_told_as_certainty(share, expected):
     assert probability(share) == expected
