@@ -380,12 +380,20 @@ def binned(
     return sums.astype(np.float64), of
 
 
-def less(time: float, than: float, what: str) -> str:
-    """Return how much less or more a time is than another, such as "21 % less than X"."""
-    share = 1 - time / than if than else 0.0
-    if abs(share) < 5e-4:
+def less(time: float | tuple[float, float], than: float | tuple[float, float], what: str) -> str:
+    """Return how much less or more a time is than another, such as "21 % less than X".
+
+    Times known to lie between two give both ends, such as "5 to 47 % less than X".
+    """
+    ends = np.ravel(time)[[-1, 0]], np.ravel(than)[[0, -1]]
+    low, high = (1 - own / other if other else 0.0 for own, other in zip(*ends, strict=True))
+    if max(abs(low), abs(high)) < 5e-4:
         return f"as long as {what}"
-    return f"{percent(abs(share))} {'less' if share > 0 else 'more'} than {what}"
+    if low < 0 < high:
+        return f"{percent(-low)} more to {percent(high)} less than {what}"
+    shares = dict.fromkeys(map(percent, sorted([abs(low), abs(high)])))
+    between = " to ".join(shares).replace(" % to", " to")
+    return f"{between} {'less' if high > 0 else 'more'} than {what}"
 
 
 def how_sure(verdict: Verdict, among: str = "candidate") -> str:
@@ -415,46 +423,62 @@ def badge(verdict: Verdict, certainty: float | None = None) -> str:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates in the order of an answer; ``yours`` is the baseline, which ``against`` names."""
+    """Candidates in the order of an answer; ``yours`` is the baseline, which ``against`` names.
+
+    ``sources`` say where each time is from, such as " by forecast", and are empty where it is
+    exact; ``ends`` are its interval.
+    """
 
     names: Sequence[str]
     times: Sequence[float]
     yours: int | None = None
     best: int = 0
     against: str = DEFAULT_ORDER
+    sources: Sequence[str] = ()
+    ends: Sequence[tuple[float, float]] = ()
 
     @property
     def baseline(self) -> float | None:
         """Seconds that the others are compared with, where there are others."""
         return None if self.yours is None or len(self.names) < 2 else self.times[self.yours]
 
-    def changes(self) -> list[Column]:
+    def changes(self, time: str = "time") -> list[Column]:
         """Return the column of the times against the baseline, where there is one."""
         if not self.baseline:
             return []
-        return [Column("time", "vs default", "change", against=self.baseline)]
+        return [Column(time, "vs default", "change", against=self.baseline)]
 
     def mark(self, row: int) -> Mark:
         """Return whether a candidate is the best or the user's."""
         return "best" if row == self.best else "yours" if row == self.yours else ""
 
-    def headline(self, source: str = "", source_of_yours: str = "") -> Headline:
-        """Return which mapping to use; the sources say where the two times are from."""
-        names, times = self.names, self.times
-        best, time = shown_name(names[self.best]), times[self.best]
-        told = f"{seconds(time)}{source}"
-        if self.yours is None and len(names) == 1:
+    def headline(self) -> Headline:
+        """Return which mapping to use, its time, and what it gains."""
+        best, told = shown_name(self.names[self.best]), self._told(self.best)
+        if self.yours is None and len(self.names) == 1:
             return Headline("", best, f" takes {told}")
-        if self.yours is None:
-            gain = f"{less(time, times[1], 'the next')}, {shown_name(names[1])}"
-        elif self.yours == self.best:
-            others = "; no candidate is faster" if len(names) > 1 else ""
+        if self.yours == self.best:
+            others = "; no candidate is faster" if len(self.names) > 1 else ""
             return Headline(f"Keep {self.against}, ", best, f": {told}{others}")
-        else:
-            than = times[self.yours]
-            at = f" ({shown_name(names[self.yours])}, {seconds(than)}{source_of_yours})"
-            gain = f"{less(time, than, self.against)}{at}"
-        return Headline("Use ", best, f": {told}, {gain}")
+        than = 1 if self.yours is None else self.yours
+        at = f"({shown_name(self.names[than])}, {self._told(than)})"
+        return Headline("Use ", best, f": {told}, {self.gain()} {at}")
+
+    def gain(self) -> str:
+        """Return how much less the best takes than the baseline, or than the next without one.
+
+        Times from different sources are not compared as numbers: the gain is an interval then.
+        """
+        than, what = (1, "the next") if self.yours is None else (self.yours, self.against)
+        is_interval = bool(self.ends) and self.sources[self.best] != self.sources[than]
+        time, other = (
+            self.ends[i] if is_interval and self.sources[i] else self.times[i]
+            for i in (self.best, than)
+        )
+        return less(time, other, what)
+
+    def _told(self, i: int) -> str:
+        return seconds(self.times[i]) + (self.sources[i] if self.sources else "")
 
     def alike(self) -> str:
         """Return that the mapping hardly matters, where it does not."""
@@ -469,21 +493,20 @@ class Ranking:
         what: str = "Time",
         more: str = "",
         *,
-        ends: Sequence[tuple[float, float]] = (),
         floor: float = 0.0,
         every: Sequence[float] = (),
         also: Sequence[int] = (),
     ) -> Chart:
         """Return the first candidates, yours and the last one as a chart.
 
-        ``ends`` are intervals, ``floor`` is the lower bound over all mappings, ``every`` are the
-        times that get a tick, and ``also`` further rows.
+        ``floor`` is the lower bound over all mappings, ``every`` are the times that get a tick, and
+        ``also`` further rows.
         """
         n = len(self.names)
         others = [self.best if self.yours is None else self.yours, self.best, n - 1, *also]
         chosen = sorted({*range(min(_FIRST, n)), *others})
         scale, unit = time_unit([self.times[self.best]])
-        rows = [self._row(i, *(ends[i] if ends else (0.0, 0.0))) for i in chosen]
+        rows = list(map(self._row, chosen))
         out = n - len(chosen)
         left_out = f"{counted(out, 'candidate')} between are not drawn" if out else ""
         against = f"; per cent against {self.against}" if self.baseline else ""
@@ -496,8 +519,9 @@ class Ranking:
             lambda: svg.times(rows, scale, unit, floor, every, left_out, marked),
         )
 
-    def _row(self, i: int, low: float, high: float) -> svg.Row:
+    def _row(self, i: int) -> svg.Row:
         """Return the time of a candidate in the chart."""
+        low, high = self.ends[i] if self.ends else (0.0, 0.0)
         label, time = shortened(shown_name(self.names[i]), _LABEL), self.times[i]
         base = None if i == self.yours else self.baseline
         note = change(time / base - 1) if base else ""

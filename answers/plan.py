@@ -18,7 +18,7 @@ from toruscast.text import counted, joined, percent, seconds, shown_name, time_u
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
-from .candidates import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, less, setting_of
+from .candidates import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, setting_of
 from .learned import times_against
 from .table import Column, Table, records
 
@@ -123,11 +123,16 @@ def _ranking(made: Plan) -> Ranking:
     table = _sorted(made)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(made.mappings, made.names, made.problem.torus)
+    runs = made.runs
+    # Before the first run all times are of one source.
+    measured = names if runs is None else {runs.names[i] for i in runs.which[~made.disturbed]}
     return Ranking(
         names,
         table["time"].tolist(),
         None if yours is None else names.index(made.names[yours]),
         names.index(made.name_of(made.best)),
+        sources=["" if name in measured else " (not measured)" for name in names],
+        ends=[*zip(table["low"], table["high"], strict=True)],
     )
 
 
@@ -135,8 +140,8 @@ def _headline(made: Plan, ranking: Ranking) -> Headline:
     """Return which mapping to use or to run first, and how much that gains."""
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
-    if ranking.baseline is not None and not is_kept:
-        gain = f", {less(ranking.times[ranking.best], ranking.baseline, DEFAULT_ORDER)}"
+    if ranking.yours is not None and not is_kept:
+        gain = f", {ranking.gain()}{ranking.sources[ranking.yours]}"
     if made.runs is None:
         if len(made.names) == 1:
             return Headline("", best, " is the only mapping: there is nothing to choose.")
@@ -205,7 +210,6 @@ def times_chart(made: Plan) -> Chart:
     return ranking.chart(
         "What a run likely takes without noise",
         f" Bars are 90 % intervals; {measured} of {len(table)} were measured.",
-        ends=[*zip(table["low"], table["high"], strict=True)],
         every=ranking.times,
     )
 

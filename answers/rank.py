@@ -55,12 +55,18 @@ class _Ranking:
     def __init__(self, found: Forecast) -> None:
         self.found, self.table = found, found.table
         names = [str(name) for name in self.table["mapping"]]
-        # Of all that a check simulated, its times count.
-        checked = self.table.get("observed_time", self.table["time"])
-        known = checked.fillna(self.table["time"]).tolist()
+        # Where a check simulated all, its times count.
+        self.time = "observed_time" if found.unchecked else "time"
+        times = self.table[self.time]
+        exact = (self.table["how"] == "measured") | (found.unchecked is not None)
+        ends = (self.table[end].mask(exact, times) for end in ("low", "high"))
         self.mappings = [found.named(name) for name in names]
         self.ranking = Ranking(
-            names, known, default_order(self.mappings, names, found.problem.torus)
+            names,
+            times.tolist(),
+            default_order(self.mappings, names, found.problem.torus),
+            sources=list(map(self._source, self.table["how"])),
+            ends=[*zip(*ends, strict=True)],
         )
 
     @cached_property
@@ -75,16 +81,10 @@ class _Ranking:
         """Return it."""
         found, ranking, first = self.found, self.ranking, self.table.iloc[0]
         view = ranking.view(found.problem, self.mappings)
-        source = {"simulated": "", "measured": " measured"}.get(first["how"])
-        interval, checked = "", ""
-        if source is None:
-            mean = f" in the mean of {found.cost.networks} networks"
-            source = mean if first["how"] == "averaged" else " by forecast"
-            source = " in the check" if found.scores else source
-            ends = " to ".join(seconds(first[end]) for end in ("low", "high"))
+        interval, low, high = "", *ranking.ends[0]
+        if low < high and first["how"] != "simulated":
+            ends = f"{seconds(low)} to {seconds(high)}"
             interval = f"The {percent(found.coverage)} interval of its time is {ends}."
-        if ranking.yours is not None and found.scores:
-            checked = " in the check" * (self.table["how"].iloc[ranking.yours] == "forecast")
         n = len(ranking.names)
         sections = [
             Section("How much faster", [self.times()], wide=False, only="page"),
@@ -94,8 +94,8 @@ class _Ranking:
         if found.learned is not None:
             lines = [Sentence(each) for each in learned_lines(found.learned)]
             sections.append(Section("What the runs taught", lines))
-        if found.scores:
-            sections.append(Section("The check", [Sentence(self._quality())]))
+        if found.unchecked is not None:
+            sections.append(Section("The check", [Sentence(self._check(found.unchecked))]))
         if found.networks is None:
             sections.append(self._model())
         about = setting_of(found.problem)
@@ -105,7 +105,7 @@ class _Ranking:
         return Answer(
             setting=setting or about,
             title=about,
-            headline=ranking.headline(source, checked),
+            headline=ranking.headline(),
             badge=self._badge(),
             notes=list(filter(None, said)),
             table=self.candidates(top),
@@ -115,6 +115,13 @@ class _Ranking:
             omitted=found.problem.workload.omitted,
             facts=[*view.facts(), ("candidates", str(n))],
         )
+
+    def _source(self, how: str) -> str:
+        """Return where a time is from, behind it in the headline."""
+        if how == "simulated" or self.found.unchecked is not None:
+            return ""
+        mean = f" in the mean of {self.found.cost.networks} networks"
+        return {"measured": " measured", "averaged": mean}.get(how, " by forecast")
 
     def _badge(self) -> str:
         """Return how sure the answer is, in a word or three."""
@@ -149,30 +156,26 @@ class _Ranking:
 
     def times(self) -> Chart:
         """Return the five best, the default order and the slowest as a chart."""
-        table = self.table
-        exact = (table["how"] == "measured") | bool(self.found.scores)
-        ends = [*zip(table["low"].mask(exact, 0.0), table["high"].mask(exact, 0.0), strict=True)]
-        return self.ranking.chart(ends=ends, floor=self.floor, every=self.ranking.times)
+        return self.ranking.chart(floor=self.floor, every=self.ranking.times)
 
     def candidates(self, top: int = 10) -> Table:
         """Return the candidates, the fastest first."""
         table, ranking = self.table, self.ranking
+        checked = self.found.unchecked is not None
         columns = [
             Column("rank", "#", "count"),
             Column("mapping", kind="name"),
-            Column("time", kind="seconds", priority=0),
-            Column("how", "source"),
+            Column(self.time, "time", "seconds", priority=0),
+            *ranking.changes(self.time),
+            Column("how", "source before" if checked else "source"),
+            *([Column("time", "time before", "seconds")] if checked else []),
             Column("low", f"{percent(self.found.coverage)} interval", "seconds", to="high"),
             Column("p_best", "P(best)", "share"),
-            Column("observed_time", "simulated", "seconds"),
             Column("lower_bound", kind="seconds", priority=2),
             Column("max_bytes", "max link", "bytes", priority=3),
             Column("avg_hops_per_byte", "hops per byte", "number", priority=4),
             Column("max_FIFO", "max FIFO", "count", priority=5),
         ]
-        if ranking.yours is not None and len(table) > 1:
-            than = float(table["time"].iloc[ranking.yours])
-            columns.insert(3, Column("time", "vs default", "change", against=than))
         is_exact = (table["low"] == table["high"]).all()
         return Table(
             table,
@@ -208,7 +211,7 @@ class _Ranking:
                 )
             )
         rows = self.table[self.table["how"] == "forecast"]
-        if found.scores and "observed_time" in self.table and len(rows) > 1:
+        if found.unchecked is not None and len(rows) > 1:
             blocks.append(
                 times_against(
                     "check",
@@ -222,8 +225,8 @@ class _Ranking:
             )
         return Section("How sure, and what the model assumes", blocks, folded=True)
 
-    def _quality(self) -> str:
-        """Return how good the answer is where all candidates were simulated afterwards."""
+    def _check(self, before: Forecast) -> str:
+        """Return the answer before the check, and how good it was."""
         found = self.found
         scores = found.scores
         if "rcc" not in scores:
@@ -236,9 +239,11 @@ class _Ranking:
                 f"regret@1 {percent(scores['regret_1'], 1)}",
             ]
         )
+        answer = shown_name(before.table["mapping"].iloc[0])
         text = (
-            f"All {len(found.table)} candidates were simulated to check the answer; the "
-            f"{found.cost.simulated} simulated before count with their times: {parts}."
+            f"Before the check the answer was {answer}. {trust(before)} All {len(found.table)} "
+            f"candidates were simulated to check it; the {found.cost.simulated} simulated before "
+            f"count with their times: {parts}."
         )
         if "within_interval" in scores:
             text += (
@@ -258,6 +263,12 @@ class _Ranking:
                 "certainty": found.verdict.certainty,
                 "rivals": list(found.verdict.rivals),
                 "rcc": found.verdict.rcc,
+            },
+            "before_check": found.unchecked
+            and {
+                "best": found.unchecked.best.name,
+                "kind": found.unchecked.verdict.kind,
+                "certainty": found.unchecked.verdict.certainty,
             },
             "goal": found.goal,
             # Seconds differ from run to run, the rest does not.
@@ -303,7 +314,9 @@ def trust(found: Forecast) -> str:
     """Return how sure the answer is, what is left open, and what it cost."""
     if found.cost.candidates < 2:
         return "There is no other candidate."
-    if found.networks is not None:
+    if found.unchecked is not None:
+        said = [_certainty(found), _of_a_sum(found)]
+    elif found.networks is not None:
         said = _network_lines(found, found.networks)
     elif found.fitted.target == "measured":
         said = _machine_lines(found)

@@ -114,7 +114,7 @@ def forecast(
         Most simulations with real packets; 0 for the forecast alone. With ``times``, 0 leaves out
         the simulated times that measured ones may follow.
     check : bool
-        Simulate all candidates at the end and score the answer given before.
+        Simulate all candidates at the end, order them by that, and score the answer before.
     coverage : float
         Share of the cases in which the interval ``low`` to ``high`` holds the time.
     n_jobs : int, optional
@@ -317,8 +317,18 @@ def _forecast_simulated(
         scores = score_answer(table, release[rows])
     if candidates.problem.workload.summed:
         table["low"], table["high"] = OF_SUMS[0] * table["low"], OF_SUMS[1] * table["high"]
-    spent = dict(simulations.spent)
-    return replace(found, physical=physical, scores=scores, spent=spent)
+    found = replace(found, physical=physical, scores=scores, spent=dict(simulations.spent))
+    if not check:
+        return found
+    order = np.lexsort((table["rank"], rows != candidates.default, table["observed_time"]))
+    proved = Verdict("proved", 1.0, (), 1.0)
+    sorted_by_check = table.iloc[order].assign(rank=np.arange(1, len(table) + 1))
+    return replace(
+        found,
+        table=sorted_by_check.reset_index(drop=True),
+        verdict=proved,
+        unchecked=found,
+    )
 
 
 def _weigh_networks(

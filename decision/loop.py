@@ -11,8 +11,9 @@ To find the fastest candidate:
 To find the order, all candidates are simulated once with coarse packets, and then with real ones
 those whose pairs are likeliest to be in the wrong order.
 
-The default order is simulated in the end even if no simulation is left: the answer compares the
-winner with it. A budget in seconds is one for each core, so more cores may simulate more.
+The answer compares the winner with the default order, so that has a simulation of the same kind,
+even if no simulation is left; only a budget in seconds may forbid it. Such a budget is one for each
+core, so more cores may simulate more.
 """
 
 from __future__ import annotations
@@ -143,6 +144,13 @@ class Decision:
         """Least simulated time, seconds; infinite before the first."""
         return float(np.nanmin(self.times)) if self.n_simulated else np.inf
 
+    @property
+    def winner(self) -> int:
+        """The candidate that leads: of those simulated, where the fastest is looked for."""
+        if self.goal == "fastest" and self.n_simulated:
+            return int(np.nanargmin(self.times))
+        return int(self.likely_first()[0])
+
     def rivals(self) -> Indices:
         """Return the candidates whose bound leaves room below the best simulated time."""
         return np.flatnonzero(~self.is_simulated & (self.posterior.bounds < self.best_time))
@@ -203,7 +211,7 @@ class Decision:
     def simulate(self, which: Indices) -> bool:
         """Simulate candidates with real packets, as the budget allows; False if it allows none."""
         which = which[~self.is_simulated[which]]
-        n = min(which.size, self.n_allowed - self.n_simulated, self._affordable(1))
+        n = min(which.size, self.n_allowed - self.n_simulated, self.affordable(1))
         which = which[: max(n, 0)]
         if not which.size:
             return False
@@ -213,9 +221,21 @@ class Decision:
         self.report("observed")
         return True
 
+    def simulate_default(self) -> None:
+        """Simulate the default order as the winner is, whatever the number of simulations."""
+        default = np.array([] if self.default is None else [self.default], dtype=np.int64)
+        # What is observed may change the winner.
+        for _ in range(2):
+            if self.is_simulated[self.winner]:
+                n_missing = int((~self.is_simulated[default]).sum())
+                self.n_allowed = max(self.n_allowed, self.n_simulated + n_missing)
+                self.simulate(default)
+            elif self.is_coarse[self.winner]:
+                self.sweep(default[~self.is_coarse[default]], self.coarsening or 1)
+
     def sweep(self, which: Indices, coarsening: int) -> None:
         """Simulate candidates once with coarse packets, as far as the budget allows."""
-        which = which[: max(self._affordable(coarsening), 0)]
+        which = which[: max(self.affordable(coarsening), 0)]
         if not which.size or coarsening == 1:
             return
         self.hops_left -= which.size * self.fidelity.hops(coarsening)
@@ -224,7 +244,8 @@ class Decision:
         self.is_coarse[which], self.coarsening = True, coarsening
         self.report("swept")
 
-    def _affordable(self, coarsening: int) -> int:
+    def affordable(self, coarsening: int) -> int:
+        """Return how many candidates can be simulated in the seconds that are left."""
         return int(min(self.hops_left / max(self.fidelity.hops(coarsening), 1.0), 2**31))
 
     def report(self, event: str) -> None:
@@ -245,22 +266,23 @@ def decide(decision: Decision) -> Decision:
             _find_fastest(decision)
         else:
             _find_order(decision)
-        best, default = int(decision.likely_first()[0]), decision.default
-        if default is not None and decision.is_simulated[best]:
-            # The answer compares the winner with it, whatever the number of simulations.
-            decision.n_allowed = max(decision.n_allowed, decision.n_simulated + 1)
-            decision.simulate(np.array([default]))
+        decision.simulate_default()
     decision.report("decided" if decision.is_decided() else "budget spent")
     return decision
 
 
 def _find_fastest(decision: Decision) -> None:
-    first = decision.likely_first()[:1]
+    likely = decision.likely_first()
     default = [] if decision.default is None else [decision.default]
-    if not decision.simulate(np.unique([*first, *default][: decision.n_allowed])):
-        # The seconds do not suffice for one simulation with real packets.
-        decision.sweep(decision.likely_first(), decision.fidelity.levels[-1])
+    first = np.array([*dict.fromkeys([*likely[:1].tolist(), *default])])
+    decision.n_allowed = max(decision.n_allowed, first.size)
+    if first.size > decision.affordable(1):
+        # The seconds do not suffice for the first with real packets.
+        several = np.array([*dict.fromkeys([*first.tolist(), *likely.tolist()])])
+        if decision.affordable(decision.fidelity.levels[-1]) >= first.size:
+            decision.sweep(several, decision.fidelity.levels[-1])
         return
+    decision.simulate(first)
     is_swept = False
     while not decision.is_decided():
         likely = decision.likely_rivals()[0]

@@ -161,6 +161,9 @@ class Forecast:
         Of a profile (`Workload.summed`) they hold if all messages start at once; ``low`` and
         ``high`` know that a program with rounds takes longer.
         ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
+    unchecked : Forecast or None
+        With ``check``, the answer before it. All times are known then: the table is in the order of
+        ``observed_time``, and the verdict is *proved*.
     scores : dict of str to float
         Quality of the forecast where all candidates were simulated to check it, else empty.
     learned : Measured or None
@@ -193,6 +196,7 @@ class Forecast:
     physical: PhysicalOrder | None = None
     spent: Mapping[str, float] = field(default_factory=dict)
     goal: Goal = "fastest"
+    unchecked: Forecast | None = None
 
     @property
     def model(self) -> TimePredictor | DefaultModel:

@@ -58,7 +58,8 @@ def _headline(found: MeshForecast) -> tuple[Headline, str]:
     gain = 1 - best.time / yours.time if yours.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
     if gain >= _WORTH:
-        rest = f": {seconds(best.time)} a step, {less(best.time, yours.time, against)}"
+        source = " by forecast" * ("forecast" in (best.how, yours.how))
+        rest = f": {seconds(best.time)} a step{source}, {less(best.time, yours.time, against)}"
         return Headline("Use ", "layout 1", rest), badge
     rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
     return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge

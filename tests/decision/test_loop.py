@@ -280,3 +280,31 @@ def test_times_of_a_machine_are_not_ordered_by_simulations():
 def test_bounds_hold_for_the_adaptive_order_too():
     routed = RoutedTraffic(MappingProblem(COMM, TORUS, "adaptive"), CANDIDATES[0])
     assert simulate(COMM, TORUS, CANDIDATES[0], routing="adaptive").time >= routed.sure_bound
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(1.0, 4.0), min_size=2, max_size=12),
+    st.integers(0, 11),
+    st.sampled_from(["fastest", "order"]),
+    st.sampled_from([None, 1, 2, 5]),
+    st.sampled_from([None, 0.05, 0.3, 1.1, 2.5, 9.0]),
+)
+def test_the_default_order_is_simulated_as_the_winner_is(times, at, goal, most, affordable):
+    times = np.array(times)
+    recorded = RecordedTimes({1: times, 16: 1.1 * times}, 0.5 * times, 0.6 * times)
+    seconds = None if affordable is None else affordable / HOPS_PER_SECOND
+    centre = np.log(times) + 0.1 * np.random.default_rng(1).standard_normal(times.size)
+    found = Decision(
+        posterior_of(centre, 0.1, 0.5 * times),
+        recorded,
+        goal,
+        Budget(most, seconds),
+        default=at % times.size,
+    )
+    decide(found)
+    kind = found.is_simulated.astype(int) * 2 + (found.is_coarse & ~found.is_simulated)
+    if kind[found.default] < kind[found.winner]:
+        level = 1 if found.is_simulated[found.winner] else 16
+        assert found.affordable(level) == 0
+        assert goal == "order"

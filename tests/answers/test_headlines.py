@@ -1,0 +1,88 @@
+"""Headlines state what was computed: each gain is of two times from the same source, or a range."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import toruscast as tc
+from toruscast.answers.candidates import Ranking, less
+from toruscast.answers.write import answer_of
+
+TORUS = tc.Torus((4, 4))
+HALO = tc.patterns.halo_2d((4, 4), 40_000, periodic=True)
+MAPPINGS = tc.strategies.sample(HALO, TORUS, n=14, seed=3)
+
+
+@given(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0), st.floats(1.0, 3.0), st.floats(1.0, 3.0))
+def test_a_gain_lies_within_the_range_that_is_stated(time, than, wide, wider):
+    text = less(time, (than / wide, than * wider), "X")
+    shares = [1 - time / end for end in (than / wide, than * wider)]
+    if text == "as long as X":
+        assert max(map(abs, shares)) < 5e-4
+        return
+    assert text.endswith(" than X")
+    assert ("more" in text) == (shares[0] < 0)
+    assert ("less" in text) == (shares[1] > 0)
+    assert less(time, than, "X") == less((time, time), (than, than), "X")
+
+
+def test_times_from_different_sources_give_a_range():
+    ends = [(80.0, 80.0), (100.0, 160.0)]
+    same, apart = (
+        Ranking(["a", "b"], [80.0, 120.0], 1, sources=sources, ends=ends)
+        for sources in (["", ""], ["", " by forecast"])
+    )
+    assert "33 % less than the default order of tasks (b, 120 s)" in str(same.headline())
+    found = str(apart.headline())
+    assert found == (
+        "Use a: 80.0 s, 20 to 50 % less than the default order of tasks (b, 120 s by forecast)"
+    )
+
+
+def test_a_plan_compares_with_the_default_order_as_far_as_it_was_measured():
+    times = {m.name: tc.simulate(HALO, TORUS, m).time for m in MAPPINGS}
+    rest = {name: times[name] for name in list(times) if name != "identity"}
+    few = dict(sorted(rest.items())[:3])
+    shuffled = tc.TaskMapping(np.random.default_rng(4).permutation(16), TORUS, name="slow")
+    several = [*[m for m in MAPPINGS if m.name in few], shuffled.renamed("identity")]
+    apart = str(answer_of(tc.plan(HALO, TORUS, several, few, noise=0.01)).headline)
+    assert "(not measured)" in apart
+    assert re.search(r"[0-9]+( % more)? to [0-9]+ % less", apart)
+    few["identity"] = tc.simulate(HALO, TORUS, several[-1]).time
+    told = str(answer_of(tc.plan(HALO, TORUS, several, few, noise=0.01)).headline)
+    assert "(not measured)" not in told
+    assert " to " not in told
+
+
+@pytest.mark.parametrize("budget", [0, 1, None])
+@pytest.mark.parametrize("comm", [HALO, tc.patterns.random_pairs(16, 4, 60_000, seed=2)])
+def test_after_a_check_every_part_states_one_time_per_candidate(budget, comm):
+    found = tc.forecast(comm, TORUS, MAPPINGS, budget=budget, check=True)
+    shown = answer_of(found)
+    times = {m.name: tc.simulate(comm, TORUS, m).time for m in MAPPINGS}
+    assert times[found.best.name] == min(times.values())
+    table = shown.table
+    column = next(each for each in table.shown if each.words == "time")
+    listed = dict(zip(table.values["mapping"], table.values[column.name], strict=True))
+    assert listed == pytest.approx(times)
+    assert list(listed.values()) == sorted(listed.values())
+    chart = next(each for each in shown.sections if each.title == "How much faster").blocks[0]
+    drawn = re.findall(r"<title>(\S+): ([0-9.]+) us</title>", chart.draw())
+    assert [name for name, _ in drawn][:3] == list(listed)[:3]
+    assert [float(time) for _, time in drawn] == sorted(float(time) for _, time in drawn)
+    for name, time in drawn:
+        assert float(time) == pytest.approx(1e6 * times[name], rel=6e-3)
+    assert f"Before the check the answer was {found.unchecked.best.name}" in str(shown.sections)
+    assert found.verdict.kind == "proved"
+
+
+@pytest.mark.parametrize("how", [{"budget": 0}, {"budget": tc.Budget(seconds=1e-9)}])
+def test_a_default_order_that_is_forecast_is_said_to_be(how):
+    order = np.random.default_rng(1).permutation(16)
+    far = tc.CommGraph(16, order[HALO.src], order[HALO.dst], HALO.nbytes)
+    found = tc.forecast(far, TORUS, tc.strategies.sample(far, TORUS, n=12), **how)
+    head = str(answer_of(found).headline)
+    assert head.count("by forecast") == 2
