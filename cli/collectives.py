@@ -11,7 +11,7 @@ from toruscast.errors import InputError
 from toruscast.text import seconds
 from toruscast.validation import read_bytes
 
-from .mappings import load_mapping
+from .mappings import check_seed, load_mapping
 from .options import (
     Placing,
     Seed,
@@ -58,6 +58,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     # A strategy looks at the ring of ranks, the commonest of the patterns.
     ring = tc.Workload([tc.patterns.ring(tasks, 1)])
     problem = tc.MappingProblem(ring, torus)
+    check_seed(problem, asked, asked.mapping)
     chosen = load_mapping(problem, asked.mapping, asked, draw.seed)
     with output.progress("Simulating") as progress:
         table = flows.rank_collectives(kind, nbytes, torus, chosen, progress=progress)

@@ -109,7 +109,8 @@ def command(
             raise click.UsageError("--hold-out takes no --times")
         if how.plugin and not how.chosen and not how.baseline:
             raise click.UsageError("--hold-out with --plugin needs --features")
-        refuse("without --hold-out, which makes no random splits", "splits")
+        what = ("splits",) if traffic.is_given else ("splits", "seed")
+        refuse("without --hold-out, which makes no random splits", *what)
     mine = load_plugin(how.plugin)
     samples = Samples(traffic, source, work, output)
     chosen = how.chosen

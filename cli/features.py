@@ -15,7 +15,7 @@ from toruscast.mapping.omissions import Omission
 from toruscast.text import counted
 
 from .learning import check_use, load_plugin, names_of
-from .mappings import stream_mappings
+from .mappings import check_seed, stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing
 from .problem import Occupancy, load_setting
@@ -74,6 +74,7 @@ def command(
         raise click.UsageError("--comm and --torus are needed, or --list")
     setting = load_setting(traffic, work.routing, simulated=False)
     problem = setting.problem
+    check_seed(problem, candidates)
     picked, n = stream_mappings(problem, candidates, work.seed)
     if what.chosen:
         refuse("without --features", "level")

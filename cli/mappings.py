@@ -21,11 +21,11 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.files import at_file, check_target
 from toruscast.text import closest
 
-from .options import Candidates, Placing, option
+from .options import Candidates, Placing, is_default, option, refuse
 from .output import Output, check_folder
 from .problem import is_file
 from .progress import working
-from .slow import allocation, rank_orders, readers, registry, sampling, sources
+from .slow import allocation, rank_orders, readers, registry, sampling, sources, strategy_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,6 +115,29 @@ def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: 
             mapping, problem.workload, torus, tasks_per_node=capacity, seed=seed
         )
     return confine([made], torus, fixed)[0]
+
+
+def check_seed(
+    problem: MappingProblem, placing: Placing, *named: str, others: bool = False
+) -> None:
+    """Raise if a seed was given and no draw depends on it.
+
+    ``named`` are mappings of `load_mapping`; without any, candidates are drawn unless files or
+    orders are ranked. ``others`` says whether the command draws more.
+    """
+    if is_default("seed") or others:
+        return
+    if isinstance(placing, Candidates) and not named:
+        is_drawn = placing.mappings is None and not isinstance(placing.candidates, str)
+    else:
+        placement = tc.strategies.Placement(problem, placing.tasks_per_node)
+        is_drawn = any(
+            strategy_names.draws(placement, name)
+            for name in named
+            if not is_file(name) and not rank_orders.letters_of(name, problem.torus)
+        )
+    if not is_drawn:
+        refuse("where something is drawn at random", "seed")
 
 
 def check_mapping(

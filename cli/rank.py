@@ -159,6 +159,7 @@ def command(
             check=how.check,
             coverage=COVERAGE,
             n_jobs=work.jobs,
+            seed=work.seed,
             progress=tell,
         )
     output.deliver(
@@ -166,6 +167,7 @@ def command(
         {
             "toruscast": tc.__version__,
             **setting.describe(),
+            "seed": work.seed,
             "model": {
                 "source": basis.times or basis.model,
                 "n_samples": found.fitted.n_samples_,

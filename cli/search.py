@@ -10,7 +10,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .mappings import MappingFile, check_mapping, load_mapping
+from .mappings import MappingFile, check_mapping, check_seed, load_mapping
 from .options import (
     MAPPING_HELP,
     Placing,
@@ -127,6 +127,7 @@ def explain(traffic: Traffic, two: Compared, work: Work, output: PageOutput) -> 
     output.check()
     setting = load_setting(traffic, work.routing)
     problem = setting.problem
+    check_seed(problem, two, two.mapping, two.against)
     first, second = (
         load_mapping(problem, name, two, work.seed) for name in (two.mapping, two.against)
     )

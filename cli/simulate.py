@@ -19,7 +19,7 @@ from toruscast.errors import InputError
 from toruscast.files import folder_beside
 from toruscast.text import part_of, percent, printable, seconds
 
-from .mappings import load_mapping, load_mappings
+from .mappings import check_seed, load_mapping, load_mappings
 from .options import (
     MAPPING_HELP,
     ORDERS,
@@ -399,6 +399,9 @@ def command(
         "deterministic" if packets.flows else work.routing,
         OF_PACKETS if packets.flows else (),
     )
+    torus, named = setting.problem.torus, filter(None, [which.mapping])
+    is_drawn = not packets.flows and torus.draws_ways
+    check_seed(setting.problem, which, *named, others=is_drawn)
     if which.mapping is None:
         several = load_mappings(setting.problem, which, work.seed)
     else:

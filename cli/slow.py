@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toruscast.formats import tracer as tracer
     from toruscast.mapping import task_mapping as allocation
     from toruscast.mapping.strategies import permute as rank_orders
+    from toruscast.mapping.strategies import registry as strategy_names
     from toruscast.mapping.strategies import sampling as sampling
     from toruscast.mesh import answer as mesh_answer
     from toruscast.mesh import devices as mesh_devices

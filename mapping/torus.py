@@ -288,6 +288,11 @@ class Torus(PickledByFields):
         """Whether packets between the same nodes may go either way in dimension order."""
         return bool(TIE_RULES[self.tie].is_open)
 
+    @property
+    def draws_ways(self) -> bool:
+        """Whether packets draw their way at a tie, or their channel, at random."""
+        return bool(TIE_RULES[self.tie].is_drawn) or self.network.deadlock == "dateline"
+
     @lazy
     def zone_sets(self) -> tuple[Groups, ...]:
         """The zones that messages may have, one set each; without any, dimension order.

@@ -335,6 +335,16 @@ def compile_strategies() -> None:
 
 def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     """Node of each task under the mapping of that name."""
+    return _place(placement, name, seed)[0]
+
+
+def draws(placement: Placement, name: str) -> bool:
+    """Return whether the mapping of that name depends on the seed."""
+    return _place(placement, name, 0)[1]
+
+
+def _place(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any], bool]:
+    """Return the node of each task, and whether anything was drawn at random."""
     plain, at, draw = name.partition("@")
     family, _, variant = plain.partition("-")
     strategy = STRATEGIES.get(family)
@@ -357,12 +367,13 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     except VariantError as error:
         expected = _name_form(placement, strategy)
         raise InputError(error.message, found=name, expected=expected) from None
-    if at and rng.bit_generator.state == before:
+    is_drawn = rng.bit_generator.state != before
+    if at and not is_drawn:
         raise InputError("nothing is drawn at random", found=name, expected=plain)
     if (node < 0).any():
         expected = "a torus whose nodes are connected by links"
         raise InputError("strategy cannot place all tasks", found=name, expected=expected)
-    return _on_ours(placement, family, node)
+    return _on_ours(placement, family, node), is_drawn
 
 
 def _on_ours(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[Any]:

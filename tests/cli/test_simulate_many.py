@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -161,3 +162,31 @@ def test_progress_shows_in_a_terminal(run, monkeypatch):
     assert "Simulating" in screen.getvalue()
     assert "% of " in screen.getvalue()
     assert " packet-hops" in screen.getvalue()
+
+
+def test_a_seed_reaches_a_draw_or_is_refused(run, tmp_path):
+    """Two seeds give two answers, or none is taken."""
+    given = "--comm first.csv --torus 4x4"
+    refused = [
+        f"simulate {given} --mappings maps",
+        f"simulate {given} --mapping identity",
+        f"simulate {given} --flows --mappings maps",
+        f"simulate {given} --flows --mappings maps --network tie=random",
+        f"features {given} --mappings maps",
+        f"explain {given} --mapping zigzag-XY",
+        "collectives allreduce:1MB --torus 4x4",
+    ]
+    for line in refused:
+        assert "--seed goes where something is drawn" in run(f"{line} --seed 2", 2).stderr
+    drawn = [
+        f"simulate {given} --mapping random",
+        f"simulate {given} --flows --candidates 8",
+        f"simulate {given} --mappings maps --network tie=random",
+        f"explain {given} --mapping random",
+        "collectives allreduce:1MB --torus 4x4 --mapping random",
+        f"rank {given} --mappings maps --no-simulation",
+    ]
+    for line in drawn:
+        run(f"{line} -q --json one.json --seed 1")
+        run(f"{line} -q --json two.json --seed 2")
+        assert Path("one.json").read_text() != Path("two.json").read_text()
