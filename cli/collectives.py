@@ -8,7 +8,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast.answers.table import Column, Table, records
 from toruscast.errors import InputError
-from toruscast.text import seconds
+from toruscast.text import joined, seconds
 from toruscast.validation import read_bytes
 
 from .mappings import check_seed, load_mapping
@@ -67,12 +67,14 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
     if len(ran):
         best = ran.iloc[0]
         head = answers.blocks.Headline("Use ", best["algorithm"], f": {seconds(best['time'])}")
+    if not ran["time"].any() and len(ran):
+        head = answers.blocks.Headline("No algorithm sends anything over the network.")
     notes = [
         f"{kind} of {size} on {tasks} tasks, {chosen.name} on {torus}; "
         "times of simulated flows, no buffer is ever full",
         *(
-            f"not run: {row['algorithm']}: {row['why']}"
-            for row in records(table[table["time"].isna()])
+            f"not run: {joined(own['algorithm'].unique(), len(own))}: {why}"
+            for why, own in table[table["time"].isna()].groupby("why", sort=False)
         ),
     ]
     columns = [

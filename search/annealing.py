@@ -165,7 +165,7 @@ def objective_of(loads: MovingLoads, goal: Goal) -> Objective:
         seconds[: torus.n_links] = 1.0
         seconds[torus.n_links :] = 0.0
     seconds = seconds * loads.ends.unit
-    mean_second = float(seconds[: torus.n_links][torus.link_exists].mean())
+    mean_second = float(seconds[: torus.n_links][torus.link_exists].sum()) / n_links
     rate = np.tile(seconds / loads.uses.parts, loads.n_phases)
     # The scale is the same for all mappings, so that energies can be compared.
     traffic = float(loads.ends.weight.sum()) / 2 / n_links

@@ -349,7 +349,8 @@ def rank_collectives(
         raise InputError("unknown collective", found=collective, expected=" or ".join(known))
     mapping.check(mapping.n_tasks, torus)
     shape = torus.shape if mapping.n_tasks == torus.n_nodes else None
-    ways = sorted({1, 2, min(2 * sum(size > 1 for size in torus.shape), 6) if shape else 2})
+    directions = min(2 * sum(size > 1 for size in torus.shape), 6) if shape else 2
+    ways = sorted({1, 2, max(directions, 1)})
     rows, tries = [], [(name, ports) for name in names for ports in ways]
     for done, (name, ports) in enumerate(tries):
         row = _try(name, ports, nbytes, shape, torus, mapping, error)

@@ -198,3 +198,12 @@ def test_progress_counts_the_messages_of_all_mappings(run, told):
 
 def test_simulate_points_to_flows(run):
     assert "--flows" in in_a_line(run("simulate --help").stdout)
+
+
+@pytest.mark.parametrize(("torus", "n_reasons"), [("1", 0), ("1x1", 0), ("3x5", 1), ("3x2", 1)])
+def test_each_reason_for_not_running_algorithms_is_one_line(run, torus, n_reasons):
+    shown = run(f"collectives alltoall:4kB --torus {torus}").stdout
+    assert "bad number of ports" not in shown
+    reasons = [line.rpartition(": ")[2] for line in shown.splitlines() if "not run" in line]
+    assert len(reasons) == len(set(reasons)) == n_reasons
+    assert shown.startswith("Use ") == (torus not in ("1", "1x1"))

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import warnings
 from importlib import import_module
 
 import numpy as np
@@ -253,3 +254,12 @@ def test_tori_of_several_sizes_are_searched_in_one_process():
         torus = Torus(shape)
         ring = CommGraph(4, range(4), [1, 2, 3, 0], [100, 50, 9, 5])
         assert search_mapping(ring, torus, turns=2).mapping.n_tasks == 4
+
+
+def test_a_torus_without_links_is_refused_without_a_warning():
+    torus = Torus((2, 2))
+    bare = torus.without(links=range(torus.n_links))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match="nodes are connected by links"):
+            search_mapping(halo_2d((2, 2), 4096), bare, turns=1)
