@@ -184,6 +184,7 @@ def answer(
         notes=notes,
         sections=sections,
         content=_content(found, quality, file),
+        omitted=None if found.problem is None else found.problem.workload.omitted,
         table=Table(pd.DataFrame() if quality is None else quality, ()),
         facts=facts,
         title=title,

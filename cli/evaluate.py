@@ -132,13 +132,13 @@ def command(
     learners = _learners(sets, how)
     if how.hold_out:
         found = _held_out(table, learners, how.hold_out, samples)
-        output.deliver(answers.evaluation.of_held_out(found, how.hold_out, sets))
+        samples.deliver(answers.evaluation.of_held_out(found, how.hold_out, sets))
         return
     scores = samples.score(table, learners, how.splits)
     large = None
     if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
         large = _held_out(table, learners, "size", samples)
-    output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, large=large))
+    samples.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, large=large))
 
 
 def _evaluate_runs(
@@ -155,7 +155,7 @@ def _evaluate_runs(
     for name, features in sets.items():
         models[name] = tc.TimePredictor(features, "measured", reference=reference)
     scores = samples.score_runs(found, models, how.splits)
-    samples.output.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, found=found))
+    samples.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, found=found))
 
 
 def _judge_metrics(samples: Samples, mine: tuple[str, ...], how: Judging) -> None:
@@ -170,7 +170,7 @@ def _judge_metrics(samples: Samples, mine: tuple[str, ...], how: Judging) -> Non
         found = evaluation.evaluate_metrics(
             table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
-    samples.output.deliver(answers.evaluation.of_metrics(found, mine, n_splits))
+    samples.deliver(answers.evaluation.of_metrics(found, mine, n_splits))
 
 
 def _from_table(samples: Samples, file: str, mine: tuple[str, ...]) -> pd.DataFrame:
@@ -180,7 +180,7 @@ def _from_table(samples: Samples, file: str, mine: tuple[str, ...]) -> pd.DataFr
     traffic = samples.traffic
     table = tc.training.read_samples(file)
     torus = None if traffic.torus is None else load_torus(traffic)
-    known = _workloads(traffic, table)
+    known = _workloads(samples, table)
     if traffic.is_given:
         table = _only(table, set(known))
     with _naming(file), samples.output.progress("Routing the samples") as progress:
@@ -195,11 +195,12 @@ def _from_table(samples: Samples, file: str, mine: tuple[str, ...]) -> pd.DataFr
         )
 
 
-def _workloads(traffic: Traffic, table: pd.DataFrame) -> dict[str, tc.Workload]:
+def _workloads(samples: Samples, table: pd.DataFrame) -> dict[str, tc.Workload]:
     """Return the workloads that the table does not tell: that of --comm, and shipped datasets."""
-    names = list(dict.fromkeys(table["workload"]))
+    names, traffic = list(dict.fromkeys(table["workload"])), samples.traffic
     if traffic.is_given:
         workload = load_application(traffic, simulated=False).workload
+        samples.omitted = workload.omitted
         # A graph whose file was renamed is still that of the only workload.
         return {names[0] if len(names) == 1 else workload.name: workload}
     told = table.attrs["provenance"].get("workloads")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import runpy
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import toruscast as tc
+from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import check_target
@@ -19,12 +20,13 @@ from toruscast.text import closest
 
 from .mappings import load_mappings
 from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
-from .output import Output
+from .output import PageOutput
 from .problem import load_setting
 from .slow import drawn_samples, metrics
 
 if TYPE_CHECKING:
     from toruscast.decision import Measured
+    from toruscast.mapping import MappingProblem, Omission
 
 # Share of the times that the intervals shall hold.
 COVERAGE = 0.9
@@ -81,14 +83,26 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
     return added
 
 
-@dataclass(frozen=True)
+@dataclass
 class Samples:
     """Mappings with their times, as a command's options ask for them."""
 
     traffic: Traffic
     source: SampleSource
     work: Work
-    output: Output
+    output: PageOutput
+    omitted: Sequence[Omission] | None = None
+    """What the traffic lacks, once it is read."""
+
+    def read_problem(self) -> MappingProblem:
+        """Read the problem that the options ask for."""
+        problem = load_setting(self.traffic, self.work.routing).problem
+        self.omitted = problem.workload.omitted
+        return problem
+
+    def deliver(self, answer: answers.blocks.Answer) -> None:
+        """Write an answer, with what the traffic lacks."""
+        self.output.deliver(replace(answer, omitted=self.omitted))
 
     def obtain(self, level: int) -> pd.DataFrame:
         """Simulate samples where an application is given, else read them."""
@@ -106,7 +120,7 @@ class Samples:
         if source.samples is not None:
             check_target(source.samples)
         refuse("with --times and --mappings", "hosts", "fixed")
-        problem = load_setting(traffic, work.routing).problem
+        problem = self.read_problem()
         with self.output.progress("Simulating mappings") as progress:
             return drawn_samples.draw_samples(
                 problem,
@@ -128,7 +142,7 @@ class Samples:
             raise click.UsageError("--times needs --comm and --torus")
         refuse("without --times", "number", "samples", "target")
         runs = tc.Runs.of(source.times)
-        problem = load_setting(traffic, work.routing).problem
+        problem = self.read_problem()
         files = Candidates(
             source.form, source.tasks_per_node, source.hosts, mappings=source.mappings
         )

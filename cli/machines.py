@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +21,7 @@ from .problem import load_application
 
 if TYPE_CHECKING:
     from toruscast.decision.calibration import Calibration
+    from toruscast.mapping import Omission
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,11 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
     torus = tc.parse_torus(times.torus)
     found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
     weights: dict[str, float] = {}
+    omitted: Sequence[Omission] | None = None
     if program.runs is not None:
-        found, weights = _weighed(found, program)
+        workload = load_application(Traffic(comms=program.comm)).workload
+        omitted = workload.omitted
+        found, weights = _weighed(found, workload, program)
     if target is not None:
         found.write(target)
     constants = records(found.table)
@@ -193,6 +198,7 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
             Table(found.table, _CONSTANTS),
             *([_likely(weights)] if weights else []),
             below=notes,
+            omitted=omitted,
             content={
                 "constants": constants,
                 "rows": records(found.rows),
@@ -203,9 +209,10 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
     )
 
 
-def _weighed(found: Calibration, program: MeasuredProgram) -> tuple[Calibration, dict[str, float]]:
+def _weighed(
+    found: Calibration, workload: tc.Workload, program: MeasuredProgram
+) -> tuple[Calibration, dict[str, float]]:
     """Return how likely networks of other rules are, and the machine without rules of its own."""
-    workload = load_application(Traffic(comms=program.comm)).workload
     torus = found.torus.with_network(rules="unknown")
     mappings = tc.read_mappings(program.mappings or "", torus)
     said = tc.forecast(workload, torus, mappings, times=program.runs).networks

@@ -17,6 +17,7 @@ import click
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.files import check_target
+from toruscast.mapping.omissions import describe_omissions
 from toruscast.text import percent
 
 from .app import FAILED
@@ -98,6 +99,8 @@ def launch(traffic: Traffic, job_of: Launched) -> int:
     if traffic.torus is None and job is not None and job.shape:
         traffic = replace(traffic, torus=job.shape)
     problem = load_setting(traffic, "deterministic").problem
+    if lacking := describe_omissions(problem.workload.omitted):
+        _say(lacking)
     torus = problem.torus
     jobs.check_tasks(words, problem.n_tasks)
     ours = _hosts(job, job_of.hosts, torus)

@@ -75,7 +75,7 @@ def command(
             table, model, n_splits=how.splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
     tc.save_predictor(model, how.out)
-    output.deliver(answers.learned.answer(found, setting=_saved(model, how.out), file=how.out))
+    samples.deliver(answers.learned.answer(found, setting=_saved(model, how.out), file=how.out))
 
 
 def _train_on_runs(samples: Samples, names: tuple[str, ...], how: Learning) -> None:
@@ -85,9 +85,7 @@ def _train_on_runs(samples: Samples, names: tuple[str, ...], how: Learning) -> N
     quality = tc.training.summarise(samples.score_runs(found, found.model, how.splits))
     tc.save_predictor(found.model, how.out, found.model.provenance_)
     setting = _saved(found.model, how.out)
-    samples.output.deliver(
-        answers.learned.answer(found, quality=quality, setting=setting, file=how.out)
-    )
+    samples.deliver(answers.learned.answer(found, quality=quality, setting=setting, file=how.out))
 
 
 def _saved(model: tc.TimePredictor, out: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +76,7 @@ def learn_runs(
     names = (*features, *references, "lower_bound", *more)
     table = with_references(problem, chosen, names, n_jobs=n_jobs, progress=progress)
     found = learn(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
+    found = replace(found, problem=problem)
     found.model.provenance_ = {"routing": routing, "measured": True}
     _warn_of_unit(found)
     return found

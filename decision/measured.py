@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
+from toruscast.mapping import MappingProblem
 from toruscast.notebook import html_card
 from toruscast.text import percent
 from toruscast.training.feature_sets import REFERENCES, feature_set
@@ -50,6 +51,8 @@ class Measured:
         held-out times), ``offered``.
     predicted : ndarray, shape (n_rounds, n)
         Held-out predictions of the offered model, seconds.
+    problem : MappingProblem or None
+        What ran, where `learn_runs` knows it.
     """
 
     table: pd.DataFrame
@@ -57,6 +60,7 @@ class Measured:
     runs: Runs
     held_out: pd.DataFrame
     predicted: Floats
+    problem: MappingProblem | None = None
 
     def __repr__(self) -> str:
         kind = "a line and features" if self.corrected else "a line"

@@ -86,9 +86,8 @@ def _stretches_of(problem: MappingProblem, iterations: int) -> Stretches:
         # A single phase has no barrier at all, so that all are rounds.
         dependent = workload.dependent or each == 1
         phases = tuple(workload.phases) * iterations
-        run = MappingProblem(
-            Workload(phases, workload.name, dependent), problem.torus, problem.routing
-        )
+        repeated = replace(workload, phases=phases, dependent=dependent)
+        run = MappingProblem(repeated, problem.torus, problem.routing)
         first = [tuple(range(each))] if workload.dependent else [(phase,) for phase in range(each)]
     parts: list[tuple[int, ...]] = []
     if run.workload.dependent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from sklearn.base import clone
@@ -30,12 +30,14 @@ USUAL = 168
 class Training:
     """A predictor made for one application and torus, fitted on all ``samples``.
 
-    ``quality`` is how it forecasts samples held out, as `summarise` gives it.
+    ``quality`` is how it forecasts samples held out, as `summarise` gives it. ``problem`` is what
+    was simulated, where the samples are of one.
     """
 
     model: TimePredictor
     samples: pd.DataFrame
     quality: pd.DataFrame
+    problem: MappingProblem | None = None
 
     def __repr__(self) -> str:
         rcc = self.quality.set_index("metric")["mean"]["rcc"]
@@ -85,8 +87,9 @@ def train_for(
     """
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
+    problem = MappingProblem(traffic, torus, routing)
     samples = draw_samples(
-        MappingProblem(traffic, torus, routing),
+        problem,
         n,
         seed=seed,
         exclude=exclude,
@@ -95,7 +98,8 @@ def train_for(
         n_jobs=n_jobs,
         progress=progress,
     )
-    return train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    made = train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    return replace(made, problem=problem)
 
 
 def draw_samples(
