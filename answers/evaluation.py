@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from toruscast.decision import Measured
+from toruscast.text import joined
 from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
     BOUNDS,
@@ -43,10 +44,12 @@ def answer(
     mine: Sequence[str] = (),
     found: Measured | None = None,
     large: pd.DataFrame | None = None,
+    baselines: pd.DataFrame | None = None,
 ) -> Answer:
     """Return how good feature sets are on held-out samples, and each feature alone.
 
-    ``scores`` are of `repeated_splits`, ``large`` of `hold_out` by size.
+    ``scores`` are of `repeated_splits`, ``large`` of `hold_out` by size, and ``baselines`` of
+    `baseline_scores` on the same splits.
     """
     gain, single = gains(scores).reset_index(), single_features(table).reset_index()
     summary = summarise(scores).rename(columns={"predictor": "features"})
@@ -99,14 +102,35 @@ def answer(
         content["learned"] = learned_content(found)
     return Answer(
         title="Feature sets on held-out mappings",
-        headline=Headline(
-            "", str(best["features"]), f" orders held-out mappings best: RCC {best['mean']:.3f}"
-        ),
+        headline=Headline("", str(best["features"]), _order(scores, best, baselines)),
         notes=notes,
         sections=sections,
         content=content,
         table=Table(summary, ()),
     )
+
+
+def _order(scores: pd.DataFrame, best: pd.Series[Any], baselines: pd.DataFrame | None) -> str:
+    """Return how well the best set orders mappings, and what is not worse, or better."""
+    name, others = best["features"], gains(scores, best["features"])
+    alike = others.index[~(others["high"] < 0) & (others.index != name)]
+    text = f" orders held-out mappings {_rank(len(others), len(alike))} RCC {best['mean']:.3f}"
+    if len(alike):
+        text += f", not told apart from {joined(alike)}"
+    if baselines is None or baselines.empty:
+        return text
+    gain = gains(pd.concat([scores, baselines]), name)
+    mean = baselines.groupby("predictor")["rcc"].mean()
+    better = [f"{each} ({mean[each]:.3f})" for each in mean.index if gain["low"][each] > 0]
+    if better:
+        text += f"; without learning, {joined(better)} {'orders' if len(better) == 1 else 'order'}"
+        text += " them better"
+    return text
+
+
+def _rank(n: int, n_alike: int) -> str:
+    """Return the word for the best of several, if no other may be as good."""
+    return "best:" if n > 1 and not n_alike else "with"
 
 
 def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
@@ -166,6 +190,8 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
         *(Column(name, f"RCC of {name}", "decimal") for name in bounds),
         *others,
     ]
+    gain = gains(scores, compared[0], ["held_out", "workload", "torus"])
+    word = _rank(len(gain), int((~(gain["high"] < 0)).sum()) - 1)
     own = scores[scores["predictor"] == best]
     note = (
         f"Each {by} is held out once, the samples of the others train"
@@ -175,7 +201,9 @@ def of_held_out(scores: pd.DataFrame, by: HoldOut, sets: Mapping[str, Sequence[s
     return Answer(
         title=f"Feature sets on held-out {SEVERAL[by]}",
         headline=Headline(
-            "", compared[0], f" orders held-out {SEVERAL[by]} best: RCC {rcc[best]:.3f}{beside}"
+            "",
+            compared[0],
+            f" orders held-out {SEVERAL[by]} {word} RCC {rcc[compared[0]]:.3f}{beside}",
         ),
         notes=[
             f"{note}. Mean over workloads and tori ({len(own)}). RCC: share of pairs in the right "

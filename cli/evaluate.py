@@ -138,7 +138,10 @@ def command(
     large = None
     if how.baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
         large = _held_out(table, learners, "size", samples)
-    samples.deliver(answers.evaluation.answer(table, sets, scores, mine=mine, large=large))
+    base = evaluation.baseline_scores(table, how.splits, work.seed)
+    samples.deliver(
+        answers.evaluation.answer(table, sets, scores, mine=mine, large=large, baselines=base)
+    )
 
 
 def _evaluate_runs(

@@ -269,17 +269,41 @@ def _name_of(predictor: TimePredictor) -> str:
     return f"{name} ({predictor.target})"
 
 
-def gains(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return by how much each predictor's RCC is higher than the first one's, on the same splits.
+def gains(
+    scores: pd.DataFrame, over: str | None = None, by: Sequence[str] = ("split",)
+) -> pd.DataFrame:
+    """Return by how much each predictor's RCC is higher than the first one's, or that of ``over``.
 
-    The splits share mappings, so the interval is that of the corrected resampled t-test of Nadeau
-    and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
+    Scores are compared ``by`` split. Splits share mappings, so the interval is that of the
+    corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003: variance times
+    1/n + n_test/n_train. Other columns name samples that share nothing.
     """
-    by_split = scores.pivot(index="split", columns="predictor", values="rcc")
+    wide = scores.pivot(index=list(by), columns="predictor", values="rcc")
     names = scores["predictor"].unique()
-    ratio = float(scores["n_test"].iloc[0] / scores["n_train"].iloc[0])
-    rows = {name: _mean_gain(by_split[name] - by_split[names[0]], ratio) for name in names}
+    own = wide[names[0] if over is None else over]
+    first = scores.iloc[0]
+    ratio = float(first["n_test"] / first["n_train"]) if "split" in by else 0.0
+    rows = {name: _mean_gain((wide[name] - own).dropna(), ratio) for name in names}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
+
+
+def baseline_scores(table: pd.DataFrame, n_splits: int, seed: int) -> pd.DataFrame:
+    """Return the RCC of `BASELINES` on the splits of `repeated_splits`, as that returns scores."""
+    splits = random_splits(len(table), n_splits, seed=seed)
+    observed = table["time"].to_numpy(dtype=np.float64)
+    rows = [
+        {
+            "predictor": label,
+            "split": split,
+            "n_train": train.size,
+            "n_test": test.size,
+            "rcc": rcc_ties_halved(observed[test], table[name].to_numpy()[test]),
+        }
+        for name, label in BASELINES.items()
+        if name in table and table[name].notna().all()
+        for split, (train, test) in enumerate(splits)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _mean_gain(gains: pd.Series[float], ratio: float = 0.0) -> dict[str, float]:
@@ -334,6 +358,8 @@ SEVERAL: Mapping[str, str] = {
 }
 BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
 """Columns that order without learning, the better one first, and what their rows are called."""
+BASELINES = {"sketch_time": "coarse simulation", **BOUNDS}
+"""The same with that of a coarse simulation."""
 COVERAGE = 0.9
 
 

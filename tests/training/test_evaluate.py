@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toruscast.answers.evaluation import answer
 from toruscast.errors import InputError
 from toruscast.training import (
     TimePredictor,
@@ -13,7 +14,7 @@ from toruscast.training import (
     single_features,
     summarise,
 )
-from toruscast.training.evaluation import gains
+from toruscast.training.evaluation import baseline_scores, gains
 
 
 def table(n: int = 84, seed: int = 1) -> pd.DataFrame:
@@ -156,3 +157,30 @@ def test_margin_is_wider_than_that_of_independent_splits():
 def test_bad_requests_are_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize("apart", [0.0, 0.04])
+def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(noise, apart):
+    rng = np.random.default_rng(1)
+    samples = table().assign(sketch_time=lambda rows: rows["time"])
+    splits = {"split": range(20), "n_train": 20, "n_test": 10}
+    own, other = (0.85 + 0.03 * noise * rng.standard_normal(20) for _ in range(2))
+    scores = pd.concat(
+        [
+            pd.DataFrame({"predictor": "first", "rcc": own + apart, **splits}),
+            pd.DataFrame({"predictor": "second", "rcc": other, **splits}),
+        ],
+        ignore_index=True,
+    ).assign(tau_b=0.5, r2=0.5, regret_1=0.1, regret_5=0.0)
+    base = baseline_scores(samples, 20, 0)
+    assert set(base["predictor"]) == {"coarse simulation"}
+    assert base["rcc"].eq(1.0).all()
+    head = str(answer(samples, {}, scores, baselines=base).headline)
+    gain = gains(scores, scores.groupby("predictor")["rcc"].mean().idxmax())
+    is_known = gain["high"].drop(gain.index[gain["gain"] == 0]).lt(0).all() and apart > 0
+    assert ("best: RCC" in head) == is_known
+    assert ("not told apart from" in head) == (not is_known)
+    assert head.endswith("; without learning, coarse simulation (1.000) orders them better")
+    alone = answer(samples, {}, scores[scores["predictor"] == "first"]).headline
+    assert "best" not in str(alone)
