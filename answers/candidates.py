@@ -130,7 +130,10 @@ class View:
         unit = time_unit(map(max, values))[1]
         verb = "is estimated to need" if self.estimated else "needs at least"
         needs = f"What each part of the network {verb}"
-        lead = f"{needs}, {unit}. The longest one, solid, is the limit; the line is the whole time."
+        lead = (
+            f"{needs}, {unit}, under {joined(self.names)}. The longest one, solid, is the limit; "
+            "the line is the whole time."
+        )
         names = self.names
         limited = [
             " and ".join(n for n, limit in zip(names, limits, strict=True) if limit == i)
@@ -187,7 +190,13 @@ class View:
         where = LinkMap(self.problem.torus, self.load)
         return [
             Section("Where: how long each link works", [where], lead, brief=False),
-            Section("Spread: links from hottest to idlest", [curves], wide=False, only="page"),
+            Section(
+                "Spread: links from hottest to idlest",
+                [curves],
+                f"Busy time of each link under {joined(self.names)}.",
+                wide=False,
+                only="page",
+            ),
             *self._moved(),
         ]
 

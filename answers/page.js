@@ -333,7 +333,10 @@
       });
     }
     for (const control of document.querySelectorAll("#first, #second, input[name=shown]")) {
-      control.addEventListener("change", redraw);
+      control.addEventListener("change", () => {
+        redraw();
+        if (chosen !== null) tell(chosen);
+      });
     }
     let width = innerWidth;
     addEventListener("resize", () => {

@@ -186,3 +186,15 @@ def test_the_bars_of_a_mesh_are_of_a_step(every):
     widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"[^>]*class="best"', drawn)]
     times = found.lines()["time"].to_numpy()
     assert np.array(widths) / widths[0] == pytest.approx(times / times[0], rel=0.02)
+
+
+def test_parts_that_do_not_follow_the_choice_name_their_mappings():
+    comm, torus = tc.patterns.halo_2d((4, 8), 4096, periodic=True), tc.Torus((4, 2, 4))
+    mappings = [m for m in tc.strategies.sample(comm, torus, n=12) if m.name != "identity"]
+    order = np.random.default_rng(1).permutation(32)
+    slow = tc.TaskMapping(order, torus, name="identity")
+    found = tc.forecast(comm, torus, [*mappings, slow])
+    leads = {each.title.split(":")[0]: each.lead for each in answer_of(found).sections if each.lead}
+    for title in ("Why", "Spread"):
+        assert f"under {found.best.name} and identity." in leads[title]
+    assert "under identity" in leads["What moved"]

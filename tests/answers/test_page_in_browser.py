@@ -116,6 +116,24 @@ def test_a_click_on_a_link_names_its_pairs(browser, pages):
         assert page.inner_text("#link-told").startswith("Link (")
 
 
+def test_all_parts_of_a_page_are_of_the_mappings_that_are_chosen_or_name_theirs(browser, pages):
+    with opened(browser, pages["forecast"]) as page:
+        page.locator("#map-a").focus()
+        page.keyboard.press("Enter")
+        names = page.evaluate("[...document.querySelector('#first').options].map((o) => o.text)")
+        for control, other in (("#first", 2), ("#second", 3)):
+            page.select_option(control, str(other))
+            chosen = [
+                page.locator(f"{one} option:checked").inner_text() for one in ("#first", "#second")
+            ]
+            told = page.inner_text("#link-told")
+            assert all(name[:50] in told for name in chosen)
+            assert names[0][:50] not in told or names[0] in chosen
+        for chart in ("limits", "spread"):
+            lead = page.locator(f"section:has(#{chart}) p.lead").first.inner_text()
+            assert all(name[:50] in lead for name in names[:2])
+
+
 def test_candidates_are_sorted_and_filtered(browser, pages):
     with opened(browser, pages["forecast"]) as page:
         page.click("summary:has-text('All 12 candidates')")
