@@ -33,9 +33,6 @@ N_DRAWS = 4000
 """Times that are drawn of each candidate."""
 N_TOGETHER = 200
 """Most candidates whose times are drawn together: those likeliest to be the fastest."""
-# Equally likely scales of a Student-t with four degrees of freedom, relative to its deviation.
-_SCALES = 2.0 / np.sqrt(scipy.special.chdtri(4, (np.arange(5) + 0.5) / 5))
-_SCALES /= np.sqrt(np.mean(_SCALES**2))
 _ON_MACHINE = (RUN, MACHINE)
 # Variance of the logarithm of the factor between measured and simulated times: it may be anything.
 _FACTOR_VARIANCE = 3.0**2
@@ -198,7 +195,7 @@ class Posterior:
             sources={TIME: ("prior", "distance"), FULL: ("prior", "distance")},
             features=prediction.features,
             bounds=bounds,
-            worlds=[World(scale=float(scale)) for scale in _SCALES],
+            worlds=[World(scale=float(scale)) for scale in student_scales()],
             seed=seed,
         )
 
@@ -434,6 +431,12 @@ class Posterior:
         is_run = np.isin(source, _ON_MACHINE)
         slope = np.where(is_run, self._line(worlds)[1][:, which], 1.0) if is_run.any() else 1.0
         return np.asarray(factor[:, None] * slope * width)
+
+
+def student_scales(n: int = 5) -> Floats:
+    """Return equally likely scales of a Student-t with four degrees of freedom and deviation 1."""
+    scales = 2.0 / np.sqrt(scipy.special.chdtri(4, (np.arange(n) + 0.5) / n))
+    return np.asarray(scales / np.sqrt(np.mean(scales**2)))
 
 
 def correlation(kernel: Kernel, features: Floats, rows: Indices, columns: Indices) -> Floats:

@@ -16,6 +16,7 @@ from toruscast.decision.posterior import (
     Posterior,
     World,
     expected_rcc,
+    student_scales,
 )
 from toruscast.decision.simulations import (
     HOPS_PER_SECOND,
@@ -90,6 +91,30 @@ def test_scales_of_the_error_are_weighed_by_the_observations():
     wide = np.exp(0.2 * rng.standard_normal(20))
     found = posterior.condition(np.arange(20), FULL, wide)
     assert found.weights.argmax() == 2
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(-3, 3), min_size=2, max_size=2))
+def test_scales_of_a_student_t_give_its_closed_form(residuals):
+    """The variance that is left is (2 + d' S^-1 d) / (2 + n) of the Gaussian one.
+
+    With nu = 4 and a scale matrix of half the covariance S, (nu + 2 d' S^-1 d) / (nu + n) times
+    (nu + n) / (nu + n - 2) is the variance of the conditional Student-t.
+    """
+    features = np.random.default_rng(2).normal(size=(4, 2))
+    seen, rest = np.array([0, 2]), np.array([1, 3])
+    alone = posterior_of(np.zeros(4), 1.0, features=features)
+    covariance = alone.joint(seen)[1]
+    distance = residuals @ np.linalg.solve(covariance, residuals)
+    gaussian = alone.condition(seen, FULL, np.exp(residuals)).marginal(rest)[1]
+    expected = gaussian * np.sqrt((2 + distance) / 4)
+    # The few that are used have lighter tails.
+    for n, error in ((400, 0.02), *([(5, 0.15)] if distance <= 4 else [])):
+        worlds = [World(scale) for scale in student_scales(n)]
+        found = posterior_of(np.zeros(4), 1.0, features=features, worlds=worlds)
+        found = found.condition(seen, FULL, np.exp(residuals))
+        assert found.marginal(rest)[1] == pytest.approx(expected, rel=error)
+    assert len(student_scales()) == 5
 
 
 def test_forecasts_that_are_surely_right_are_not_refused():
