@@ -102,12 +102,8 @@ def change(share: float, decimals: int = 0) -> str:
 
 
 def probability(share: float) -> str:
-    """Return a probability in per cent, rounded down; none of a forecast is given as certainty."""
-    if share > 0.99:
-        return "over 99 %"
-    # The products of some whole per cents lie just below them.
-    whole = math.floor(round(100 * share, 9))
-    return percent(whole / 100) if whole or not share else "< 1 %"
+    """Return a probability in per cent; none of a forecast is given as certainty."""
+    return "over 99 %" if share > 0.99 else percent(share)
 
 
 def factor(ratio: float) -> str:
