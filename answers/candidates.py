@@ -479,7 +479,7 @@ class Ranking:
         Times from different sources are not compared as numbers: the gain is an interval then.
         """
         than, what = (1, "the next") if self.yours is None else (self.yours, self.against)
-        is_interval = bool(self.ends) and self.sources[self.best] != self.sources[than]
+        is_interval = bool(self.sources) and self.sources[self.best] != self.sources[than]
         time, other = (
             self.ends[i] if is_interval and self.sources[i] else self.times[i]
             for i in (self.best, than)

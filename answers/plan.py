@@ -18,7 +18,7 @@ from toruscast.text import counted, joined, percent, seconds, shown_name, time_u
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
-from .candidates import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, setting_of
+from .candidates import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, less, setting_of
 from .learned import times_against
 from .table import Column, Table, records
 
@@ -123,15 +123,11 @@ def _ranking(made: Plan) -> Ranking:
     table = _sorted(made)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(made.mappings, made.names, made.problem.torus)
-    runs = made.runs
-    # Before the first run all times are of one source.
-    measured = names if runs is None else {runs.names[i] for i in runs.which[~made.disturbed]}
     return Ranking(
         names,
         table["time"].tolist(),
         None if yours is None else names.index(made.names[yours]),
         names.index(made.name_of(made.best)),
-        sources=["" if name in measured else " (not measured)" for name in names],
         ends=[*zip(table["low"], table["high"], strict=True)],
     )
 
@@ -141,7 +137,9 @@ def _headline(made: Plan, ranking: Ranking) -> Headline:
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
     if ranking.yours is not None and not is_kept:
-        gain = f", {ranking.gain()}{ranking.sources[ranking.yours]}"
+        gain, yours, runs = f", {ranking.gain()}", ranking.names[ranking.yours], made.runs
+        if runs is not None and yours not in {runs.names[i] for i in runs.which[~made.disturbed]}:
+            gain = f", {less(made.ratio_to(yours), 1.0, DEFAULT_ORDER)} (not measured)"
     if made.runs is None:
         if len(made.names) == 1:
             return Headline("", best, " is the only mapping: there is nothing to choose.")

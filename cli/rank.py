@@ -86,7 +86,10 @@ class Limits:
 class RankOptions:
     """What the answer holds besides."""
 
-    check: bool = option("Simulate all candidates afterwards and score the answer.", default=False)
+    check: bool = option(
+        "Simulate all candidates afterwards, order them by that, and score the answer.",
+        default=False,
+    )
     top: int = top_option(10)
     coords: str | None = option(
         "Of a job on Fugaku that is not contiguous: where its nodes are, a line of X Y Z a b c for "

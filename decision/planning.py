@@ -197,6 +197,12 @@ class Plan:
         own = float(self._marginal[0][self._best])
         return float(np.exp(own) * (own - self._joint[0].min() + gain))
 
+    def ratio_to(self, name: str) -> tuple[float, float]:
+        """Return between what shares of another's time the best's lies, with `COVERAGE`."""
+        own, other = self._posterior.sample(np.array([self._best, self._place[name]])).logs.T
+        low, high = np.exp(np.quantile(own - other, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]))
+        return float(low), float(high)
+
     @property
     def more_runs(self) -> int:
         """Runs that separate the best from its rivals as far as ``goal``, or 1 %."""
