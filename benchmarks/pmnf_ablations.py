@@ -36,8 +36,8 @@ PARTS: dict[str, tuple[str, Any]] = {
     "exact likelihood of bounded noise": ("select._DOUBTFUL", 1.0),
     "share of bounded noise learned from all call paths": ("noise._shares", expit),
     "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
-    "prior against negative coefficients": ("select.PRICE", 0.0),
-    "any negative coefficient": ("select.PRICE", 1e9),
+    "prior against negative coefficients": ("negative", 0.5),
+    "any negative coefficient but a logarithm's": ("negative", 1e-300),
     "range of open coefficients": ("open_range", lambda total, k: 0.0 * total),
     "equal errors where all hypotheses miss": ("select.believable", lambda n: 1e300),
     "growth between the nearest points": ("models.followed", lambda *given: given[3]),
@@ -67,8 +67,8 @@ def growth_alone(points: np.ndarray, centre: np.ndarray, places: np.ndarray) -> 
 @contextmanager
 def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
     """Options of a fit while a part is switched off."""
-    if what in ("", "noise"):
-        yield {"noise": value} if what else {}
+    if what in ("", "noise", "negative"):
+        yield {what: value} if what else {}
         return
     with ExitStack() as stack:
         for place in (

@@ -249,6 +249,12 @@ class ModelSearch:
         "cross-validation.",
         default="evidence",
     )
+    negative: float = option(
+        "Prior probability of a negative coefficient in the evidence, at most 0.5: costs add up. "
+        "Logarithms have either sign with equal probability.",
+        "P",
+        default=0.05,
+    )
 
     @property
     def options(self) -> tc.scaling.FitOptions:

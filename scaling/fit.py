@@ -51,12 +51,16 @@ class FitOptions:
     select : {"evidence", "loo", "kfold"}
         Criterion: the evidence of a model, or its error under leave-one-out or five-fold
         cross-validation.
+    negative : float
+        Prior probability of a negative coefficient in the evidence, above 0 and at most 0.5. Costs
+        add up, so it is small. A logarithm's coefficient has either sign with equal probability.
     """
 
     space: TermSpace | str | Iterable[tuple[float, float]] = "default"
     max_terms: int = 2
     noise: str = "auto"
     select: str = "evidence"
+    negative: float = 0.05
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, str):
@@ -65,6 +69,9 @@ class FitOptions:
         whole_number(self.max_terms, "max_terms", 1, 2)
         one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
         one_of(self.select, "criterion", tuple(CRITERIA))
+        if not isinstance(self.negative, numbers.Real) or not 0 < self.negative <= 0.5:
+            expected = "above 0, at most 0.5"
+            raise InputError("bad prior of negative", found=self.negative, expected=expected)
 
 
 def fit_many(
@@ -104,7 +111,9 @@ def fit_many(
             if progress is not None:
                 progress(start, n_paths)
             part = centred.take(slice(start, start + step))
-            parts.append(find(points, part, spaces, options.max_terms > 1, options.select))
+            parts.append(
+                find(points, part, spaces, options.max_terms > 1, options.select, options.negative)
+            )
         if progress is not None:
             progress(n_paths, n_paths)
         found = RankedHypotheses(
@@ -292,6 +301,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Law of the noise among repetitions.
     select : {"evidence", "loo", "kfold"}
         Criterion: the evidence of a model, or its error under cross-validation.
+    negative : float
+        Prior probability of a negative coefficient, as in `FitOptions`.
     warn : bool
         Issue a `ScalingWarning` for each note on limits of the measurements.
 
@@ -330,12 +341,14 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         max_terms: int = 2,
         noise: str = "auto",
         select: str = "evidence",
+        negative: float = 0.05,
         warn: bool = True,
     ) -> None:
         self.space = space
         self.max_terms = max_terms
         self.noise = noise
         self.select = select
+        self.negative = negative
         self.warn = warn
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -348,7 +361,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not np.isfinite(goal).all():
             raise InputError("y holds NaN; leave such rows out")
         points, values = gather(x, goal)
-        self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.select)
+        self.options_ = FitOptions(
+            self.space, self.max_terms, self.noise, self.select, self.negative
+        )
         data = Measurements(names, points, values[None])
         self.models_: Models = fit_many(data, self.options_)
         self.terms_: list[Term] = self.models_.terms()

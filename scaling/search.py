@@ -55,7 +55,8 @@ class Problem:
     target: Array  # (p, n)
     error: Array  # (p, n); only proportional to the error of the points where it is not known
     known: NDArray[np.bool_]  # (p,)
-    price: Array  # (p,): loss of log evidence of a hypothesis with a negative coefficient
+    # (p,): loss of log evidence of a hypothesis with a negative coefficient, but that of a logarithm
+    price: Array
 
     def take(self, rows: Index | slice) -> Problem:
         """Return the problem of some of the call paths."""
@@ -270,7 +271,6 @@ def _all_scores(
         k = len(columns)
         value = score[:, start : start + block.size]
         np.add(base, log_fit(residual, k, n_points, known), out=value)
-        value -= problem.price[:, None] * negative
         usual = np.minimum(usual, np.where(negative, np.inf, residual).min(axis=1))
         least[:, k - 1] = np.minimum(least[:, k - 1], residual.min(axis=1))
         start += block.size

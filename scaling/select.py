@@ -2,7 +2,8 @@
 
 Three criteria are offered: the evidence of a hypothesis, and its error under leave-one-out or
 five-fold cross-validation. The evidence has a stated prior: costs of a program add up, so that a
-negative coefficient is improbable. Data that no other hypothesis meets overrule it.
+negative coefficient is improbable. Data that no other hypothesis meets overrule it. Logarithms may
+have either sign, because times that fall with p fall by logarithms too [Shudler18].
 """
 
 # p = call paths, n = points, h = hypotheses, k = columns, q = parameters, t = terms
@@ -40,8 +41,6 @@ Index = NDArray[np.intp]
 
 CRITERIA = ("evidence", "loo", "kfold")
 _FOLDS = 5
-# Log odds against a negative coefficient: about 20 to 1.
-PRICE = 3.0
 # Least relative error of a point in the sweep (whose sums of squares cancel) and in the exact step.
 _COARSE = 1e-6
 _EXACT = 1e-12
@@ -110,8 +109,9 @@ def find(
     spaces: Sequence[TermSpace],
     two_terms: bool,
     criterion: str,
+    negative: float,
 ) -> RankedHypotheses:
-    """Find the most probable hypotheses of every call path."""
+    """Find the most probable hypotheses, with a prior probability of a negative coefficient."""
     n_points = len(points)
     reference = np.abs(centred.centre).max(axis=1, keepdims=True)
     reference[reference == 0] = 1.0
@@ -127,7 +127,7 @@ def find(
         centred.centre / reference,
         np.maximum(error, _COARSE * scale),
         known,
-        np.where(centred.mixed | (criterion != "evidence"), 0.0, PRICE),
+        np.where(centred.mixed | (criterion != "evidence"), 0.0, log(1 / negative - 1)),
     )
     # No second term is needed if a single one meets the points within the noise.
     enough = np.where(known, n_points - 2.0, -1.0) if two_terms else None
@@ -156,7 +156,8 @@ def find(
     place = best(found, min(_KEPT, max(8, _POINTS_KEPT // n_points), tried))
     kept = decode(found, place, problem.log_prior)
     fine = replace(problem, error=np.maximum(error, _EXACT * scale))
-    return _exact(kept, fine, peak, reference, scale, centred, criterion)
+    logarithm = [space.polynomial == 0 for space in spaces]
+    return _exact(kept, fine, peak, reference, scale, centred, criterion, logarithm)
 
 
 def _exact(
@@ -167,6 +168,7 @@ def _exact(
     scale: Array,
     centred: Centres,
     criterion: str,
+    logarithm: Sequence[NDArray[np.bool_]],
 ) -> RankedHypotheses:
     """Solve the hypotheses kept exactly, and weigh them again."""
     target, error, known = problem.target, problem.error, problem.known
@@ -183,10 +185,13 @@ def _exact(
     if len(problem.terms) > 1 and not is_grid(problem.points):
         volume -= open_range(np.abs(solved.coefficient).sum(axis=2), kept.used.sum(axis=2))
     free = fit + volume
-    negative = np.asarray((solved.coefficient < 0).any(axis=2))
+    price = np.repeat(problem.price, kept.used[0].size).reshape(kept.used.shape)
+    for q, own in enumerate(logarithm):
+        price[np.append(False, own)[kept.terms[:, :, :, q]]] = 0.0
+    loss = np.where(solved.coefficient < 0, price, 0.0).max(axis=2)
     if criterion == "evidence":
         score, coefficient = _bounded(
-            free, negative, kept, columns, solved, problem, reference, centred
+            free, loss, price, kept, columns, solved, problem, reference, centred
         )
     else:
         score, coefficient = _validated(solved, kept.used, criterion), solved.coefficient
@@ -197,9 +202,8 @@ def _exact(
     fitted = np.einsum("kpn,pk->pn", weighted, coefficient[first])
     misfit = ((fitted - target / error) ** 2).sum(axis=1)
     # A hypothesis with a negative coefficient that is far more probable without the prior.
-    instead = np.where(negative, free, -np.inf).max(axis=1) - free[first]
-    kept_sign = (coefficient[first] >= 0).all(axis=1)
-    decided = (problem.price > 0) & kept_sign & (instead > 1.0)
+    instead = np.where(loss > 0, free, -np.inf).max(axis=1) - free[first]
+    decided = (loss[first] == 0) & (instead > 1.0)
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
         own = coefficient[noiseless]
@@ -338,7 +342,8 @@ def _without_rounding(
 
 def _bounded(
     free: Array,
-    negative: NDArray[np.bool_],
+    loss: Array,
+    price: Array,
     kept: Kept,
     columns: list[Array],
     solved: _Solved,
@@ -347,7 +352,7 @@ def _bounded(
     centred: Centres,
 ) -> tuple[Array, Array]:
     """Return the log evidence with the prior against negative coefficients, and coefficients."""
-    score = free - negative * problem.price[:, None]
+    score = free - loss
     chance = np.where(problem.known, centred.bounded, 0.0)
     rows = np.flatnonzero(chance > _DOUBTFUL)
     if not rows.size:
@@ -371,7 +376,7 @@ def _bounded(
         solved.coefficient[pair],
         solved.inverse[pair],
         kept.used[pair],
-        problem.price[pair[0]],
+        price[pair],
     )
     strict = np.full(free.shape, -np.inf)
     strict[pair] = (free + 0.5 * solved.residual)[pair] + log_mean
@@ -417,10 +422,10 @@ def _weigh(
         law[:, 1:] = np.moveaxis(spread[part, :k, :k], 0, 2)
         law *= exists[:, None]
         one = drawn[:, : 1 + k]
-        negative = (one @ law < 0).any(axis=0)
+        loss = np.where(one @ law < 0, price[part, :k].T[:, None], 0.0).max(axis=0)
         log_weight = _log_likelihood(design[part, :, :k].T, law, one, repetitions[:, part])
         log_weight += 0.5 * (z[:, :k] ** 2 @ exists)
-        log_weight -= np.where(negative, price[part], 0.0)
+        log_weight -= loss
         top = np.maximum(log_weight.max(axis=0), -1e300)
         weight = np.exp(log_weight - top)
         total = weight.sum(axis=0)
