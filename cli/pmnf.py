@@ -282,9 +282,9 @@ class MeasuredFile:
         "[P=]NAME",
         default=(),
     )
-    absent: Literal["omit", "zero"] = option(
-        "A call path that some runs do not hold has fewer points, or took nothing there.",
-        default="omit",
+    absent: Literal["merge", "omit", "zero"] | None = option(
+        "A call path that some runs do not hold is part of its parent, has fewer points, or took "
+        "nothing there.  [default: merge, for profiles; else omit]"
     )
     reduce: Literal["mean", "max", "sum"] | None = option(
         "How the values of a run's processes become one, in profiles and in tables with a "

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtri, softmax
+from scipy.special import chdtri, fdtr, softmax
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -269,10 +269,15 @@ def _misfits(
     # Draws are evenly spaced quantiles in random order; otherwise one extreme draw of a few would
     # determine the interval.
     lengths = rng.permutation(chdtri(freedom, (np.arange(n) + 0.5) / n))
-    square = (((mean - fitted) / scale) ** 2).sum() / lengths
+    total = (((mean - fitted) / scale) ** 2).sum()
+    square = total / lengths
     squares = np.nansum(((values - mean[:, None]) / scale[:, None]) ** 2)
-    noise = squares / max((count - 1).sum(), 1) * (1 / count).mean()
+    repeated = (count - 1).sum()
+    noise = squares / max(repeated, 1) * (1 / count).mean()
     beyond = np.sqrt(np.maximum(square - noise, 0.0))
+    if noise > 0:
+        # A misfit no larger than noise makes it says nothing about other places.
+        beyond *= max(2 * fdtr(freedom, repeated, total / freedom / noise) - 1, 0.0)
     return np.minimum(np.sqrt(square), _LARGEST), np.minimum(beyond, _LARGEST)
 
 

@@ -386,6 +386,8 @@ class Choice:
     value: Sequence[str] = ()
     parameters: Sequence[str] = ()
     reduce: str | None = None
+    # "merge" if asked for, empty if refused, None if neither.
+    merge: str | None = None
 
     def refuse(self, file: PathLike, *names: str) -> None:
         """Refuse choices that the format of a file does not offer."""
@@ -404,6 +406,7 @@ _OFFERED = {
     "value": ("has no columns to choose from", "a table"),
     "parameters": ("has no metadata to choose from", "profiles of Caliper or Thicket"),
     "reduce": ("has no values of single processes", "profiles, or a table of them"),
+    "merge": ("has no call trees of runs", "profiles, whose values are those of a node alone"),
 }
 
 

@@ -8,8 +8,10 @@ import math
 import re
 import struct
 import tarfile
+import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -20,7 +22,9 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.files import as_damaged, as_string, check_regular, max_unpacked, read_limited
+from toruscast.text import counted
 
+from .formula import ScalingWarning
 from .measurements import Choice, PathLike, Records, as_number, in_layout
 
 CALIPER = "__rec="
@@ -37,6 +41,8 @@ class ProfiledRun:
     metadata: Mapping[str, Any]
     # (call path, metric) -> process -> value
     values: dict[tuple[str, str], dict[object, float]] = field(default_factory=dict)
+    # Metrics whose values hold those of the nodes below.
+    inclusive: frozenset[str] = frozenset()
 
     def add(self, key: tuple[str, str], process: object, value: float) -> None:
         """Add a value of a process."""
@@ -74,13 +80,14 @@ def _import_reader(module: str, package: str, extra: str, file: PathLike) -> Any
 
 
 def _caliper_run(reader: Any) -> ProfiledRun:
-    run = ProfiledRun(dict(reader.globals))
     known = {name: reader.attribute(name) for name in reader.attributes()}
     metrics = {
         name: str(each.get("attribute.alias") or name)
         for name, each in known.items()
         if each.is_value() and each.attribute_type() in _NUMBERS and name not in _RANKS
     }
+    inclusive = frozenset(alias for name, alias in metrics.items() if "inclusive" in name)
+    run = ProfiledRun(dict(reader.globals), inclusive=inclusive)
     for record in reader.records:
         path = record.get("path")
         if not path:
@@ -104,7 +111,11 @@ def parse_thicket(document: Any, file: PathLike, choice: Choice) -> Records:
         nodes = {str(key): node for part in document["graph"] for key, node in part.items()}
         profile = document["profile_idx_name"]
         names = [*document["inclusive_metrics"], *document["exclusive_metrics"]]
-        runs = {row.pop(profile): ProfiledRun(row) for row in map(dict, document["metadata"])}
+        inclusive = frozenset(document["inclusive_metrics"])
+        runs = {
+            row.pop(profile): ProfiledRun(row, inclusive=inclusive)
+            for row in map(dict, document["metadata"])
+        }
         for row in document["dataframe"]:
             callpath = _callpath(nodes, str(row["node"]))
             process = next((row[name] for name in _RANKS if name in row), None)
@@ -141,16 +152,48 @@ def _collected(runs: Sequence[ProfiledRun], choice: Choice, file: PathLike) -> R
     if not chosen or (not choice.parameters and len(varied) > 1):
         found = ", ".join(varied) or "no number that differs between runs"
         raise records.fault("parameters of the runs must be named", None, found, expected)
+    known = dict.fromkeys(metric for run in runs for _, metric in run.values)
+    wanted = {m for m in known if any(fnmatchcase(m, each) for each in choice.value or "*")}
+    trees = [{path for path, metric in run.values if metric in wanted} for run in runs]
+    parents = merged_paths(trees, choice)
     for number, run in enumerate(runs):
         point = records.point([numbers[name][number] for name in chosen])
-        for key, by_process in run.values.items():
-            if not choice.value or any(fnmatchcase(key[1], each) for each in choice.value):
-                records.add(key, point, [choice.reduced(list(by_process.values()))])
+        merged = ProfiledRun(run.metadata)
+        for (path, metric), by_process in run.values.items():
+            key = parents.get(path, path), metric
+            if metric in wanted and not (path in parents and metric in run.inclusive):
+                for process, value in by_process.items():
+                    merged.add(key, process, value)
+        for key, by_process in merged.values.items():
+            records.add(key, point, [choice.reduced(list(by_process.values()))])
     if not records.rows:
-        known = dict.fromkeys(metric for run in runs for _, metric in run.values)
         expected = " or ".join(known) or "metrics of call paths"
         raise records.fault("has no such metric", None, ", ".join(choice.value) or "none", expected)
     return records
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """Yield a call path and those above it, the nearest first."""
+    while path:
+        yield path
+        path = path.rpartition("->")[0]
+
+
+def merged_paths(trees: Sequence[Iterable[str]], choice: Choice) -> dict[str, str]:
+    """Map call paths that some runs lack to their nearest parent in all runs [Shudler18]."""
+    if choice.merge == "" or not trees:
+        return {}
+    common = set.intersection(*({up for path in tree for up in _upwards(path)} for tree in trees))
+    result = {
+        path: parent
+        for path in sorted(set().union(*trees) - common)
+        if (parent := next((up for up in _upwards(path) if up in common), ""))
+    }
+    if result:
+        found = f"{counted(len(result), 'call path')}, such as {next(iter(result))}"
+        what = f"call paths that some runs lack are part of their parent: {found}"
+        warnings.warn(what, ScalingWarning, stacklevel=2)
+    return result
 
 
 # A larger profile is not unpacked.
@@ -185,10 +228,15 @@ def parse_cube(folder: Path, choice: Choice) -> Records:
             )
     changing = [name for name in names if len({run[name] for run in runs}) > 1] or names
     records = Records(folder, changing)
+    trees = []
+    for path in profiles:
+        with _opened(path) as profile:
+            trees.append({*_call_paths(profile.get_root_cnodes()).values()})
+    parents = merged_paths(trees, choice)
     for path, run in zip(profiles, runs, strict=True):
         try:
             point = records.point([run[name] for name in changing])
-            for key, value in _read_profile(path, choice).items():
+            for key, value in _read_profile(path, choice, parents).items():
                 records.add(key, point, [value], what=f"a number for {key[0]}")
         except InputError as error:
             raise error.replace(file=path) from None
@@ -210,13 +258,22 @@ def _read_name(folder: Path) -> dict[str, str]:
     return values
 
 
-def _read_profile(path: Path, choice: Choice) -> dict[tuple[str, str], float]:
-    """Return the value of each call path and metric of a profile."""
-    result: dict[tuple[str, str], float] = {}
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a Cube profile that unpacks to little enough."""
     package = _import_reader("pycubexr", "pycubexr", "cube", path)
-    missing = _import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
     check_unpacked_size(path)
     with as_damaged(path, "Cube profile"), package.CubexParser(path) as profile:
+        yield profile
+
+
+def _read_profile(
+    path: Path, choice: Choice, parents: Mapping[str, str]
+) -> dict[tuple[str, str], float]:
+    """Return the value of each call path and metric of a profile."""
+    result: dict[tuple[str, str], Any] = {}
+    missing = _import_reader("pycubexr.utils.exceptions", "pycubexr", "cube", path)
+    with _opened(path) as profile:
         paths = _call_paths(profile.get_root_cnodes())
         for metric in profile.get_metrics():
             try:
@@ -225,11 +282,12 @@ def _read_profile(path: Path, choice: Choice) -> dict[tuple[str, str], float]:
                 continue
             for number in found.cnode_indices:
                 node = profile.get_cnode(number)
-                values = found.cnode_values(node, convert_to_exclusive=True)
+                values = np.asarray(found.cnode_values(node, convert_to_exclusive=True))
                 # Metrics with several numbers a place, such as histograms, have no single value.
-                if np.asarray(values).dtype.kind in "iuf":
-                    result[paths[number], metric.name] = choice.reduced(values)
-    return result
+                if values.dtype.kind in "iuf":
+                    key = parents.get(paths[number], paths[number]), metric.name
+                    result[key] = result.get(key, 0) + values
+    return {key: choice.reduced(values) for key, values in result.items()}
 
 
 def _call_paths(roots: list[Any]) -> dict[int, str]:

@@ -50,7 +50,7 @@ def read_measurements(
     value: str | Sequence[str] = (),
     *,
     parameters: Sequence[str] = (),
-    absent: str = "omit",
+    absent: str | None = None,
     reduce: str | None = None,
 ) -> list[Measurements]:
     r"""Read Extra-P's formats, TaLPas, profiles of Cube, Caliper and Thicket, or a CSV table.
@@ -77,9 +77,10 @@ def read_measurements(
     parameters : sequence of str
         Metadata of Caliper and Thicket that are the parameters, such as ``mpi.world.size``, or
         ``p=mpi.world.size`` to call it p; needed if several numbers differ between the runs.
-    absent : {"omit", "zero"}
-        A call path that some runs do not hold has fewer points, or the value 0 there, as where the
-        call trees of all runs are merged [Shudler18].
+    absent : {"merge", "omit", "zero"}, optional
+        A call path that some runs do not hold is merged into its parent, so that all runs share one
+        call tree [Shudler18], has fewer points, or has the value 0 there. Profiles are merged if
+        left out, with a `ScalingWarning` that counts the nodes; other files are not.
     reduce : {"mean", "max", "sum"}, optional
         How the values of the processes of a run become one: in profiles (the mean if left out), and
         in a table with a column ``process``.
@@ -100,10 +101,12 @@ def read_measurements(
     """
     began = time.perf_counter()
     wanted = [value] if isinstance(value, str) else [*value]
-    one_of(absent, "treatment of absent call paths", ("omit", "zero"))
+    if absent is not None:
+        one_of(absent, "treatment of absent call paths", ("merge", "omit", "zero"))
     if reduce is not None:
         one_of(reduce, "reduction", tuple(REDUCTIONS))
-    records = _parsed(Path(path), Choice(wanted, parameters, reduce))
+    merge = "" if absent in ("omit", "zero") else absent
+    records = _parsed(Path(path), Choice(wanted, parameters, reduce, merge))
     if absent == "zero":
         records.add_zeros()
     found = records.measurements()
@@ -120,7 +123,7 @@ def _parsed(path: Path, choice: Choice) -> Records:
         return parse_cube(path, choice)
     raw = read_limited(path, _MAX_BYTES)
     if raw.startswith(b"PK\x03\x04"):
-        choice.refuse(path, "value", "parameters", "reduce")
+        choice.refuse(path, "value", "parameters", "reduce", "merge")
         return parse_project(raw, path)
     content = as_string(raw, path)
     lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
@@ -133,9 +136,9 @@ def _parsed(path: Path, choice: Choice) -> Records:
         if is_thicket(document):
             return parse_thicket(document, path, choice)
     elif word not in FIELDS and not word.startswith(("{", "[", CALIPER)) and separator_of(first):
-        choice.refuse(path, "parameters")
+        choice.refuse(path, "parameters", "merge")
         return parse_csv(content, path, separator_of(first), choice)
-    choice.refuse(path, "value", "parameters", "reduce")
+    choice.refuse(path, "value", "parameters", "reduce", "merge")
     if document is not None:
         return parse_document(document, path)
     if start == "{":

@@ -55,7 +55,7 @@ class Problem:
     target: Array  # (p, n)
     error: Array  # (p, n); only proportional to the error of the points where it is not known
     known: NDArray[np.bool_]  # (p,)
-    # (p,): loss of log evidence of a hypothesis with a negative coefficient, but that of a logarithm
+    # (p,): loss of log evidence of a negative coefficient, unless it is a logarithm's.
     price: Array
 
     def take(self, rows: Index | slice) -> Problem:

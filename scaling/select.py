@@ -186,8 +186,8 @@ def _exact(
         volume -= open_range(np.abs(solved.coefficient).sum(axis=2), kept.used.sum(axis=2))
     free = fit + volume
     price = np.repeat(problem.price, kept.used[0].size).reshape(kept.used.shape)
-    for q, own in enumerate(logarithm):
-        price[np.append(False, own)[kept.terms[:, :, :, q]]] = 0.0
+    for q, free_terms in enumerate(logarithm):
+        price[np.append(False, free_terms)[kept.terms[:, :, :, q]]] = 0.0
     loss = np.where(solved.coefficient < 0, price, 0.0).max(axis=2)
     if criterion == "evidence":
         score, coefficient = _bounded(

@@ -2,13 +2,21 @@
 
 import json
 import sys
+import warnings
+from collections import Counter
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.scaling import read_measurements
+from toruscast.scaling import ScalingWarning, read_measurements
+from toruscast.scaling.measurements import Choice
+from toruscast.scaling.profiles import merged_paths
+
+TREE = ["a->b", "a->b->c", "a->b->c->d", "a->e", "a->bc", "f"]
 
 # Attributes as Caliper writes them: two metadata, a nested region, the rank, a metric, its alias.
 HEAD = """\
@@ -99,15 +107,58 @@ def test_caliper_without_its_package(runs, monkeypatch):
 def test_thicket(tmp_path):
     file = tmp_path / "thicket.json"
     file.write_text(json.dumps(thicket()))
-    first, second = read_measurements(file)
+    first, second = read_measurements(file, absent="omit")
     assert (first.parameters, first.callpaths) == (("jobsize",), ("main",))
     assert first.values.ravel().tolist() == [10, 12]
     assert (second.callpaths, second.points.tolist()) == (("main->solve",), [[60]])
     assert read_measurements(file, "Avg*", absent="zero")[0].n_paths == 2
     result = CliRunner().invoke(
-        main, ["pmnf", "fit", str(file), "--parameter", "p=jobsize", "--json", "-"]
+        main,
+        ["pmnf", "fit", str(file), "--parameter", "p=jobsize", "--absent", "omit", "--json", "-"],
     )
     assert json.loads(result.stdout)["models"][0]["callpath"] == "main"
+
+
+def test_nodes_that_some_runs_lack_are_part_of_their_parent(tmp_path):
+    file = tmp_path / "thicket.json"
+    file.write_text(json.dumps(thicket()))
+    with pytest.warns(ScalingWarning, match="lack are part of their parent: 1 call path, such as"):
+        (found,) = read_measurements(file)
+    assert found.callpaths == ("main",)
+    assert found.values.ravel().tolist() == [10, 12 + 7]
+    # A value that holds those of the nodes below holds that of solve already.
+    file.write_text(json.dumps(thicket(inclusive_metrics=["Avg time/rank"], exclusive_metrics=[])))
+    with pytest.warns(ScalingWarning, match="1 call path"):
+        (found,) = read_measurements(file, absent="merge")
+    assert found.values.ravel().tolist() == [10, 12]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        result = CliRunner().invoke(main, ["pmnf", "fit", str(file), "--parameter", "p=jobsize"])
+    assert result.exit_code == 0
+    assert "are part of their parent: 1 call path, such as main->solve" in result.stderr
+
+
+@given(st.lists(st.sets(st.sampled_from(TREE)), min_size=1, max_size=4))
+def test_merged_trees_are_equal_and_no_value_is_lost(trees):
+    trees = [{"a"} | tree for tree in trees]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parents = merged_paths(trees, Choice())
+    left = [Counter(parents.get(path, path) for path in tree) for tree in trees]
+    assert [sum(count.values()) for count in left] == [len(tree) for tree in trees]
+    for path, parent in parents.items():
+        assert path.startswith(f"{parent}->")
+        assert any(path not in tree for tree in trees)
+    # Every node that is left is in all trees, itself or by a node below it, or has no parent.
+    for node in set().union(*left) - {"f"}:
+        assert all(any(f"{path}->".startswith(f"{node}->") for path in tree) for tree in trees)
+
+
+def test_only_profiles_have_trees_to_merge(tmp_path):
+    file = tmp_path / "runs.csv"
+    file.write_text("p,value\n2,1\n4,2\n")
+    with pytest.raises(InputError, match="has no call trees of runs: found merge, expected prof"):
+        read_measurements(file, absent="merge")
 
 
 @pytest.mark.parametrize(
