@@ -143,21 +143,21 @@ def save_model_figure(
 
 
 def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> None:
-    """Draw the `speedups` of each interconnect, a plot for each base, as SVG, PNG or PDF.
+    """Draw the `speedups` of each interconnect, a plot for each kind and base: SVG, PNG or PDF.
 
     Examples
     --------
     >>> import tempfile, pathlib, pandas as pd
     >>> table = pd.DataFrame({
-    ...     "interconnect": "fast", "tasks": [1, 4], "base": 1, "speed_up": [1.0, 3.0],
-    ...     "zero_latency": [1.0, 3.5], "infinite_speed": [1.0, 3.7]})
+    ...     "kind": "", "interconnect": "fast", "tasks": [1, 4], "base": 1,
+    ...     "speed_up": [1.0, 3.0], "zero_latency": [1.0, 3.5], "infinite_speed": [1.0, 3.7]})
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "speedup.svg"
     >>> save_speedup_figure(table, file)
     >>> "without latency" in file.read_text()
     True
     """
     charts = []
-    for _, part in table.groupby("base", sort=False):
+    for (kind_of_run, _), part in table.groupby(["kind", "base"], sort=False):
         sizes = np.unique(part["tasks"]).astype(float)
         series = [svg.Series("ideal", "other", sizes, sizes / part["base"].iloc[0], style="dotted")]
         for k, (net, own) in enumerate(part.groupby("interconnect", sort=False)):
@@ -172,6 +172,7 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
         head = ["dashed: without latency; dotted: of infinite speed"]
         scales = svg.Scales(several, several, _thinned(sizes.tolist()), head)
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
+        title += f", {printable(kind_of_run)}" * bool(kind_of_run)
         charts.append(svg.plot(series, "tasks", title, from_zero=False, scales=scales))
     save_svg(svg.stacked(charts), file)
 

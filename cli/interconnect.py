@@ -68,8 +68,8 @@ def command() -> None:
     """Fit what latency and bandwidth cost an application, and ask what others would give.
 
     FILE is CSV with a row a run, and columns job, interconnect, latency (s), bandwidth (bytes/s),
-    messages, message_bytes (mean size), elapsed (s); or lsdyna-interconnect, which is shipped; "-"
-    is stdin.
+    messages, message_bytes (mean size; both empty if unknown), elapsed (s); or lsdyna-interconnect,
+    which is shipped; "-" is stdin.
     All write their tables with --json and --csv.
 
     \b
@@ -128,8 +128,9 @@ def what_if(runs: JobFile, asked: OtherNetwork, output: Output) -> None:
 def speed_up(runs: JobFile, drawn: SpeedUp, output: Output) -> None:
     """Split every run into communication and computation, and give its speed-up and the limit.
 
-    FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks. The limits
-    are those of interconnects without latency, and of infinite speed.
+    FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks that agrees
+    in all further columns, such as precision. The limits are those of interconnects without
+    latency, and of infinite speed.
 
     \b
     toruscast interconnect speed-up lsdyna-interconnect --figure speedup.svg
@@ -162,7 +163,8 @@ def _deliver(output: Output, model: tc.scaling.Interconnect, table: pd.DataFrame
     constants["jobs"] = constants.pop("n_jobs")
     seconds = 0 if table.select_dtypes("number").abs().max().max() >= 1000 else 3
     columns = []
-    for column in Table(table.drop(columns="base", errors="ignore")).shown:
+    unused = ["base", *["kind"] * ("kind" in table and not table["kind"].any())]
+    for column in Table(table.drop(columns=unused, errors="ignore")).shown:
         if column.kind == "general":
             kind, digits = _RATIOS.get(column.name, ("decimal", seconds))
             column = replace(column, kind=kind, digits=digits)

@@ -32,6 +32,8 @@ _MAY_BE_0 = {
     "message_bytes": True,
     "elapsed": False,
 }
+# Columns that are empty where nobody counted.
+_COUNTS = ("messages", "message_bytes")
 JOB_COLUMNS = ["job", "interconnect", *_MAY_BE_0]
 # Factors to seconds and to bytes/s.
 UNITS = {
@@ -62,8 +64,8 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         interconnect  name of the interconnect
         latency       of a ping-pong (s)
         bandwidth     of a ping-pong (bytes/s)
-        messages      that the job sends
-        message_bytes their mean size (bytes)
+        messages      that the job sends; empty if unknown
+        message_bytes their mean size (bytes); empty if unknown
         elapsed       wall time of the job (s)
         ============= =================================================
     units : mapping, optional
@@ -130,7 +132,8 @@ def check_jobs(
         good = (column.notna() & (column != "")).to_numpy()
         if name in _MAY_BE_0:
             number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-            good = np.isfinite(number) & (number >= 0) & ((number > 0) | _MAY_BE_0[name])
+            unknown = ~good & (name in _COUNTS)
+            good = np.isfinite(number) & (number >= 0) & ((number > 0) | _MAY_BE_0[name]) | unknown
             expected = f"a finite number, {'0 or more' if _MAY_BE_0[name] else 'above 0'}"
             checked[name] = number
         if not good.all():
@@ -215,7 +218,8 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     ----------
     jobs : DataFrame
         A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
-        may be given. A job on one interconnect that sends nothing is left out.
+        may be given. A job on one interconnect that sends nothing is left out, and so are runs
+        whose messages are unknown.
     level : float
         Probability of the intervals. A `ScalingWarning` is issued if there are too
         few jobs for them.
@@ -238,7 +242,9 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     checked = check_jobs(jobs)
     # A run that sends nothing, such as one on a single task, says nothing about interconnects.
     alone = checked.groupby("job", sort=False)["interconnect"].transform("nunique") < 2
-    checked = checked[~(alone & (checked["messages"] == 0))].reset_index(drop=True)
+    counted_runs = checked[[*_COUNTS]].notna().all(axis=1)
+    silent = alone & (checked["messages"] == 0)
+    checked = checked[counted_runs & ~silent].reset_index(drop=True)
     if checked.empty:
         raise InputError("no job sends a message", expected="jobs on two interconnects")
     check_pairs(checked)
@@ -411,10 +417,12 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     """Speed-up of every run, and the limits that faster interconnects would reach.
 
     The jobs, as `read_jobs` returns them, have a column ``tasks``. Further columns, such as a
-    precision, tell which runs belong together. The result has a row for each run, by the number of
-    its tasks: ``job``, ``interconnect``, ``tasks``, ``communication``, ``computation`` (s),
+    precision, tell which runs belong together, unless they have one value for each interconnect.
+    The result has a row for each run, by the number of its tasks: ``job``, ``kind`` (the values of
+    the further columns), ``interconnect``, ``tasks``, ``communication``, ``computation`` (s),
     ``base`` (the fewest tasks; speed-ups are relative to that run), ``speed_up``, and two limits:
-    ``zero_latency``, as in [LSDYNA03], and ``infinite_speed``, where bandwidth is infinite too.
+    ``zero_latency``, as in [LSDYNA03], and ``infinite_speed``, where bandwidth is infinite too. A
+    `ScalingWarning` is issued where different jobs are one base.
 
     Examples
     --------
@@ -435,20 +443,32 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
         row, expected = int(good.to_numpy().argmin()), "a whole number above 0"
         message, found = f"bad tasks of job {checked['job'][row]}", checked["tasks"][row]
         raise InputError(message, found=found, expected=expected)
-    kinds = [name for name in checked.columns if name not in (*JOB_COLUMNS, "tasks")]
-    kind = checked.groupby(kinds, sort=False, dropna=False).ngroup() if kinds else tasks * 0
+    by_net = checked.groupby("interconnect").nunique(dropna=False).max()
+    kinds = [
+        name for name in checked.columns if name not in (*JOB_COLUMNS, "tasks") and by_net[name] > 1
+    ]
+    kind = checked[kinds].astype(str).agg(" ".join, axis=1) if kinds else tasks.map(lambda _: "")
     parts = communication_times(checked, model)
     limits = what_if(checked, model, SCENARIOS[1::2])
-    table = parts[["job", "interconnect"]].assign(tasks=tasks.astype(int))
+    table = parts[["job", "interconnect"]].assign(kind=kind, tasks=tasks.astype(int))
     table = table.assign(communication=parts["communication"], computation=parts["computation"])
     fewest = tasks.groupby(kind).transform("min")
     base = checked["elapsed"].where(tasks == fewest)
+    shared = checked["job"][base.notna()].groupby([kind, checked["interconnect"]]).unique()
+    pooled = shared[shared.map(len) > 1]
+    if len(pooled):
+        warnings.warn(
+            f"the mean of jobs {', '.join(map(str, pooled.iloc[0]))} is the base of speed-ups; a "
+            "further column, such as precision, tells apart which runs belong together",
+            ScalingWarning,
+            stacklevel=2,
+        )
     # A run on one task is the base on every interconnect.
     own = base.groupby([kind, checked["interconnect"]]).transform("mean")
     own = own.fillna(base.groupby(kind).transform("mean"))
     table = table.assign(base=fewest.astype(int), speed_up=own / checked["elapsed"])
     for scenario in SCENARIOS[1::2]:
         table[scenario.name.replace(" ", "_")] = own / limits[scenario.name]
-    order = pd.DataFrame({"kind": kind, "net": checked["interconnect"], "tasks": tasks})
-    order = order.sort_values(["kind", "net", "tasks"], kind="stable")
+    order = table.assign(kind=pd.factorize(kind)[0])
+    order = order.sort_values(["kind", "interconnect", "tasks"], kind="stable")
     return table.loc[order.index].reset_index(drop=True)

@@ -140,6 +140,7 @@ def test_a_speed_up_has_a_plot_for_each_base(tmp_path):
             "base": [1, 1, 2, 2],
             "speed_up": [1.0, 3.0, 1.0, 3.5],
             "zero_latency": [1.0, 3.5, 1.0, 3.6],
+            "kind": "",
             "infinite_speed": [1.0, 3.7, 1.0, 3.8],
         }
     )

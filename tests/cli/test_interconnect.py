@@ -27,7 +27,8 @@ def test_speed_up(tmp_path):
     known = rows[rows["published"].notna()]
     assert known["job"].tolist() == ["DP-32"]
     assert (known["zero_latency"].round() == known["published"]).all()
-    assert "over 4 tasks" in drawn.read_text()
+    assert all(f"over 1 task, {kind}" in drawn.read_text() for kind in ("SP", "DP"))
+    assert rows.loc[rows["job"] == "DP-2", "communication"].isna().all()
 
 
 def test_fit_reads_a_file_and_level_narrows(tmp_path):

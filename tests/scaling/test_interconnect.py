@@ -73,7 +73,7 @@ def test_published_constants(lsdyna):
 
 def test_differences_of_pairs_give_the_same(lsdyna):
     # The textbook way, with its covariance matrix.
-    slow = lsdyna[lsdyna["interconnect"] == "GigE"].reset_index()
+    slow = lsdyna[(lsdyna["interconnect"] == "GigE") & (lsdyna["messages"] > 0)].reset_index()
     fast = lsdyna[(lsdyna["interconnect"] == "HF2") & (lsdyna["messages"] > 0)].reset_index()
     X = np.stack(
         [
@@ -105,21 +105,56 @@ def test_published_limit_of_the_speed_up(lsdyna):
     # The paper divides by the time without latency, in whole seconds.
     assert last["zero_latency"] == pytest.approx(41407 / 1829, rel=1e-3)
     assert round(last["zero_latency"]) == round(last["infinite_speed"]) == 23
+    single = table[(table["job"] == "SP-32") & (table["interconnect"] == "HF2")].iloc[0]
+    assert single["zero_latency"] == pytest.approx(24.5, abs=0.05)
 
 
 def test_speed_ups_are_over_the_fewest_tasks_of_a_kind(lsdyna):
     table = speedups(lsdyna, fit_interconnect(lsdyna)).set_index(["job", "interconnect"])
-    assert table.loc["SP-32", "base"].tolist() == [4, 4]
-    assert table.loc[("SP-32", "GigE"), "speed_up"] == pytest.approx(9913 / 2094)
+    assert table.loc[("SP-32", "GigE"), "speed_up"] == pytest.approx(37010 / 2094)
+    # Without the runs on one and two processors, those on four are the base of their interconnect.
+    few = lsdyna[(lsdyna["precision"] == "DP") | (lsdyna["tasks"].astype(int) > 2)]
+    fewer = speedups(few, fit_interconnect(few)).set_index(["job", "interconnect"])
+    assert fewer.loc["SP-32", "base"].tolist() == [4, 4]
+    assert fewer.loc[("SP-32", "GigE"), "speed_up"] == pytest.approx(9913 / 2094)
     # A run on one task is the base on both interconnects.
     assert table.loc[("DP-4", "GigE"), "speed_up"] == pytest.approx(41407 / 11827)
+
+
+def test_runs_whose_messages_are_unknown_have_a_speed_up_alone(lsdyna):
+    model = fit_interconnect(lsdyna)
+    assert model == fit_interconnect(lsdyna[lsdyna["messages"].notna()])
+    table = speedups(lsdyna, model).set_index(["job", "interconnect"]).loc[("SP-2", "HF2")]
+    assert table["speed_up"] == pytest.approx(37010 / 21065)
+    assert table[["communication", "computation", "zero_latency"]].isna().all()
+
+
+@given(st.permutations(["precision", "switch"]), st.booleans())
+def test_speed_ups_of_kinds_are_those_of_each_alone(columns, known):
+    jobs = read_jobs(datasets.table_path("lsdyna-interconnect"))
+    model = Interconnect(3.6, 1.6)
+    # What is said about an interconnect tells no runs apart.
+    jobs["switch"] = jobs["interconnect"].map({"GigE": "a", "HF2": "b"})
+    rest = [name for name in jobs if name not in columns]
+    found = speedups(jobs[[*rest, *columns]], model).set_index(["job", "interconnect"])
+    for precision, own in jobs.groupby("precision"):
+        alone = speedups(own.drop(columns="precision" if known else "switch"), model)
+        alone = alone.set_index(["job", "interconnect"])
+        assert found.loc[alone.index, "speed_up"].equals(alone["speed_up"])
+        assert set(found.loc[alone.index, "kind"]) == {precision}
+
+
+def test_one_base_of_different_jobs_is_noted(lsdyna):
+    pooled = "the mean of jobs SP-1, DP-1 is the base of speed-ups; a further column"
+    with pytest.warns(ScalingWarning, match=pooled):
+        speedups(lsdyna.drop(columns="precision"), Interconnect(3.6, 1.6))
 
 
 def test_speed_ups_need_tasks(lsdyna):
     model = Interconnect(3.6, 1.6)
     with pytest.raises(InputError, match="a column tasks"):
         speedups(lsdyna.drop(columns="tasks"), model)
-    with pytest.raises(InputError, match="bad tasks of job SP-4"):
+    with pytest.raises(InputError, match="bad tasks of job SP-1"):
         speedups(lsdyna.assign(tasks="many"), model)
 
 
