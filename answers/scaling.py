@@ -172,7 +172,7 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
         head = ["dashed: without latency; dotted: of infinite speed"]
         scales = svg.Scales(several, several, _thinned(sizes.tolist()), head)
         title = f"speed-up over {counted(int(part['base'].iloc[0]), 'task')}"
-        title += f", {printable(kind_of_run)}" * bool(kind_of_run)
+        title += f", {printable(str(kind_of_run))}" * bool(kind_of_run)
         charts.append(svg.plot(series, "tasks", title, from_zero=False, scales=scales))
     save_svg(svg.stacked(charts), file)
 

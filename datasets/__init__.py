@@ -93,8 +93,9 @@ def table_names() -> list[str]:
     Examples
     --------
     >>> from toruscast import datasets
-    >>> datasets.table_names()
-    ['codesign-systems', 'codesign-upgrades', 'lsdyna-interconnect', 'lsdyna-published']
+    >>> datasets.table_names()  # doctest: +NORMALIZE_WHITESPACE
+    ['codesign-systems', 'codesign-upgrades', 'composition-published', 'lsdyna-interconnect',
+     'lsdyna-published']
     """
     return sorted(table.stem for table in _folder().glob("*.csv"))
 
