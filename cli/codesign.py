@@ -91,6 +91,11 @@ class Applications:
         group="Input",
     )
     callpath: str | None = option("Call path of the measurements to take.", "NAME", group="Input")
+    printed: bool = option(
+        "Published models as printed, where others are readings of a damaged table.",
+        default=False,
+        group="Input",
+    )
 
     def read(self) -> list[tc.scaling.Application]:
         """Return the applications; the five with published models if none is named."""
@@ -101,7 +106,7 @@ class Applications:
             if is_file:
                 chosen.append(tc.scaling.read_application(name, dict(self.metric), self.callpath))
             else:
-                chosen.append(tc.scaling.application(name))
+                chosen.append(tc.scaling.application(name, self.printed))
         seen = [app.name for app in chosen]
         if len(set(seen)) < len(seen):
             raise click.UsageError(f"applications need different names: found {', '.join(seen)}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -199,9 +199,7 @@ _MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 @cache
 def _models() -> dict[str, dict[str, Any]]:
-    file = Path(__file__).with_name("applications.json")
-    models: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-    return models
+    return tomllib.loads(Path(__file__).with_name("applications.toml").read_text(encoding="utf-8"))
 
 
 def application_names() -> list[str]:
@@ -209,10 +207,11 @@ def application_names() -> list[str]:
     return list(_models())
 
 
-def application(name: str) -> Application:
+def application(name: str, printed: bool = False) -> Application:
     """Return the requirement models of a published application.
 
-    They hold the largest terms, as in [Calotoiu18]; ``notes`` names doubtful readings.
+    They hold the largest terms, as in [Calotoiu18]. Some are readings of a damaged table; ``notes``
+    gives the print and the reason of each. All are as printed if `printed` is true.
 
     Examples
     --------
@@ -221,7 +220,14 @@ def application(name: str) -> Application:
     """
     if name not in _models():
         raise InputError("unknown application", found=name, expected=", ".join(application_names()))
-    return Application(name, **_models()[name])
+    known = _models()[name]
+    models, notes = known["requirements"], known["notes"]
+    for key, reading in known["readings"].items():
+        if printed:
+            models = models | {key: reading["printed"]}
+        else:
+            notes = [*notes, f"{key}: printed as {reading['printed']}; {reading['reason']}"]
+    return Application(name, models, notes)
 
 
 def read_application(

@@ -5,6 +5,7 @@ import pytest
 
 from toruscast.scaling import STRAW_MEN, Application, System, application, compare_systems
 from toruscast.scaling import upgrade_ratios as ratios
+from toruscast.scaling.codesign import _models
 
 
 def changed(name, **models):
@@ -37,12 +38,32 @@ def test_no_base_gives_both_published_loads_of_kripke():
         assert not (abs(a - 2) <= 0.05 and abs(b - 0.5) <= 0.05)
 
 
+def test_each_reading_has_its_print_and_reason():
+    for name, model in _models().items():
+        own, as_printed = application(name), application(name, printed=True)
+        for key, text in own.requirements.items():
+            changed = key in model["readings"]
+            assert (as_printed.requirements[key].text != text.text) == changed
+            noted = [note for note in own.notes if note.startswith(f"{key}: printed as ")]
+            assert len(noted) == changed
+        assert not any("printed as" in note for note in as_printed.notes)
+
+
+def test_as_printed_the_massively_parallel_system_takes_relearn_a_millisecond():
+    times = [compare_systems(application("relearn", p))["wall_time"][0] for p in (False, True)]
+    assert times == pytest.approx([4, 0.001], rel=0.1)
+
+
 def test_published_loads_of_relearn_belong_to_different_terms():
     def at(memory):
         return growth(application("relearn"), "loads_stores", System("base", 1e5, memory))
 
     assert at(1e7) == pytest.approx([2, 2, 1], abs=0.02)
     assert at(1e12) == pytest.approx([1, 0.25, 4], abs=0.02)
+    # Where the share s of the term in p makes 2 s + (1 - s) / 4 = 1, A is 1 + s and C 4 - 3 s.
+    assert at(1.3e8) == pytest.approx([10 / 7, 1, 19 / 7], abs=0.06)
+    for memory in np.geomspace(1e6, 1e13, 60):
+        assert sum(abs(np.subtract(at(memory), [2, 1, 4])) <= 0.05) < 2
 
 
 def test_tenfold_memory_gives_the_published_problem_and_time_of_kripke():
