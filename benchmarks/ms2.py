@@ -2,8 +2,8 @@
 
     python benchmarks/ms2.py --out FOLDER [--page PAGE] [--extrap PYTHON] [--draws N]
 
-For the interpreter that `--extrap` names, see `benchmarks/pmnf.py`. With `--page` a table
-of the documentation is written from the figures.
+For the interpreter that `--extrap` names, see `benchmarks/pmnf.py`. With `--page` two tables
+of the documentation are written from the figures.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from pmnf import fit_elsewhere, fit_toruscast, write  # isort: split
 
 import numpy as np
-from ms2_models import VARIATIONS, PublishedModel, published_models, sample
-from pmnf_tables import ms2_table
+from ms2_models import VARIATIONS, PublishedModel, on_lines, published_models, sample
+from pmnf_tables import designs_table, ms2_table
 from report import fill
 
 # As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves
@@ -88,6 +88,37 @@ def measure(extrap: str | None, draws: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+# Values of each parameter, repetitions, and whether only lines and one point off them are measured.
+DESIGNS = {
+    "lines + 1, 3 times": (5, 3, True),
+    "lines + 1, 30 times": (5, 30, True),
+    "5 values, 3 times": (5, 3, False),
+    "5 values, 5 times": (5, 5, False),
+    "5 values, 10 times": (5, 10, False),
+    "6 values, 10 times": (6, 10, False),
+}
+DESIGN_VARIATION = 0.05
+
+
+def compare_designs(draws: int, seed: int) -> list[dict[str, Any]]:
+    """How often a model's terms come back exactly from different sets of runs."""
+    rows = []
+    for design, (n_values, repetitions, lines) in DESIGNS.items():
+        for number, model in enumerate(published_models()):
+            points = model.points(n_values)
+            far = 2 * points.max(axis=0, keepdims=True)
+            seeded = seed * 1000 + number
+            values = sample(model, DESIGN_VARIATION, draws, seeded, n_values, repetitions)
+            keep = on_lines(points) if lines else np.ones(len(points), dtype=bool)
+            got = fit_toruscast(points[keep], values[:, keep], far)
+            error = np.abs(got["prediction"][:, 0] / model.value(far)[0] - 1)
+            found = [{tuple(map(tuple, e)) for e in terms} for terms in got["terms"]]
+            exact = sum(f == model.exponents for f in found)
+            row = {"design": design, "model": model.name, "draws": draws, "exact": exact}
+            rows.append(row | {"error_pct": 100 * np.median(error)})
+    return rows
+
+
 def acting(exponents: set[Any]) -> set[int]:
     """Numbers of the parameters that the terms depend on."""
     return {q for term in exponents for q, pair in enumerate(term) if any(pair)}
@@ -104,8 +135,11 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     file = args.out / "ms2.csv"
     write(file, measure(args.extrap, args.draws, args.seed))
+    designs = args.out / "ms2-designs.csv"
+    write(designs, compare_designs(2 * args.draws, args.seed))
     if args.page:
-        fill(args.page, {"ms2": ms2_table(file)})
+        tables = {"ms2": ms2_table(file), "ms2-designs": designs_table(designs)}
+        fill(args.page, tables)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,13 @@ VARIATIONS = (0.033, 0.062, 0.105, 0.135)
 REPETITIONS = 10
 
 
+def on_lines(points: Array) -> NDArray[np.bool_]:
+    """Which points differ from the first in one parameter, or have the second value of all."""
+    first = (points != points.min(axis=0)).sum(axis=1) <= 1
+    second = [np.unique(column)[1] for column in points.T]
+    return first | (points == second).all(axis=1)
+
+
 @dataclass(frozen=True)
 class PublishedModel:
     """One model of the study.
@@ -62,9 +69,9 @@ class PublishedModel:
         """What a fit should find: the exponents of every term but the constant."""
         return {e for _, e in self.terms if any(map(any, e))}
 
-    def points(self) -> Array:
-        """Every combination of the grid's values; shape (n_points, n_parameters)."""
-        axes = np.meshgrid(*(GRIDS[name] for name in self.parameters), indexing="ij")
+    def points(self, n_values: int = 6) -> Array:
+        """Every combination of the first values; shape (n_points, n_parameters)."""
+        axes = np.meshgrid(*(GRIDS[name][:n_values] for name in self.parameters), indexing="ij")
         return np.stack([axis.ravel() for axis in axes], axis=1)
 
     def value(self, X: Array) -> Array:
@@ -132,7 +139,14 @@ def published_models() -> tuple[PublishedModel, ...]:
     return tuple(PublishedModel(tuple(names.split()), tuple(terms)) for names, terms in table)
 
 
-def sample(model: PublishedModel, variation: float, n_draws: int, seed: int) -> Array:
+def sample(
+    model: PublishedModel,
+    variation: float,
+    n_draws: int,
+    seed: int,
+    n_values: int = 6,
+    repetitions: int = REPETITIONS,
+) -> Array:
     """Measurements of a model, each repetition off by normal noise proportional to its value.
 
     Parameters
@@ -143,10 +157,13 @@ def sample(model: PublishedModel, variation: float, n_draws: int, seed: int) -> 
     n_draws : int
         Sets of measurements.
     seed : int
+    n_values : int
+        Of each parameter.
+    repetitions : int
 
     Returns
     -------
-    array, shape (n_draws, n_points, 10)
+    array, shape (n_draws, n_points, repetitions)
 
     Examples
     --------
@@ -159,6 +176,6 @@ def sample(model: PublishedModel, variation: float, n_draws: int, seed: int) -> 
             found=f"{variation} and {n_draws}",
             expected="0 or more, and 1 or more",
         )
-    truth = model.value(model.points())
-    noise = np.random.default_rng(seed).normal(size=(n_draws, truth.size, REPETITIONS))
+    truth = model.value(model.points(n_values))
+    noise = np.random.default_rng(seed).normal(size=(n_draws, truth.size, repetitions))
     return truth[None, :, None] * (1 + variation * noise)

@@ -35,6 +35,7 @@ def all_tables(results: Path) -> dict[str, str]:
         "known": known_table(results / "pmnf-uniform-1.csv"),
         "held-out": real_table(results / "pmnf-real.csv"),
         "ms2": ms2_table(results / "ms2.csv"),
+        "ms2-designs": designs_table(results / "ms2-designs.csv"),
         "ablations": ablation_table(results / "pmnf-ablations.csv"),
     }
 
@@ -88,6 +89,16 @@ def ms2_table(file: Path) -> str:
     table = text.groupby(["model", "fitter"], sort=False)["text"].agg(" / ".join)
     view = table.unstack(sort=False).reset_index()
     return markdown.table(view.assign(model=[f"T({name})" for name in view["model"]]))
+
+
+def designs_table(file: Path) -> str:
+    """Return the draws in which each model comes back, and the median error, for sets of runs."""
+    rows = pd.read_csv(file)
+    rows["text"] = rows["exact"].astype(str) + " / " + rows["error_pct"].map("{:.3g}".format)
+    rows["model"] = rows["model"].map("T({})".format)
+    view = rows.pivot(index="design", columns="model", values="text")
+    view = view.loc[rows["design"].unique(), rows["model"].unique()].reset_index()
+    return markdown.table(view)
 
 
 def ablation_table(file: Path) -> str:

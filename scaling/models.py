@@ -51,8 +51,7 @@ class Note(str):
 
 OVERRULED = Note(
     "a coefficient is negative",
-    "costs add up as a rule, but no sum of them meets these points; far away the formula may turn "
-    "negative",
+    "costs add up as a rule, and far away the formula may turn negative",
 )
 DECIDED = Note(
     "a negative coefficient was ruled out by the rule that costs add up",

@@ -95,7 +95,8 @@ def run_plans(
     -----
     Each of k groups of q parameters is varied on a grid, and the others stay at the value that is
     cheapest; k 5^q runs are far fewer than 5^m [Shudler18]. "lines" is the least set: each
-    parameter is varied alone, and one point off all lines separates a sum from a product.
+    parameter is varied alone, and one point off all lines separates a sum from a product; noise of
+    a few percent needs a grid.
 
     Examples
     --------

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from benchmark_modules import load
 
 from toruscast.errors import InputError
-from toruscast.scaling import PMNFRegressor
+from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
 from toruscast.scaling.fit import _misfits as misfits
 from toruscast.scaling.fit import _reach as reach
 from toruscast.scaling.fit import _repeated as repeated
+from toruscast.scaling.fit import interval
 
+ms2 = load("ms2_models")
 P = 2.0 ** np.arange(2, 7)
 SIX, EIGHT = 2.0 ** np.arange(2, 8), 2.0 ** np.arange(2, 10)
 GRID = np.array([(p, n) for p in P for n in (10.0, 20.0, 30.0, 40.0, 50.0)])
@@ -66,7 +69,7 @@ def test_intervals_where_no_hypothesis_is_true(noise, repetitions):
     held, width = interval_cases(
         lambda p: 1000 / (10 + p), P, noise, repetitions, [24.0, 64.0, 128.0, 256.0]
     )
-    assert (held.mean(axis=0) >= [0.9, 0.9, 0.8, 0.65]).all()
+    assert (held.mean(axis=0) >= [0.8, 0.8, 0.8, 0.65]).all()
     assert (np.median(width, axis=0)[:2] < 0.4).all()
 
 
@@ -81,6 +84,18 @@ def test_intervals_where_no_hypothesis_is_true(noise, repetitions):
 def test_intervals_of_two_parameters_where_no_hypothesis_is_true(function, noise, places):
     held, _ = interval_cases(function, GRID, noise, 3, np.array(places, dtype=float))
     assert (held.mean(axis=0) >= [0.9, 0.9, 0.75]).all()
+
+
+def test_intervals_hold_the_published_models_about_as_often_as_they_say():
+    held = []
+    for number, model in enumerate(ms2.published_models()[:6]):
+        points = model.points(5)
+        far = points.max(axis=0) * np.array([[1.0], [2.0]])
+        values = ms2.sample(model, 0.02, 10, number, n_values=5, repetitions=3)
+        models = fit_many(Measurements(model.parameters, points, values))
+        low, high = interval(models, far, FitOptions(), 0.9, 30)
+        held.append((low <= model.value(far)) & (model.value(far) <= high))
+    assert 0.85 < np.mean(held) < 0.98
 
 
 def test_interval_is_as_wide_as_the_model_misses_the_means():

@@ -5,13 +5,17 @@ import itertools
 import numpy as np
 import pytest
 from benchmark_modules import load
+from hypothesis import given
+from hypothesis import strategies as st
 
+from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
 from toruscast.scaling.fit import interval
 
 ms2 = load("ms2_models")
 P = np.array([4.0, 8, 16, 32, 64])[:, None]
 GRID = np.array(list(itertools.product(P[:, 0], [10.0, 20, 30, 40, 50])))
+LOGS = [(0.0, 1.0), (0.0, 2.0)]
 FAR = {1: np.array([[3.0], [24], [64], [256]]), 2: np.array([[24.0, 25], [64, 50], [256, 200]])}
 
 
@@ -94,6 +98,34 @@ def test_the_prior_decides_where_data_say_little_and_a_note_says_so():
     bent = (10 - 0.002 * P[:, 0] ** 1.5)[None, :, None] * rng.normal(1, 0.03, (200, 5, 3))
     notes = fit_many(Measurements(["p"], P, bent)).notes()
     assert any("ruled out by the rule" in note for some in notes for note in some)
+
+
+@pytest.mark.parametrize(("name", "share"), [("p,d", 0.6), ("p,m", 0.6), ("n,m,c", 0.8)])
+def test_falling_logarithms_come_back_at_the_noise_of_three_repetitions(name, share):
+    model = next(each for each in ms2.published_models() if each.name == name)
+    points = model.points(5)
+    values = ms2.sample(model, 0.05, 40, 5, n_values=5, repetitions=3)
+    models = fit_many(Measurements(model.parameters, points, values))
+    found = [{e for _, e in models.terms(k) if np.any(e)} for k in range(40)]
+    assert np.mean([each == model.exponents for each in found]) >= share
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_higher_prior_of_a_negative_coefficient_never_has_fewer_of_them(seed):
+    rng = np.random.default_rng(seed)
+    values = (10 - 0.002 * P[:, 0] ** 1.5)[None, :, None] * rng.normal(1, 0.03, (20, 5, 3))
+    counts = []
+    for negative in (1e-9, 0.05, 0.5):
+        models = fit_many(Measurements(["p"], P, values), FitOptions(negative=negative))
+        powers = [[c < 0 and e[0] not in LOGS for c, e in models.terms(k)] for k in range(20)]
+        counts.append(sum(map(any, powers)))
+    assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize("negative", [0, -0.1, 0.6, np.nan, "0.1", None])
+def test_wrong_priors(negative):
+    with pytest.raises(InputError, match="bad prior of negative"):
+        FitOptions(negative=negative)
 
 
 @pytest.mark.parametrize("select", ["loo", "kfold"])
