@@ -1,0 +1,80 @@
+"""Numbers called published, against the tables transcribed from the papers."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from toruscast import datasets
+from toruscast.scaling import application, application_names, read_jobs
+
+
+@pytest.fixture
+def printed(shared_data):
+    """The sections of the transcription by the first word of their heading."""
+    text = (shared_data / "sources" / "README.md").read_text(encoding="utf-8")
+    return {part.split()[0]: part for part in text.split("\n## ")[1:]}
+
+
+def test_elapsed_times_of_ls_dyna(printed):
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", printed["Lin"], re.M)
+    columns = [("GigE", "SP"), ("HF2", "SP"), ("GigE", "DP"), ("HF2", "DP")]
+    known = {
+        (int(tasks), *column): float(seconds)
+        for tasks, *row in rows
+        for column, seconds in zip(columns, row, strict=True)
+    }
+    jobs = read_jobs(datasets.table_path("lsdyna-interconnect"))
+    shipped = {
+        (int(run.tasks), run.interconnect, run.precision): run.elapsed for run in jobs.itertuples()
+    }
+    assert len(known) == 24
+    # One processor sends nothing, so that its run is shipped once.
+    assert {key: known[key] for key in shipped} == shipped
+    assert known.keys() - shipped.keys() == {(1, "GigE", "SP"), (1, "GigE", "DP")}
+
+
+def test_models_and_errors_of_composed_programs(printed):
+    text = printed["Composition"].replace("\n", " ")
+    table = pd.read_csv(datasets.table_path("composition-published"), comment="#", dtype=str)
+    two, four = (table[table["table"] == number] for number in "24")
+    coefficients = [whole.split()[0].lstrip("0") for whole in two["whole"]]
+    errors = [error.lstrip("0") for error in two["error"]]
+    assert f"{'/'.join(coefficients[:4])}; printed {'/'.join(errors[:4])}." in text.replace(
+        "0.", "."
+    )
+    for program, coefficient, error in zip(two["program"], coefficients, errors, strict=True):
+        if program.startswith("pipe"):
+            name = re.escape(program.replace(" ", ""))
+            assert re.search(rf"{name} \S+( n,)? {coefficient}( n)?, {error}\b", text)
+    for pool, pipe in zip(four["whole"][::2], four["whole"][1::2], strict=True):
+        assert "/".join(whole.split()[0].lstrip("0") for whole in (pool, pipe)) in text
+    assert four["error"].isna().all()
+
+
+# How the transcription writes what formulas of ours say.
+WRITTEN = [
+    (r" \* ", " "),
+    (r"\*\*0", "^"),
+    (r"\*\*", "^"),
+    (r"log2?\((\w)\)", r"log \1"),
+    (r"allreduce", "Allreduce"),
+    (r"bcast", "Bcast"),
+    (r"alltoall", "Alltoall"),
+    (r"n log n n", "n log n n"),
+]
+
+
+def test_models_as_printed(printed):
+    lines = {
+        line.split(":")[0].lstrip("- ").lower(): line
+        for line in printed["Co-design,"].splitlines()
+        if line.startswith("- ")
+    }
+    for name in application_names():
+        for key, model in application(name, printed=True).requirements.items():
+            text = model.text
+            for pattern, new in WRITTEN:
+                text = re.sub(pattern, new, text)
+            if key != "stack_distance":
+                assert all(term in lines[name] for term in text.split(" + ")), (name, key, text)
