@@ -21,21 +21,6 @@ from ms2_models import VARIATIONS, PublishedModel, on_lines, published_models, s
 from pmnf_tables import designs_table, ms2_table
 from report import fill
 
-# As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves
-# it by as much as the other models of n are moved.
-SUPPOSED = "n,c with n log2(n)^2"
-
-
-def models() -> list[tuple[str, PublishedModel]]:
-    """The published models, and what T(n,c) may have been."""
-    result = [(model.name, model) for model in published_models()]
-    printed = dict(result)["n,c"]
-    terms = tuple(
-        (value, ((1.0, 2.0), (0.0, 0.0)) if n == (0, 2) else (n, c))
-        for value, (n, c) in printed.terms
-    )
-    return [*result, (SUPPOSED, replace(printed, terms=terms))]
-
 
 def fit_known(model: PublishedModel, values: np.ndarray, far: np.ndarray) -> np.ndarray:
     """Predictions of least squares with the true terms; shape (n_draws, n_far)."""
@@ -51,6 +36,19 @@ def fit_known(model: PublishedModel, values: np.ndarray, far: np.ndarray) -> np.
     return np.array(result)
 
 
+def outcome(fit: Any, model: PublishedModel, *data: np.ndarray) -> dict[str, float]:
+    """Shares of draws whose terms, and whose parameters, come back, and the median error."""
+    got = fit(*data)
+    error = np.abs(got["prediction"][:, 0] / model.value(data[-1])[0] - 1)
+    found = [{tuple(map(tuple, e)) for e in terms} for terms in got["terms"]]
+    return {
+        "exact": np.mean([f == model.exponents for f in found]),
+        "active": np.mean([acting(f) == acting(model.exponents) for f in found]),
+        "error_pct": 100 * np.median(error),
+        "cpu_s": got["seconds"],
+    }
+
+
 def measure(extrap: str | None, draws: int, seed: int) -> list[dict[str, Any]]:
     fitters: dict[str, Any] = {
         "toruscast": fit_toruscast,
@@ -60,30 +58,23 @@ def measure(extrap: str | None, draws: int, seed: int) -> list[dict[str, Any]]:
     if extrap:
         fitters["Extra-P"] = lambda *data: fit_elsewhere(extrap, *data)
     rows = []
-    for number, (name, model) in enumerate(models()):
+    for number, model in enumerate(published_models()):
         points = model.points()
         far = 2 * points.max(axis=0, keepdims=True)
         for variation in VARIATIONS:
             values = sample(model, variation, draws, seed=seed * 1000 + number)
             floor = np.abs(fit_known(model, values, far)[:, 0] / model.value(far)[0] - 1)
             for fitter, fit in fitters.items():
-                got = fit(points, values, far)
-                error = np.abs(got["prediction"][:, 0] / model.value(far)[0] - 1)
-                found = [{tuple(map(tuple, e)) for e in terms} for terms in got["terms"]]
-                rows.append(
-                    {
-                        "model": name,
-                        "variation_pct": 100 * variation,
-                        "fitter": fitter,
-                        "draws": draws,
-                        "exact": np.mean([f == model.exponents for f in found]),
-                        "active": np.mean([acting(f) == acting(model.exponents) for f in found]),
-                        "error_pct": 100 * np.median(error),
-                        "floor_pct": 100 * np.median(floor),
-                        "cpu_s": got["seconds"],
-                        "visible": model.visible(variation).min(),
-                    }
-                )
+                row = {
+                    "model": model.name,
+                    "variation_pct": 100 * variation,
+                    "fitter": fitter,
+                    "draws": draws,
+                    **outcome(fit, model, points, values, far),
+                    "floor_pct": 100 * np.median(floor),
+                    "visible": model.visible(variation).min(),
+                }
+                rows.append(row)
                 print(*rows[-1].values(), flush=True)
     return rows
 
@@ -106,16 +97,12 @@ def compare_designs(draws: int, seed: int) -> list[dict[str, Any]]:
     for design, (n_values, repetitions, lines) in DESIGNS.items():
         for number, model in enumerate(published_models()):
             points = model.points(n_values)
-            far = 2 * points.max(axis=0, keepdims=True)
             seeded = seed * 1000 + number
             values = sample(model, DESIGN_VARIATION, draws, seeded, n_values, repetitions)
             keep = on_lines(points) if lines else np.ones(len(points), dtype=bool)
-            got = fit_toruscast(points[keep], values[:, keep], far)
-            error = np.abs(got["prediction"][:, 0] / model.value(far)[0] - 1)
-            found = [{tuple(map(tuple, e)) for e in terms} for terms in got["terms"]]
-            exact = sum(f == model.exponents for f in found)
-            row = {"design": design, "model": model.name, "draws": draws, "exact": exact}
-            rows.append(row | {"error_pct": 100 * np.median(error)})
+            far = 2 * points.max(axis=0, keepdims=True)
+            got = outcome(fit_toruscast, model, points[keep], values[:, keep], far)
+            rows.append({"design": design, "model": model.name, "draws": draws, **got})
     return rows
 
 

@@ -94,7 +94,8 @@ def ms2_table(file: Path) -> str:
 def designs_table(file: Path) -> str:
     """Return the draws in which each model comes back, and the median error, for sets of runs."""
     rows = pd.read_csv(file)
-    rows["text"] = rows["exact"].astype(str) + " / " + rows["error_pct"].map("{:.3g}".format)
+    exact = (rows["exact"] * rows["draws"]).round().astype(int).astype(str)
+    rows["text"] = exact + " / " + rows["error_pct"].map("{:.3g}".format)
     rows["model"] = rows["model"].map("T({})".format)
     view = rows.pivot(index="design", columns="model", values="text")
     view = view.loc[rows["design"].unique(), rows["model"].unique()].reset_index()

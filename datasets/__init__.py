@@ -93,9 +93,8 @@ def table_names() -> list[str]:
     Examples
     --------
     >>> from toruscast import datasets
-    >>> datasets.table_names()  # doctest: +NORMALIZE_WHITESPACE
-    ['codesign-systems', 'codesign-upgrades', 'composition-published', 'lsdyna-interconnect',
-     'lsdyna-published']
+    >>> datasets.table_names()[:2]
+    ['codesign-systems', 'codesign-upgrades']
     """
     return sorted(table.stem for table in _folder().glob("*.csv"))
 

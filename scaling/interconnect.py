@@ -32,8 +32,6 @@ _MAY_BE_0 = {
     "message_bytes": True,
     "elapsed": False,
 }
-# Columns that are empty where nobody counted.
-_COUNTS = ("messages", "message_bytes")
 JOB_COLUMNS = ["job", "interconnect", *_MAY_BE_0]
 # Factors to seconds and to bytes/s.
 UNITS = {
@@ -132,7 +130,7 @@ def check_jobs(
         good = (column.notna() & (column != "")).to_numpy()
         if name in _MAY_BE_0:
             number = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-            unknown = ~good & (name in _COUNTS)
+            unknown = ~good & name.startswith("message")
             good = np.isfinite(number) & (number >= 0) & ((number > 0) | _MAY_BE_0[name]) | unknown
             expected = f"a finite number, {'0 or more' if _MAY_BE_0[name] else 'above 0'}"
             checked[name] = number
@@ -218,8 +216,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     ----------
     jobs : DataFrame
         A row for each run, as `read_jobs` returns. Repeated runs and more than two interconnects
-        may be given. A job on one interconnect that sends nothing is left out, and so are runs
-        whose messages are unknown.
+        may be given. Runs that send nothing, or whose messages are unknown, are left out.
     level : float
         Probability of the intervals. A `ScalingWarning` is issued if there are too
         few jobs for them.
@@ -241,10 +238,8 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         raise InputError("bad level", found=level, expected="between 0 and 1")
     checked = check_jobs(jobs)
     # A run that sends nothing, such as one on a single task, says nothing about interconnects.
-    alone = checked.groupby("job", sort=False)["interconnect"].transform("nunique") < 2
-    counted_runs = checked[[*_COUNTS]].notna().all(axis=1)
-    silent = alone & (checked["messages"] == 0)
-    checked = checked[counted_runs & ~silent].reset_index(drop=True)
+    sends = (checked["messages"] > 0) & checked["message_bytes"].notna()
+    checked = checked[sends].reset_index(drop=True)
     if checked.empty:
         raise InputError("no job sends a message", expected="jobs on two interconnects")
     check_pairs(checked)
@@ -444,10 +439,8 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
         message, found = f"bad tasks of job {checked['job'][row]}", checked["tasks"][row]
         raise InputError(message, found=found, expected=expected)
     by_net = checked.groupby("interconnect").nunique(dropna=False).max()
-    kinds = [
-        name for name in checked.columns if name not in (*JOB_COLUMNS, "tasks") and by_net[name] > 1
-    ]
-    kind = checked[kinds].astype(str).agg(" ".join, axis=1) if kinds else tasks.map(lambda _: "")
+    further = checked.columns.difference([*JOB_COLUMNS, "tasks"], sort=False)
+    kind = checked[[n for n in further if by_net[n] > 1]].astype(str).agg(" ".join, axis=1)
     parts = communication_times(checked, model)
     limits = what_if(checked, model, SCENARIOS[1::2])
     table = parts[["job", "interconnect"]].assign(kind=kind, tasks=tasks.astype(int))
@@ -457,12 +450,9 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     shared = checked["job"][base.notna()].groupby([kind, checked["interconnect"]]).unique()
     pooled = shared[shared.map(len) > 1]
     if len(pooled):
-        warnings.warn(
-            f"the mean of jobs {', '.join(map(str, pooled.iloc[0]))} is the base of speed-ups; a "
-            "further column, such as precision, tells apart which runs belong together",
-            ScalingWarning,
-            stacklevel=2,
-        )
+        what = f"the mean of jobs {', '.join(map(str, pooled.iloc[0]))} is the base of speed-ups"
+        how = "a further column, such as precision, tells apart which runs belong together"
+        warnings.warn(f"{what}; {how}", ScalingWarning, stacklevel=2)
     # A run on one task is the base on every interconnect.
     own = base.groupby([kind, checked["interconnect"]]).transform("mean")
     own = own.fillna(base.groupby(kind).transform("mean"))

@@ -270,7 +270,7 @@ def test_parts_add_up():
         (lambda j: j.assign(elapsed=[1e300, 1, 2, 3]), "too large"),
         (lambda j: j.assign(latency=1e-6), "cost of latency does not follow"),
         (lambda j: j.assign(bandwidth=1e9), "cost of bandwidth does not follow"),
-        (lambda j: j.assign(messages=0.0), "cost of latency does not follow"),
+        (lambda j: j.assign(messages=0.0), "no job sends a message"),
         (lambda j: j.assign(message_bytes=0.0), "cost of bandwidth does not follow"),
         (lambda j: j.assign(message_bytes=700.0), "cannot be separated"),
         (lambda j: j.assign(messages=range(1, 5)), "job job 0: messages differ"),
