@@ -188,10 +188,10 @@ def _exact(
     price = np.repeat(problem.price, kept.used[0].size).reshape(kept.used.shape)
     for q, free_terms in enumerate(logarithm):
         price[np.append(False, free_terms)[kept.terms[:, :, :, q]]] = 0.0
-    loss = np.where(solved.coefficient < 0, price, 0.0).max(axis=2)
+    loss = _loss(solved, price)
     if criterion == "evidence":
         score, coefficient = _bounded(
-            free, loss, price, kept, columns, solved, problem, reference, centred
+            free, price, kept, columns, solved, problem, reference, centred
         )
     else:
         score, coefficient = _validated(solved, kept.used, criterion), solved.coefficient
@@ -340,9 +340,14 @@ def _without_rounding(
     return np.where(np.abs(coefficient) <= most, 0.0, coefficient)
 
 
+def _loss(solved: _Solved, price: Array) -> Array:
+    """Return the loss of log evidence of negative coefficients; (p, h)."""
+    result: Array = np.where(solved.coefficient < 0, price, 0.0).max(axis=2)
+    return result
+
+
 def _bounded(
     free: Array,
-    loss: Array,
     price: Array,
     kept: Kept,
     columns: list[Array],
@@ -352,7 +357,7 @@ def _bounded(
     centred: Centres,
 ) -> tuple[Array, Array]:
     """Return the log evidence with the prior against negative coefficients, and coefficients."""
-    score = free - loss
+    score = free - _loss(solved, price)
     chance = np.where(problem.known, centred.bounded, 0.0)
     rows = np.flatnonzero(chance > _DOUBTFUL)
     if not rows.size:
