@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: jax-installed rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons soak clean-kernels clean
+.PHONY: jax-installed rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower newest jax pythons wheel soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -146,6 +146,10 @@ pythons: .venv/installed
 		.venv/pythons/env/bin/toruscast rank --comm lammps-lj-64 --torus 4x4x4 > /dev/null || exit 1; \
 		echo "$$(.venv/pythons/env/bin/python --version): the wheel ranks lammps-lj-64"; \
 	done
+
+# A wheel with compiled kernels in dist/, tried in a new environment that cannot be written to.
+wheel: .venv/installed
+	$(BIN)/python tools/wheel.py --pythons "$(PYTHONS)" --out dist
 
 # Two hours of forecasts and simulations, without growth of memory.
 MINUTES ?= 120

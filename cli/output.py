@@ -131,7 +131,7 @@ class Output:
         if self.figures is not None:
             check_folder(self.figures)
             answers.figures.check_form(self.figure_format)
-        recording.begin(self.verbose, self.log_path)
+        recording.begin(self.verbose, self.log_path, self.quiet)
 
     @property
     def _paths(self) -> dict[str, str]:

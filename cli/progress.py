@@ -101,8 +101,8 @@ class InWords(logging.Handler):
             click.echo(f"toruscast: {one_line(record.getMessage())}", err=True)
 
 
-def begin(verbose: bool, path: str | None) -> None:
-    """Record from now on what is done."""
+def begin(verbose: bool, path: str | None, quiet: bool = False) -> None:
+    """Record from now on what is done; warnings are shown unless ``quiet``."""
     if path is not None:
         if Path(path).is_fifo():
             expected = "a file; -v says on stderr what is done"
@@ -113,8 +113,8 @@ def begin(verbose: bool, path: str | None) -> None:
             raise InputError("cannot be written", file=path, found=error.strerror) from None
         file.setFormatter(JsonLine())
         LOGGER.addHandler(file)
-    if verbose:
-        LOGGER.addHandler(InWords())
+    if not quiet:
+        LOGGER.addHandler(InWords(logging.INFO if verbose else logging.WARNING))
     if verbose or path is not None:
         LOGGER.setLevel(logging.INFO)
         python = platform.python_version()

@@ -28,7 +28,6 @@ from .options import (
 )
 from .output import Output, PageOutput
 from .problem import Setting, load_setting
-from .workers import Compiling
 
 _STAGES = {"features": "Routing", "simulations": "Simulating"}
 # Minutes of simulation from which on they are announced.
@@ -131,7 +130,6 @@ def command(
     load_plugin(basis.plugin)
     setting = load_setting(traffic, work.routing)
     problem = setting.problem
-    compiling = None if limits.no_simulation else Compiling(problem, output.message)
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
         mappings = load_mappings(problem, candidates, work.seed)
@@ -147,8 +145,6 @@ def command(
 
         def tell(stage: str, done: int, total: int) -> None:
             show(done, total, _STAGES[stage])
-            if done == total and compiling is not None:
-                compiling.wait()
 
         found = tc.forecast(
             problem.workload,

@@ -24,7 +24,6 @@ from .options import (
 )
 from .output import PageOutput
 from .problem import load_setting
-from .workers import Compiling
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ def search(
     setting = load_setting(traffic, work.routing)
     problem = setting.problem
     torus = problem.torus
-    compiling = Compiling(problem, output.message) if how.objective == "time" else None
     given: list[tc.TaskMapping] = []
     if how.mappings is not None:
         with output.progress("Reading mappings"):
@@ -80,8 +78,6 @@ def search(
     def keep(mapping: tc.TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)
 
-    if compiling is not None:
-        compiling.wait()
     with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
         found = tc.search_mapping(
             problem.workload,

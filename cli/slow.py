@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from toruscast._lazy import slow_modules
 
 if TYPE_CHECKING:
-    from toruscast import _jit as jit
     from toruscast import mesh as mesh
     from toruscast import workers as pool
     from toruscast.decision import measured as measured_runs
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from toruscast.scaling import models as scaling_models
     from toruscast.scaling import stages as stages
     from toruscast.simulation import flows as flows
-    from toruscast.simulation import loop_kernels as loop
-    from toruscast.simulation import setup as setup
     from toruscast.simulation import simulator as simulator
     from toruscast.simulation import trace as simulation_trace
     from toruscast.training import application as drawn_samples

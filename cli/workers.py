@@ -1,15 +1,12 @@
-"""Who does the work: threads, processes or a cluster; and kernels that compile meanwhile."""
+"""Who does the work: threads, processes or a cluster."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent import futures
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from typing import Any
@@ -17,12 +14,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-import toruscast as tc
 from toruscast._slow import joblib
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
-
-from .slow import jit, loop, setup
 
 # Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
 _SYSTEMS = {
@@ -161,59 +155,3 @@ def _started(path: str) -> Any:
         raise InputError(f"bad options of {system}", file=path, found=error) from None
     cluster.scale(jobs=jobs)
     return cluster
-
-
-_LONGEST = 300.0
-
-
-class Compiling:
-    """Kernels that another process may be compiling, until the command ends."""
-
-    def __init__(self, problem: tc.MappingProblem, say: Callable[[str], None]) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
-        stats = getattr(loop.run, "stats", None)
-        # Without a folder to keep them in, every process compiles for itself.
-        if stats is None or stats.cache_path is None:
-            return
-        # That network alone is simulated by what the process compiles.
-        network = problem.torus.network
-        if problem.routing != "deterministic" or setup.is_special(network, looked_at=False):
-            return
-        if jit.is_compiled(loop.run):
-            return
-        say("kernels are being compiled, once on this machine: up to half a minute")
-        # Without it this process compiles what it needs when it needs it. `-P` keeps modules of the
-        # working directory out.
-        with suppress(OSError):
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            click.get_current_context().call_on_close(self.stop)
-
-    def wait(self) -> None:
-        """Wait until the kernels are there."""
-        if self.process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_LONGEST)
-            self.stop()
-
-    def stop(self) -> None:
-        """End the other process if it still runs: nobody needs what it does."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
-
-
-def compile_simulator() -> None:
-    """Send one message, which compiles all that a simulation of the usual network needs."""
-    torus = tc.Torus((4,))
-    tc.simulate(tc.CommGraph(2, [0], [1], [512.0]), torus, tc.TaskMapping([0, 1], torus))
-
-
-if __name__ == "__main__":
-    gc.disable()
-    compile_simulator()

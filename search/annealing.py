@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._jit import compile_seconds
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.workers import Task
@@ -182,17 +183,23 @@ class Clock:
     """Seconds of the processors that this thread has had; it is over after ``seconds``, if given.
 
     Where other programs have the processors, the wall's seconds count too, each as 1 / `BUSY`.
+    Compiling does not count.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = math.inf if seconds is None else seconds
-        self._thread, self._wall = time.thread_time(), time.monotonic()
+        self._began = self._now()
 
     @property
     def spent(self) -> float:
         """Seconds so far."""
-        wall = time.monotonic() - self._wall
-        return max(time.thread_time() - self._thread, wall / BUSY)
+        thread, wall = self._now()
+        return max(thread - self._began[0], (wall - self._began[1]) / BUSY)
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        compiling = compile_seconds()
+        return time.thread_time() - compiling[0], time.monotonic() - compiling[1]
 
     @property
     def left(self) -> float:

@@ -13,28 +13,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toruscast._jit import is_compiled
 from toruscast.decision.forecasts import forecast
 from toruscast.decision.loop import Budget
 from toruscast.decision.results import Forecast, Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
-from toruscast.mapping.strategies.placement_kernels import bisect_both
-from toruscast.mapping.strategies.registry import compile_strategies
+from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import longest_message
-from toruscast.routing.release_kernels import latest_link
-from toruscast.simulation.loop_kernels import run
 from toruscast.simulation.simulator import attempts, simulate_packets
 from toruscast.text import percent, shown_name
 from toruscast.text import seconds as in_seconds
 from toruscast.validation import Routing, job_count, real_number, whole_number
 
-from ._anneal_kernels import anneal
 from .annealing import AnnealingRuns, Clock
 from .starts import placed_by, starts
 
@@ -59,9 +53,6 @@ _MIN_MEASURED = 2
 _COARSE = 0.1
 # How much longer all messages at once may take than under the first mapping.
 _LONGER = 0.01
-# The slowest kernels to compile, one for each step. Only a search for less time with the usual
-# routing needs the last two.
-_KERNELS = (bisect_both, anneal, latest_link, run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +143,8 @@ def search_mapping(
         How long to search: seconds of the processors, which are the wall's where no other program
         keeps them busy, and at most half of the wall's elsewhere. The step that is under way is
         finished first. The search ends early when
-        a mapping is within 0.01 % of the bound that no mapping can beat. The first search on a
-        machine compiles for up to half a minute before that time; special networks and other
-        routings may compile within it.
+        a mapping is within 0.01 % of the bound that no mapping can beat. Compiling, once on a
+        machine, does not count.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, optional
@@ -186,9 +176,6 @@ def search_mapping(
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
     allocation = _allocation(problem, given, nodes, fixed, tasks_per_node)
-    needed = _KERNELS if objective == TIME and routing == "deterministic" else _KERNELS[:2]
-    if turns is None and not all(map(is_compiled, needed)):
-        _compile_kernels(objective, routing)
     clock = Clock(_BEGINNING * seconds if turns is None else None)
     bound = _bound(problem, allocation.tasks_per_node, objective)
     contest = Contest(problem, objective, seed, n_jobs, better)
@@ -265,19 +252,6 @@ def _anneal_and_decide(
     found = runs.improve(pool, turns, annealing, contest.n_jobs)
     proving = max(seconds - spent - annealing, proving / 2)
     contest.decide(runs.different([*found, *pool]), Clock(None if turns is not None else proving))
-
-
-def _compile_kernels(objective: str, routing: Routing) -> None:
-    """Search on a small torus: else the first search on a machine would only compile."""
-    tasks, torus = np.arange(64), Torus((4, 4, 4))
-    compile_strategies()
-    # No mapping of these is at its bound, where a search would end before it takes all steps.
-    src, dst = np.tile(tasks, 2), np.concatenate([7 * tasks + 3, 11 * tasks + 5]) % 64
-    tangled = CommGraph(64, src, dst, np.full(128, 1e5))
-    objective = TIME if objective == TIME else "max_bytes"
-    found = search_mapping(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
-    if found.interrupted:
-        raise KeyboardInterrupt
 
 
 def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[float, float]:

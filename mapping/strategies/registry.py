@@ -327,12 +327,6 @@ def make(
     return placement.mapping(nodes(placement, name, whole_number(seed, "seed", 0)), name)
 
 
-def compile_strategies() -> None:
-    """Compile the kernels of strategies."""
-    for name in ("bisect-graph", "greedy-heaviest"):
-        make(name, CommGraph(2, [0], [1], [1.0]), "2")
-
-
 def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     """Node of each task under the mapping of that name."""
     return _place(placement, name, seed)[0]

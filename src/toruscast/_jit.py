@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numba
 import numpy as np
-from numba.core import event
+from llvmlite.binding import get_host_cpu_features, get_process_triple
+from numba.core import caching, event
 from numba.extending import register_jitable
 from numpy.typing import DTypeLike, NDArray
 
@@ -22,6 +24,10 @@ from numpy.typing import DTypeLike, NDArray
 _njit: Any = numba.njit
 _part: Any = register_jitable
 _register: Any = event.register
+_Cache: Any = caching.FunctionCache
+_CacheImpl: Any = _Cache._impl_class
+_CacheLocator: Any = caching._CacheLocator
+_IndexFile: Any = caching.IndexDataCacheFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger(__name__)
@@ -32,20 +38,39 @@ class _Compilations(event.Listener):
 
     def __init__(self) -> None:
         # One inside of the other; the compiler has one lock.
-        self.began: list[float] = []
+        self.began: list[tuple[float, float]] = []
+        self.wall = 0.0
+        self.of_thread = threading.local()
 
     def on_start(self, event: Any) -> None:
-        self.began.append(time.perf_counter())
+        if not self.began and not self.wall:
+            message = "compiling kernels, once on this machine: about 20 s"
+            logger.warning(message, extra={"event": "compiling"})
+        self.began.append((time.monotonic(), time.thread_time()))
 
     def on_end(self, event: Any) -> None:
-        seconds, function = time.perf_counter() - self.began.pop(), event.data["dispatcher"].py_func
-        if not self.began:
-            name = f"{function.__module__}.{function.__name__}"
-            compiled = {"event": "compiled", "kernel": name, "seconds": seconds}
-            logger.info("compiled %s, in %.3g s", name, seconds, extra=compiled)
+        wall, thread = self.began.pop()
+        if self.began:
+            return
+        seconds, function = time.monotonic() - wall, event.data["dispatcher"].py_func
+        self.wall += seconds
+        self.of_thread.seconds = self.of_this_thread + time.thread_time() - thread
+        name = f"{function.__module__}.{function.__name__}"
+        compiled = {"event": "compiled", "kernel": name, "seconds": seconds}
+        logger.info("compiled %s, in %.3g s", name, seconds, extra=compiled)
+
+    @property
+    def of_this_thread(self) -> float:
+        return getattr(self.of_thread, "seconds", 0.0)
 
 
-_register("numba:compile", _Compilations())
+_compilations = _Compilations()
+_register("numba:compile", _compilations)
+
+
+def compile_seconds() -> tuple[float, float]:
+    """Return the seconds spent on compiling so far: of this thread's processor, and of the wall."""
+    return _compilations.of_this_thread, _compilations.wall
 
 
 def kernel(function: F) -> F:
@@ -62,24 +87,6 @@ def entry_kernel(function: F) -> F:
     Passing a tuple of arrays between functions otherwise costs more than the work inside them.
     """
     return _compiled(function, _nrt=False)
-
-
-def is_compiled(function: Any) -> bool:
-    """Whether a kernel need not be compiled: it has been called, or an earlier run has kept it."""
-    stats = getattr(function, "stats", None)
-    if stats is None or getattr(function, "signatures", None):
-        return True
-    if stats.cache_path is None:
-        return False
-    source = Path(function.__code__.co_filename)
-    kept = Path(stats.cache_path).glob(f"{source.stem}.{function.__name__}-*.nbi")
-    return any(_is_newer(file, source) for file in kept)
-
-
-def _is_newer(file: Path, source: Path) -> bool:
-    with suppress(OSError):
-        return file.stat().st_mtime >= source.stat().st_mtime
-    return False
 
 
 def bare_kernel(function: F) -> F:
@@ -111,36 +118,98 @@ def inner_kernel(function: F) -> F:
 
 
 def _compiled(function: F, **options: bool) -> F:
-    options |= {"nogil": True, "no_cfunc_wrapper": True}
-    compiled: F
-    try:
-        compiled = _njit(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError:
-        # Neither beside the source nor in the user's cache can anything be written.
-        compiled = _njit(error_model="numpy", **options)(function)
-    _watch_sources(compiled)
-    return compiled
+    compiled: Any = _njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options)(
+        function
+    )
+    # Without a compiler (NUMBA_DISABLE_JIT) there is nothing to keep.
+    if hasattr(compiled, "_cache"):
+        compiled._cache = _KernelCache(function)
+    kept: F = compiled
+    return kept
 
 
-def _watch_sources(compiled: Any) -> None:
-    """Compile a kernel anew where a module changed that its parts or records may be from.
+class _NowhereLocator(_CacheLocator):  # type: ignore[misc]
+    """Stands in where neither beside the source nor for the user anything can be written."""
 
-    What an older version kept may name types that have moved: it does not count either.
+    def __init__(self, function: Any) -> None:
+        self._lineno = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Any, _file: str) -> Self:
+        return cls(function)
+
+    def get_cache_path(self) -> str:
+        return os.devnull
+
+    def get_disambiguator(self) -> str:
+        return str(self._lineno)
+
+    def get_source_stamp(self) -> None:
+        return None
+
+
+class _KernelCacheImpl(_CacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar = [*_CacheImpl._locator_classes, _NowhereLocator]
+
+
+class _KernelCache(_Cache):  # type: ignore[misc]
+    """Machine code kept between runs: in the user's folder, and as a wheel brings it.
+
+    Code is identified by the checksums of the modules that it is made from, not by their dates,
+    which differ wherever a wheel is unpacked.
     """
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    load = getattr(file, "_load_index", None)
-    if load is None:
-        return
 
-    def load_index() -> Any:
+    _impl_class = _KernelCacheImpl
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        room = Path(function.__code__.co_filename).parent
+        base, stamp = self._impl.filename_base, _checksums(room)
+        self._cache_file = _Index(self._cache_path, base, stamp)
+        # Rooms are links to folders beside the package in a clone.
+        shipped = _SHIPPED / "/".join(function.__module__.split(".")[1:-1])
+        self._shipped = _Index(str(shipped), base, stamp)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super()._load_overload(sig, target_context)
+        if found is None and _runs_shipped_kernels():
+            parts, _, code = self._index_key(sig, target_context.codegen())
+            data = self._shipped.load((parts, _SHIPPED_TARGET, code))
+            found = None if data is None else self._impl.rebuild(target_context, data)
+        return found
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if self._cache_path != os.devnull:
+            super()._save_overload(sig, data)
+
+
+class _Index(_IndexFile):  # type: ignore[misc]
+    def _load_index(self) -> Any:
+        # An older version may have kept names of types that have moved.
         try:
-            return load()
+            return super()._load_index()
         except (ImportError, AttributeError):
             return {}
 
-    folder = Path(compiled.py_func.__code__.co_filename).parent
-    vars(file)["_load_index"] = load_index
-    vars(file)["_source_stamp"] = (vars(file)["_source_stamp"], _checksums(folder))
+
+# Kernels that ``make wheel`` puts into a wheel, for processors from about 2013 on.
+_SHIPPED_TARGET = ("x86_64-unknown-linux-gnu", "x86-64-v3", "")
+_VERSIONS = f"{sys.implementation.cache_tag}-numba{numba.__version__}"
+_SHIPPED = Path(__file__).parent / "_kernels" / _VERSIONS
+# What LLVM assumes of that target, beyond what every processor of this architecture has.
+_FEATURES = (
+    *("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf"),
+    *("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+)
+
+
+@cache
+def _runs_shipped_kernels() -> bool:
+    """Whether the wheel has kernels for this Python and numba, which this processor can run."""
+    if not _SHIPPED.is_dir() or get_process_triple() != _SHIPPED_TARGET[0]:
+        return False
+    known = get_host_cpu_features()
+    return all(known.get(name) for name in _FEATURES)
 
 
 @cache

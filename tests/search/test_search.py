@@ -1,6 +1,5 @@
 """The search for a better mapping: what it keeps to, and what it refuses."""
 
-import logging
 import math
 import warnings
 from importlib import import_module
@@ -15,7 +14,8 @@ from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Wor
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
 from toruscast.routing.bounds import min_time
-from toruscast.search.annealing import AnnealingRuns
+from toruscast.search import annealing
+from toruscast.search.annealing import Clock
 from toruscast.search.search import search_mapping
 from toruscast.simulation import simulate
 
@@ -143,28 +143,13 @@ def test_an_interruption_keeps_the_best():
     assert len(found.table) == 1
 
 
-def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog):
-    monkeypatch.setattr(
-        import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
-    )
-    with caplog.at_level(logging.INFO, logger="toruscast"):
-        search_mapping(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=0)
-    said = [record.event for record in caplog.records if hasattr(record, "event")]
-    first = said[: said.index("search ended") + 1]
-    assert {"annealed", "features", "simulated", "decided"} <= set(first)
-    assert said.count("search ended") == 2
-
-
-def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
-    def stop(*_arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(
-        import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
-    )
-    monkeypatch.setattr(AnnealingRuns, "improve", stop)
-    with pytest.raises(KeyboardInterrupt):
-        search_mapping(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)
+def test_a_clock_does_not_count_compilations(monkeypatch):
+    spent = [0.0, 0.0]
+    monkeypatch.setattr(annealing, "compile_seconds", lambda: tuple(spent))
+    clock = Clock(5)
+    assert not clock.is_over()
+    spent[:] = 100.0, 100.0
+    assert clock.left > 5
 
 
 def test_no_mapping_of_a_ring_beats_the_bound():
