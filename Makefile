@@ -41,6 +41,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/posterior.py .venv/default-samples.parquet --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results --kept .venv/forecast
 	$(BIN)/python benchmarks/rank.py --out benchmarks/results
+	$(BIN)/python benchmarks/startup.py --out benchmarks/results
 	$(BIN)/python benchmarks/page.py --out benchmarks/results
 	$(BIN)/python benchmarks/cost.py --out benchmarks/results
 	$(BIN)/python benchmarks/workers.py --out benchmarks/results
