@@ -107,7 +107,7 @@ class Samples:
     def obtain(self, level: int) -> pd.DataFrame:
         """Simulate samples where an application is given, else read them."""
         traffic, source, work = self.traffic, self.source, self.work
-        if source.mappings is not None:
+        if source.mappings:
             raise click.UsageError("--times and --mappings go together")
         if not traffic.is_given:
             if source.samples is None:
@@ -136,7 +136,7 @@ class Samples:
     def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> Measured:
         """Learn from the measured runs of mappings."""
         traffic, source, work = self.traffic, self.source, self.work
-        if source.times is None or source.mappings is None:
+        if source.times is None or not source.mappings:
             raise click.UsageError("--times and --mappings go together")
         if not traffic.is_given:
             raise click.UsageError("--times needs --comm and --torus")

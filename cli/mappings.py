@@ -40,7 +40,7 @@ _PLACE = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[
 
 def load_mappings(problem: MappingProblem, candidates: Candidates, seed: int) -> list[TaskMapping]:
     """Read mappings, or make a sample of them."""
-    made = candidates.mappings is None
+    made = not candidates.mappings
     loaded: list[TaskMapping] = []
     with working("Making mappings" if made else "Reading mappings") as progress:
         found, n = stream_mappings(problem, candidates, seed)
@@ -58,10 +58,12 @@ def stream_mappings(
     Very many are not held, but where tasks are bound, which may make some of them alike.
     """
     n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.bound
-    if candidates.mappings is not None:
+    if candidates.mappings:
         if n is not None:
             raise click.UsageError("--mappings and --candidates exclude each other")
-        return _stream_files(problem, candidates.mappings, candidates)
+        files = [readers.mapping_files(path) for path in candidates.mappings]
+        known = None if None in files else sum(map(len, filter(None, files)))
+        return stream_files(problem, candidates.mappings, candidates, fixed), known
     made: Iterable[TaskMapping]
     if isinstance(n, str):
         made = order_mappings(problem, capacity)
@@ -77,18 +79,18 @@ def stream_mappings(
     return iter(made), n
 
 
-def _stream_files(
-    problem: MappingProblem, path: str, placing: Placing
-) -> tuple[Iterator[TaskMapping], int | None]:
-    """Give the mappings of a file or folder, each after a look at whether it fits."""
-    files = readers.mapping_files(path)
+def stream_files(
+    problem: MappingProblem,
+    paths: Sequence[str],
+    placing: Placing,
+    fixed: Mapping[int, int] = MappingProxyType({}),
+) -> Iterator[TaskMapping]:
+    """Give the mappings of files and folders, each after a look at whether it fits."""
     how = placing.how
     form = how.pop("format")
     options = readers.mapping_options(problem.torus, n_tasks=problem.n_tasks, **how)
-    found = readers.each_mapping(path, options, form)
-    fixed = placing.bound
-    checked = (check_mapping(problem, mapping, path, fixed) for mapping in found)
-    return checked, None if files is None else len(files)
+    found = readers.each_mapping(paths, options, form)
+    return (check_mapping(problem, mapping, file, fixed) for file, mapping in found)
 
 
 def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: int) -> TaskMapping:
@@ -143,7 +145,7 @@ def check_seed(
 def check_mapping(
     problem: MappingProblem,
     mapping: TaskMapping,
-    file: str,
+    file: str | os.PathLike[str],
     fixed: Mapping[int, int] = MappingProxyType({}),
 ) -> TaskMapping:
     """Return a mapping of a file; raise, naming the file, if it does not fit or moves a task."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -71,7 +72,18 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options in groups."""
+    """A command whose help has its options in groups, and whose options repeat only if they say so.
+
+    click takes the last of several values.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a second value of an option that takes one."""
+        order = self.make_parser(ctx).parse_args(list(args))[2]
+        for each, times in Counter(order).items():
+            if times > 1 and isinstance(each, click.Option) and not (each.multiple or each.count):
+                raise click.UsageError(f"{each.opts[0]} may be given once, not {times} times", ctx)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them, those of one group in the order of the command."""
@@ -526,9 +538,11 @@ class Placing(Formats):
 class Candidates(Placing):
     """Which mappings are looked at: those of files, or a number of our own."""
 
-    mappings: str | None = option(
-        f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
+    mappings: tuple[str, ...] = option(
+        f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,... May "
+        "be given several times.",
         "FILE|FOLDER",
+        default=(),
     )
     candidates: int | Literal["orders"] | None = option(
         "Instead: N mappings from the strategies, of very different quality; or orders, those of "
@@ -553,7 +567,7 @@ class SampleSource(Placing):
         group="Input",
     )
     times: str | None = times_option("Measured times of --mappings instead")
-    mappings: str | None = option(TIMED, "FILE|FOLDER")
+    mappings: tuple[str, ...] = option(TIMED, "FILE|FOLDER", default=())
     samples: str | None = option(
         "Samples: with --comm, where the simulated ones are kept (a run that was stopped goes "
         "on); else read.",

@@ -212,7 +212,7 @@ def _budget(
 
 def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
     """Raise where an option does not go with measured times."""
-    if candidates.mappings is None:
+    if not candidates.mappings:
         raise click.UsageError("--times needs --mappings, whose times they are")
     if basis.model != "default":
         raise click.UsageError("--times and --model exclude each other: times make their own model")

@@ -10,7 +10,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .mappings import MappingFile, check_mapping, check_seed, load_mapping
+from .mappings import MappingFile, check_seed, load_mapping, stream_files
 from .options import (
     MAPPING_HELP,
     Placing,
@@ -31,7 +31,11 @@ class Search(Placing):
     """Starts, bounds and goal of a search."""
 
     GROUP: ClassVar = "Mappings"
-    mappings: str | None = option("Yours: the gain counts from the best.", "FILE|FOLDER")
+    mappings: tuple[str, ...] = option(
+        "Yours: the gain counts from the best. May be given several times.",
+        "FILE|FOLDER",
+        default=(),
+    )
     seconds: float = search_time_option("How long to search; Ctrl-C ends it with the best so far.")
     objective: str = option(
         "What to minimise: time (simulated) or a feature, such as max_bytes or hop_bytes.",
@@ -69,11 +73,9 @@ def search(
     problem = setting.problem
     torus = problem.torus
     given: list[tc.TaskMapping] = []
-    if how.mappings is not None:
+    if how.mappings:
         with output.progress("Reading mappings"):
-            given = tc.read_mappings(how.mappings, torus, n_tasks=problem.n_tasks, **how.how)
-        for mapping in given:
-            check_mapping(problem, mapping, how.mappings)
+            given = list(stream_files(problem, how.mappings, how))
 
     def keep(mapping: tc.TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)

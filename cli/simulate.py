@@ -272,7 +272,7 @@ class OneOrMany(Candidates):
         """Raise unless one mapping or many are given, and only what means something there."""
         values = {
             "--mapping": self.mapping,
-            "--mappings": self.mappings,
+            "--mappings": self.mappings or None,
             "--candidates": self.candidates,
         }
         given = [name for name, value in values.items() if value is not None]

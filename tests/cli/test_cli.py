@@ -8,6 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -210,3 +211,30 @@ def test_tasks_numbered_from_one_are_told_once(run, tmp_path):
         told = run(f"simulate --comm {tmp_path}/{name}.edges --torus 8 --mapping identity")
         text = " ".join((told.stdout + told.stderr).split())
         assert text.count("task 0 neither sends nor receives") == 1
+
+
+def every_command(group=main, words=()):
+    """Yield the words and the command of each sub-command."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from every_command(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+SINGLE = [
+    (words, option)
+    for words, command in every_command()
+    for option in command.params
+    if isinstance(option, click.Option) and not option.multiple
+]
+
+
+@pytest.mark.parametrize(("words", "option"), SINGLE, ids=lambda each: str(each))
+def test_an_option_for_one_value_refuses_a_second(words, option):
+    once = [option.opts[0]] if option.is_flag else [option.opts[0], *["1"] * option.nargs]
+    result = CliRunner().invoke(main, [*words, *once, *once])
+    assert result.exit_code == 2
+    assert f"{option.opts[0]} may be given once, not 2 times" in result.stderr

@@ -52,8 +52,8 @@ def test_blocks_of_a_table_make_one_file(run):
 def test_files_of_a_folder_are_read_one_after_the_other(run, tmp_path):
     mappings = strategies.sample(HALO, TORUS, n=5)
     write_mappings(mappings, tmp_path / "maps")
-    read = each_mapping(tmp_path / "maps", mapping_options(TORUS))
-    first = next(read)
+    read = each_mapping([tmp_path / "maps"], mapping_options(TORUS))
+    _, first = next(read)
     last = sorted(mapping.name for mapping in mappings)[-1]
     (tmp_path / "maps" / f"{last}.map").write_text("0 0 0\n0 0 x\n")
     assert first.name == sorted(mapping.name for mapping in mappings)[0]
@@ -68,7 +68,22 @@ def test_mappings_of_one_file_are_read_one_after_the_other(tmp_path):
     path = tmp_path / "all.csv"
     lines = [f"m{number},{','.join(map(str, range(16)))}" for number in range(50)]
     path.write_text("\n".join([*lines, "m0,1"]))
-    read = each_mapping(path, mapping_options(TORUS))
-    assert [next(read).name for _ in range(50)][-1] == "m49"
+    read = each_mapping([path], mapping_options(TORUS))
+    assert [next(read)[1].name for _ in range(50)][-1] == "m49"
     with pytest.raises(ValueError, match=r"all\.csv:51: name of a mapping stands twice"):
         next(read)
+
+
+def test_mappings_of_several_files_and_folders_are_read_together(run, tmp_path):
+    mappings = strategies.sample(HALO, TORUS, n=4)
+    write_mappings(mappings[:2], tmp_path / "maps")
+    for mapping in mappings[2:]:
+        (tmp_path / f"{mapping.name}.txt").write_text("\n".join(map(str, mapping.node)))
+    words = [f"--mappings {mapping.name}.txt" for mapping in mappings[2:]]
+    run(f"{LINE} --mappings maps {' '.join(words)} --csv t.csv")
+    assert [*pd.read_csv(tmp_path / "t.csv")["mapping"]] == [
+        *sorted(mapping.name for mapping in mappings[:2]),
+        *(mapping.name for mapping in mappings[2:]),
+    ]
+    said = run(f"{LINE} --mappings maps {words[0]} {words[0]} --csv t.csv", 2).stderr
+    assert f"{mappings[2].name}.txt: name of a mapping stands twice" in said
