@@ -21,6 +21,7 @@ from toruscast.formats import write_torus
 from toruscast.formats.source import Text
 from toruscast.formats.tables import read_words
 from toruscast.mapping import Torus
+from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.text import percent
 from toruscast.validation import SECONDS, real_number
 
@@ -250,7 +251,7 @@ class Calibration:
 
 def calibrate(
     times: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | MeasuredTransfer],
-    torus: Torus,
+    torus: TorusLike,
     *,
     between: tuple[int, int] = (0, 1),
     check: bool = False,
@@ -262,7 +263,7 @@ def calibrate(
     times : path-like or sequence of path-like or MeasuredTransfer
         Files of OSU, IMB or nccom-test, or a CSV of ``source,destination,bytes,time``; as of
         `read_microbenchmark`. Times over several distances separate the time per hop from the rest.
-    torus : Torus
+    torus : Torus, str or sequence of int
         The machine: its shape, packet sizes, and constants that the times do not determine.
     between : pair of int
         Nodes of the two processes, where a file does not say.
@@ -285,7 +286,7 @@ def calibrate(
     """
     if isinstance(times, str | os.PathLike):
         times = [times]
-    rows = list(_all(times, between))
+    rows, torus = list(_all(times, between)), as_torus(torus)
     for end in (end for row in rows for end in (row.source, row.destination)):
         if end >= torus.n_nodes:
             expected = f"a node of {torus}"

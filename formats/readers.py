@@ -23,7 +23,7 @@ from toruscast.files import (
     read_limited,
 )
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, from_scipy
-from toruscast.mapping.machines import SIZE_LETTERS, torus_from_text
+from toruscast.mapping.machines import SIZE_LETTERS, TorusLike, as_torus, torus_from_text
 from toruscast.mapping.omissions import describe_omissions, merge_omissions
 from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
@@ -31,7 +31,6 @@ from toruscast.mapping.task_mapping import (
     TaskMapping,
     as_mapping,
     as_mappings,
-    check_torus,
 )
 from toruscast.mapping.torus import Torus
 from toruscast.validation import one_of, whole_number, whole_sizes
@@ -45,7 +44,7 @@ from .traces import check_algorithms
 AnyHosts = Hosts | AnyPath
 
 
-def read_hosts(path: AnyPath, torus: Torus) -> Hosts:
+def read_hosts(path: AnyPath, torus: TorusLike) -> Hosts:
     r"""Read the names of a job's hosts and the node of each, in the order of the file.
 
     That is a table below the names of its columns: ``host``, and ``x``, ``y``, ``z`` (the
@@ -61,7 +60,7 @@ def read_hosts(path: AnyPath, torus: Torus) -> Hosts:
     [1, 2]
     """
     check_path(path)
-    check_torus(torus)
+    torus = as_torus(torus)
     source = Source(path, torus=torus)
     hosts: Hosts = identify(source, "hosts").read(source, torus)
     return hosts
@@ -69,7 +68,7 @@ def read_hosts(path: AnyPath, torus: Torus) -> Hosts:
 
 def read_mapping(
     path: AnyPath,
-    torus: Torus,
+    torus: TorusLike,
     *,
     tasks_per_node: int | None = None,
     n_tasks: int | None = None,
@@ -87,7 +86,7 @@ def read_mapping(
     ----------
     path : path-like
         Its name without the suffix names the mapping.
-    torus : Torus
+    torus : Torus, str or sequence of int
         The host.
     tasks_per_node : int, optional
         Capacity of a node; as many as the file needs if not given.
@@ -120,7 +119,7 @@ def read_mapping(
 
 
 def read_mappings(
-    path: AnyPath, torus: Torus, *, format: str = "auto", **how: Any
+    path: AnyPath, torus: TorusLike, *, format: str = "auto", **how: Any
 ) -> list[TaskMapping]:
     r"""Read many task mappings; the options are those of `read_mapping`.
 
@@ -130,7 +129,7 @@ def read_mappings(
         A folder of files for `read_mapping` with the suffixes of their formats (also ``.gz``;
         others are passed over), read in the order of their names; or one such file; or a file of
         lines ``name,node of task 0,node of task 1,...``.
-    torus : Torus
+    torus : Torus, str or sequence of int
         The host.
 
     Examples
@@ -142,43 +141,32 @@ def read_mappings(
     ['identity', 'reversed']
     """
     options = mapping_options(torus, **how)
-    return list(each_mapping(path, options, format))
+    return [mapping for _, mapping in each_mapping([path], options, format)]
 
 
 def each_mapping(
-    path: AnyPath, options: MappingOptions, format: str = "auto"
-) -> Iterator[TaskMapping]:
-    """Yield the mappings of `read_mappings`, each read when it is needed."""
-    files = mapping_files(path)
-    began, n = time.perf_counter(), 0
-    found = (
-        _read_file(path, options, format) if files is None else _each_file(files, options, format)
-    )
-    for mapping in found:
-        n += 1
-        yield mapping
-    note_read("mappings", path, began, mappings=n, tasks=mapping.n_tasks)
-
-
-def _each_file(
-    files: Sequence[Path], options: MappingOptions, format: str
-) -> Iterator[TaskMapping]:
-    seen: dict[str, Path] = {}
-    n_tasks = None
-    for file in files:
-        several = list(_read_file(file, options, format))
-        if len(several) > 1:
-            raise InputError("several mappings in a file of a folder", file=file)
-        mapping = several[0]
-        if mapping.name in seen:
-            found = f"{mapping.name}, also {seen[mapping.name].name}"
-            raise InputError("name of a mapping stands twice", file=file, found=found)
-        seen[mapping.name] = file
-        n_tasks = mapping.n_tasks if n_tasks is None else n_tasks
-        if mapping.n_tasks != n_tasks:
-            fault = "mappings differ in their number of tasks"
-            raise InputError(fault, file=file, found=mapping.n_tasks, expected=n_tasks)
-        yield mapping
+    paths: Sequence[AnyPath], options: MappingOptions, format: str = "auto"
+) -> Iterator[tuple[AnyPath, TaskMapping]]:
+    """Yield the mappings of `read_mappings` and their files, each read when it is needed."""
+    seen: dict[str, AnyPath] = {}
+    n_tasks = 0
+    for path in paths:
+        files = mapping_files(path)
+        began, before = time.perf_counter(), len(seen)
+        for file in [path] if files is None else files:
+            for number, mapping in enumerate(_read_file(file, options, format)):
+                if number and files is not None:
+                    raise InputError("several mappings in a file of a folder", file=file)
+                if mapping.name in seen:
+                    found = f"{mapping.name}, also {Path(seen[mapping.name]).name}"
+                    raise InputError("name of a mapping stands twice", file=file, found=found)
+                seen[mapping.name] = file
+                n_tasks = n_tasks or mapping.n_tasks
+                if mapping.n_tasks != n_tasks:
+                    fault = "mappings differ in their number of tasks"
+                    raise InputError(fault, file=file, found=mapping.n_tasks, expected=n_tasks)
+                yield file, mapping
+        note_read("mappings", path, began, mappings=len(seen) - before, tasks=n_tasks)
 
 
 def mapping_files(path: AnyPath) -> list[Path] | None:
@@ -202,14 +190,14 @@ def mapping_files(path: AnyPath) -> list[Path] | None:
 
 
 def mapping_options(
-    torus: Torus,
+    torus: TorusLike,
     tasks_per_node: int | None = None,
     n_tasks: int | None = None,
     hosts: AnyHosts | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> MappingOptions:
     """Return the options of `read_mappings` for `each_mapping`."""
-    check_torus(torus)
+    torus = as_torus(torus)
     if tasks_per_node is not None:
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
     if n_tasks is not None:
@@ -241,7 +229,7 @@ def write_mapping(
     path: AnyPath,
     dialect: str | None = None,
     *,
-    torus: Torus | None = None,
+    torus: TorusLike | None = None,
     hosts: AnyHosts | None = None,
     shape: Sequence[int] | None = None,
 ) -> str:
@@ -255,7 +243,7 @@ def write_mapping(
     path : path-like
     dialect : str, optional
         The format's name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
-    torus : Torus, optional
+    torus : Torus, str or sequence of int, optional
         The host, for a mapping that was not made with it.
     hosts : Hosts or path-like, optional
         Hosts and their nodes, or a file for `read_hosts`.
@@ -280,7 +268,7 @@ def write_mapping(
     check_path(path)
     mapping = as_mapping(mapping)
     chosen = dialect_to_write("mapping", path, dialect)
-    host = mapping.torus if torus is None else torus
+    host = mapping.torus if torus is None else as_torus(torus)
     if host is not None:
         mapping.check(mapping.n_tasks, host)
     sizes = None if shape is None else whole_sizes(shape, "shape of the mesh")
@@ -298,7 +286,7 @@ def write_mappings(
     mappings: Iterable[TaskMapping],
     folder: AnyPath,
     *,
-    torus: Torus | None = None,
+    torus: TorusLike | None = None,
 ) -> None:
     """Write each mapping as ``<name>.map`` into ``folder``, which is made if missing.
 
@@ -312,6 +300,7 @@ def write_mappings(
     """
     check_path(folder)
     mappings = as_mappings(mappings)
+    torus = None if torus is None else as_torus(torus)
     seen: set[str] = set()
     for mapping in mappings:
         host = mapping.torus if torus is None else torus
@@ -531,7 +520,7 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     return torus
 
 
-def write_torus(torus: Torus, path: AnyPath, dialect: str | None = None) -> str:
+def write_torus(torus: TorusLike, path: AnyPath, dialect: str | None = None) -> str:
     """Write a torus; without a dialect the suffix of ``path`` names the format.
 
     Only a machine file holds everything. The file appears whole or not at all.
@@ -551,7 +540,7 @@ def write_torus(torus: Torus, path: AnyPath, dialect: str | None = None) -> str:
     torus3D 4 4 8
     """
     check_path(path)
-    check_torus(torus)
+    torus = as_torus(torus)
     chosen = dialect_to_write("torus", path, dialect)
     if torus.holes and chosen.name not in ("toml", "machine-json"):
         expected = "a machine file (.toml), which does"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,7 +14,8 @@ from toruscast.errors import InputError
 from toruscast.validation import Routing, check_routing
 
 from .comm_graph import CommGraph, Workload, as_workload
-from .machines import torus_from_text
+from .machines import TorusLike as TorusLike
+from .machines import as_torus
 from .task_mapping import TaskMapping
 from .torus import Torus
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from .comm_graph import Traffic
 
-    TorusLike = Torus | str | Sequence[int]
     MappingLike = TaskMapping | ArrayLike
     Mappings = MappingLike | Iterable[MappingLike] | Mapping[str, MappingLike] | pd.DataFrame
 
@@ -161,17 +161,10 @@ class MappingProblem(PickledByFields):
     def mapping(self, mapping: MappingLike, name: str = "") -> TaskMapping:
         """Return one mapping, checked against the tasks and the torus.
 
-        An array holds the node of each task.
+        An array holds the node of each task, its number or its coordinates.
         """
         if not isinstance(mapping, TaskMapping):
-            try:
-                nodes = np.asarray(mapping)
-            except ValueError:
-                nodes = np.empty(0, dtype=object)
-            if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-                expected = "a TaskMapping, or the node of each task"
-                raise InputError("bad mapping", found=repr(mapping), expected=expected)
-            mapping = TaskMapping(nodes, self.torus, name=name)
+            mapping = TaskMapping(mapping, self.torus, name=name)
         mapping.check(self.n_tasks, self.torus)
         return mapping
 
@@ -192,20 +185,9 @@ class MappingProblem(PickledByFields):
             expected = "TaskMappings, or arrays with the node of each task"
             raise InputError("bad mappings", found=repr(mappings), expected=expected)
         several = list(several)
-        if several and np.ndim(several[0]) == 0 and not isinstance(several[0], TaskMapping):
-            return (self.mapping(several),)
+        if several and not isinstance(several[0], TaskMapping):
+            # As many rows of coordinates as tasks are one mapping, where they are not one each.
+            is_row = np.shape(several[0]) == (self.torus.ndim,) != (self.n_tasks,)
+            if np.ndim(several[0]) == 0 or (is_row and len(several) == self.n_tasks):
+                return (self.mapping(several),)
         return tuple(map(self.mapping, several))
-
-
-def as_torus(torus: TorusLike) -> Torus:
-    """Return a torus as it is, or that of a text or a shape."""
-    if isinstance(torus, str):
-        return torus_from_text(torus)
-    if isinstance(torus, Torus):
-        return torus
-    try:
-        shape = tuple(torus)
-    except TypeError:
-        expected = "a Torus, a shape such as (8, 8, 8), or text such as '8x8x8'"
-        raise InputError("bad torus", found=torus, expected=expected) from None
-    return Torus(shape)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +15,12 @@ from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
 from toruscast.text import counted, shown_name
-from toruscast.validation import check_below, repeated, whole_array, whole_number
+from toruscast.validation import as_array, check_below, repeated, whole_array, whole_number
 
+from .machines import TorusLike, as_torus
 from .torus import MAX_NODES, Torus
 
 MAX_SLOTS = 2**24
-
-
-def check_torus(torus: object) -> None:
-    """Raise `InputError` unless this is a `Torus`."""
-    if not isinstance(torus, Torus):
-        raise InputError("bad torus", found=torus, expected="a Torus, such as Torus((8, 8, 8))")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +29,10 @@ class TaskMapping(PickledByFields):
 
     Parameters
     ----------
-    node : array-like of int, shape (n_tasks,)
-        Node of each task.
-    torus : Torus or int
-        The host, or its number of nodes.
+    node : array-like of int, shape (n_tasks,) or (n_tasks, ndim)
+        Node of each task, its number or its coordinates.
+    torus : Torus, str, sequence of int or int
+        The host, also as text or a shape; or its number of nodes.
     slot : array-like of int, shape (n_tasks,), optional
         Place of each task within its node (the core on Blue Gene/Q); by rank if not given.
     tasks_per_node : int, optional
@@ -63,19 +60,20 @@ class TaskMapping(PickledByFields):
     def __init__(
         self,
         node: ArrayLike,
-        torus: Torus | int,
+        torus: TorusLike | int,
         *,
         slot: ArrayLike | None = None,
         tasks_per_node: int | None = None,
         name: str = "",
     ) -> None:
-        if isinstance(torus, Torus):
-            n_nodes = torus.n_nodes
-        else:
-            n_nodes = whole_number(torus, "number of nodes", 1, MAX_NODES)
+        host = None if isinstance(torus, Real) else as_torus(torus)  # type: ignore[arg-type]
+        n_nodes = host.n_nodes if host else whole_number(torus, "number of nodes", 1, MAX_NODES)
         if tasks_per_node is not None:
             tasks_per_node = whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
-        nodes = whole_array(node, "node")
+        array = as_array(node, "mapping", "the node of each task, or its coordinates")
+        if host is not None and array.ndim > 1:
+            array = host.check_nodes(array)
+        nodes = whole_array(array, "mapping")
         if nodes.size == 0:
             raise InputError("mapping without a task")
         check_below(nodes, "node of task", n_nodes)
@@ -101,7 +99,6 @@ class TaskMapping(PickledByFields):
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
         for array in columns.values():
             array.setflags(write=False)
-        host = torus if isinstance(torus, Torus) else None
         vars(self).update(columns, n_nodes=n_nodes, torus=host, tasks_per_node=capacity, name=name)
 
     @property
@@ -114,9 +111,9 @@ class TaskMapping(PickledByFields):
         """Tasks on each node, shape ``(n_nodes,)``."""
         return np.bincount(self.node, minlength=self.n_nodes)
 
-    def check(self, n_tasks: int, torus: Torus) -> None:
+    def check(self, n_tasks: int, torus: TorusLike) -> None:
         """Raise `InputError` unless this maps ``n_tasks`` tasks onto ``torus``."""
-        check_torus(torus)
+        torus = as_torus(torus)
         label = f"mapping {self.name}".rstrip()
         if self.n_tasks != n_tasks:
             found = counted(self.n_tasks, "task")
@@ -126,6 +123,9 @@ class TaskMapping(PickledByFields):
             found = counted(self.n_nodes, "node")
             expected = counted(torus.n_nodes, "node")
             raise InputError(f"{label} does not fit the torus", found=found, expected=expected)
+        if self.torus is not None and self.torus.shape != torus.shape:
+            found, expected = (f"nodes of {each}" for each in (self.torus, torus))
+            raise InputError(f"{label} is one of another torus", found=found, expected=expected)
         if torus.holes.nodes:
             foreign = np.flatnonzero(np.isin(self.node, torus.holes.nodes))
             if foreign.size:
@@ -196,13 +196,13 @@ class Allocation:
     torus: Torus
     nodes: ArrayLike | None = None  # those that are ours; all if not given
     tasks_per_node: int = 1
-    fixed: Mapping[int, int] | None = None  # node of each task that must stay there
+    fixed: Mapping[int, Any] | None = None  # node of each task that must stay there
 
     def __post_init__(self) -> None:
-        check_torus(self.torus)
+        object.__setattr__(self, "torus", as_torus(self.torus))
         whole_number(self.tasks_per_node, "tasks per node", 1)
         nodes = self.torus.usable_nodes if self.nodes is None else self.nodes
-        nodes = np.ravel(self.torus.check_nodes(nodes))
+        nodes = self.torus.check_nodes(nodes)
         ours, times = np.unique(nodes, return_counts=True)
         if not ours.size:
             raise InputError("allocation without a node")
@@ -216,7 +216,9 @@ class Allocation:
             expected = "nodes that the torus has for us"
             raise InputError("allocation with a node of others", found=found, expected=expected)
         object.__setattr__(self, "nodes", ours)
-        fixed = self.fixed or {}
+        there = self.torus.check_nodes([*(self.fixed or {}).values()]).tolist()
+        fixed = dict(zip(self.fixed or {}, there, strict=True))
+        object.__setattr__(self, "fixed", fixed)
         for task, node in fixed.items():
             if node not in ours:
                 fault = f"task {task}: node {node} is not in the allocation"
@@ -301,9 +303,9 @@ class Hosts:
     ----------
     names : sequence of str
         What the launcher calls the hosts, in its own order.
-    node : array-like of int, shape (n_hosts,)
-        Node of each host.
-    torus : Torus
+    node : array-like of int, shape (n_hosts,) or (n_hosts, ndim)
+        Node of each host, its number or its coordinates.
+    torus : Torus, str or sequence of int
         The machine.
     aliases : mapping of str to str, optional
         Other names of hosts.
@@ -324,10 +326,11 @@ class Hosts:
         self,
         names: Sequence[str],
         node: ArrayLike,
-        torus: Torus,
+        torus: TorusLike,
         aliases: Mapping[str, str] | None = None,
     ) -> None:
-        nodes = torus.check_nodes(np.asarray(node)).astype(np.int64)
+        torus = as_torus(torus)
+        nodes = torus.check_nodes(node).astype(np.int64)
         if nodes.shape != (len(names),):
             raise InputError("nodes of hosts missing", found=nodes.size, expected=len(names))
         if len(set(names)) != len(names):

@@ -406,7 +406,7 @@ class Torus(PickledByFields):
         >>> Torus((8,)).distance(0, [1, 4, 7])
         array([1, 4, 1], dtype=int32)
         """
-        a, b = self.check_nodes(src), self.check_nodes(dst)
+        a, b = (self._in_range(as_array(ends, "node", "whole numbers")) for ends in (src, dst))
         if self.twist:
             first, hops = self.minimal_hops
             length = np.abs(hops[first[:-1]]).sum(axis=1, dtype=np.int32)
@@ -441,14 +441,33 @@ class Torus(PickledByFields):
         return twisted.node_at(self.shape, self.twist, apart)
 
     def check_nodes(self, nodes: ArrayLike) -> NDArray[np.int32]:
-        """Return node numbers as an array of any shape; raise `InputError` if one is not valid.
+        """Return the numbers of nodes, ``(n,)``, from numbers or coordinates.
+
+        Parameters
+        ----------
+        nodes : array-like of int, shape (n,) or (n, ndim)
+            Node numbers, or the coordinates of a node in each row.
+
+        Raises
+        ------
+        InputError
+            If a node does not exist, or for arrays of other shapes.
 
         Examples
         --------
-        >>> Torus((4, 4)).check_nodes([0, 15])
-        array([ 0, 15], dtype=int32)
+        >>> Torus((4, 4)).check_nodes([0, 15]), Torus((4, 4)).check_nodes([(0, 0), (3, 3)])
+        (array([ 0, 15], dtype=int32), array([ 0, 15], dtype=int32))
         """
-        array = as_array(nodes, "node", "whole numbers")
+        expected = f"numbers, shape (n,), or coordinates, shape (n, {self.ndim})"
+        array = as_array(nodes, "nodes", expected)
+        if array.ndim == 2 and array.shape[1] == self.ndim:
+            return self.node(array)
+        if array.ndim != 1:
+            raise InputError("bad nodes", found=f"shape {array.shape}", expected=expected)
+        return self._in_range(array)
+
+    def _in_range(self, array: NDArray[Any]) -> NDArray[np.int32]:
+        """Node numbers of any shape; raises unless each is that of a node."""
         if array.size and array.dtype.kind not in "iu":
             raise InputError("bad node", found=array.dtype, expected="whole numbers")
         if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
@@ -466,6 +485,8 @@ class Torus(PickledByFields):
 
     def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
         """Return the same torus with nodes that are not ours, and without some directed links.
+
+        Nodes are numbers or coordinates, as in `check_nodes`.
 
         Examples
         --------

@@ -32,7 +32,7 @@ from toruscast.formats.readers import read_mapping
 from toruscast.formats.registry import dialects, formats_of, identify
 from toruscast.formats.source import Source, Text, write_text
 from toruscast.formats.tables import table_of
-from toruscast.mapping.machines import named, names
+from toruscast.mapping.machines import TorusLike, as_torus, named, names
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
@@ -260,11 +260,12 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_of(table, options)
 
 
-def read_devices(path: str | os.PathLike[str], torus: Torus) -> Devices:
+def read_devices(path: str | os.PathLike[str], torus: TorusLike) -> Devices:
     """Read the devices of a slice as a framework prints them, with their ids and coordinates.
 
     Chips may be missing, and coordinates need not begin at 0.
     """
+    torus = as_torus(torus)
     source = Source(path, torus=torus)
     if not is_device_list(source):
         number, line = source.first_line()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toruscast._slow import jax, mesh_utils
 from toruscast.errors import InputError, InputWarning
-from toruscast.mapping import Torus
+from toruscast.mapping.machines import TorusLike
 from toruscast.mapping.omissions import describe_omissions
 
 from .hlo import parse_hlo
@@ -26,7 +26,7 @@ def make_mesh(
     *,
     devices: Sequence[Any] | None = None,
     traffic: object = None,
-    torus: Torus | str | None = None,
+    torus: TorusLike | None = None,
     contiguous_submeshes: bool = False,
 ) -> jax.sharding.Mesh:
     """Return a mesh of devices, as `jax.make_mesh` does, whose axes lie where a step is fastest.
@@ -46,7 +46,7 @@ def make_mesh(
         (bytes of whole buffers; bytes alone are all-reduced round a ring), a function that was
         lowered or compiled for a mesh of these shapes, or what `rank_layouts` takes. If not given,
         every axis all-reduces as many bytes round a ring.
-    torus : Torus or str, optional
+    torus : Torus, str or sequence of int, optional
         The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not name it. As many devices
         without coordinates, such as processors of a dry run, are counted by their ids.
     contiguous_submeshes : bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.formats import parse_torus
 from toruscast.mapping import Torus
-from toruscast.mapping.machines import named
+from toruscast.mapping.machines import TorusLike, as_torus, named
 from toruscast.mapping.strategies.orders import divisors
 from toruscast.mesh.devices import (
     Devices,
@@ -60,7 +58,7 @@ class Slice:
 
 
 def slices_of(
-    devices: Sequence[Any], among: Sequence[Any] | None = None, torus: Torus | str | None = None
+    devices: Sequence[Any], among: Sequence[Any] | None = None, torus: TorusLike | None = None
 ) -> list[Slice]:
     """Return the slices of listed devices, by the numbers of the slices."""
     if not devices:
@@ -129,11 +127,12 @@ def _as_slice(
     own: Sequence[int],
     number: object,
     among: Sequence[Any] | None,
-    torus: Torus | str | None,
+    torus: TorusLike | None,
 ) -> Slice:
     """Return one slice; ``own`` are the positions of its devices."""
-    if isinstance(torus, str) and re.search(r"[\s:]", torus.strip()):
-        torus = parse_torus(torus)
+    # A word alone is a machine, whose sizes are those of the devices.
+    if torus is not None and not (isinstance(torus, str) and torus.strip().isidentifier()):
+        torus = as_torus(torus)
     if isinstance(torus, Torus) and all(_attribute(devices[i], "coords") is None for i in own):
         return _as_counted(devices, own, torus)
     rows = [_coords_of(devices[i]) for i in own]

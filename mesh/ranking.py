@@ -16,13 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
-from toruscast.mapping.machines import named, names
+from toruscast.mapping.machines import TorusLike, as_torus, named, names
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.strategies.orders import divisors
-from toruscast.mapping.task_mapping import check_torus
 from toruscast.notebook import html_card
 from toruscast.text import counted, seconds, shown_name
-from toruscast.validation import job_count, whole_array, whole_number
+from toruscast.validation import as_array, job_count, whole_array, whole_number
 from toruscast.workers import Task
 
 from .devices import Devices, chips_as_devices, usual_devices
@@ -236,7 +235,7 @@ def _reason(score: Score, torus: Torus) -> str:
 
 
 def rank_layouts(
-    torus: Torus,
+    torus: TorusLike,
     axes: MeshAxes | Mapping[str, int] | str | None,
     traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
     *,
@@ -259,7 +258,7 @@ def rank_layouts(
 
     Parameters
     ----------
-    torus : Torus
+    torus : Torus, str or sequence of int
         A node is a device. A dimension for the devices of a chip is added where the mesh has a
         place for each.
     axes : MeshAxes, mapping or str
@@ -293,7 +292,7 @@ def rank_layouts(
     >>> answer.ids.tolist(), round(answer.gain, 2)
     ([0, 2, 3, 1], 1.96)
     """
-    check_torus(torus)
+    torus = as_torus(torus)
     mesh, sends = step_traffic(traffic, axes)
     # Chips become their devices where the mesh has a place for each.
     if devices is None and compare is None:
@@ -413,7 +412,8 @@ def _own_nodes(compare: TaskMapping | ArrayLike, problem: MeshProblem) -> NDArra
     """The nodes of a layout that the caller brought, in mesh shape."""
     given = compare.node if isinstance(compare, TaskMapping) else compare
     axes = problem.axes
-    nodes = problem.torus.check_nodes(given).ravel().astype(np.int64)
+    nodes = whole_array(np.ravel(as_array(given, "layout", "nodes in mesh shape")), "node")
+    nodes = problem.torus.check_nodes(nodes).astype(np.int64)
     twice = np.unique(nodes).size < nodes.size
     if nodes.size != axes.n_tasks or twice:
         found = "a device twice" if twice else f"{nodes.size} devices"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import Torus
+from toruscast.mapping.machines import TorusLike
 
 from .on_devices import lay, slices_of
 from .traffic import MeshAxes
@@ -20,7 +20,7 @@ def mesh_ids(
     axis_names: Sequence[str],
     attributes: Sequence[Mapping[str, Any]] | None = None,
     *,
-    torus: Torus | str,
+    torus: TorusLike,
     traffic: object = None,
 ) -> NDArray[np.int64]:
     """Return the ``device_ids`` of `torch_xla.distributed.spmd.Mesh` that are fastest for a step.

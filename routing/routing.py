@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
+from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.torus import TIE_RULES
 
 from . import route_kernels as kernels
@@ -97,16 +98,16 @@ def dilations(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.int32
 
 
 def routes(
-    torus: Torus, src: ArrayLike, dst: ArrayLike
+    torus: TorusLike, src: ArrayLike, dst: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the links of dimension-ordered routes between nodes, in the order of travel.
 
     Parameters
     ----------
-    torus : Torus
+    torus : Torus, str or sequence of int
         A split or random tie is listed as plus.
-    src, dst : array-like of int, shape (n_routes,)
-        First and last node of each route.
+    src, dst : array-like of int, shape (n_routes,) or (n_routes, ndim)
+        First and last node of each route, as numbers or coordinates.
 
     Returns
     -------
@@ -122,8 +123,9 @@ def routes(
     >>> [torus.link_label(link) for link in links]
     ['(0,0) -X', '(3,0) +Y']
     """
+    torus = as_torus(torus)
     a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
-    if a.shape != b.shape or a.ndim != 1:
+    if a.shape != b.shape:
         raise InputError("ends of routes differ in number", found=(a.size, b.size))
     if torus.twist:
         return list_links(torus, a, b)

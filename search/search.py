@@ -117,7 +117,7 @@ def search_mapping(
     seconds: float = 30.0,
     objective: str = TIME,
     nodes: ArrayLike | None = None,
-    fixed: Mapping[int, int] | None = None,
+    fixed: Mapping[int, ArrayLike] | None = None,
     tasks_per_node: int | None = None,
     also: Sequence[str] = (),
     routing: Routing = "deterministic",
@@ -147,10 +147,10 @@ def search_mapping(
         machine, does not count.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
-    nodes : array-like of int, optional
-        Nodes that are yours; those of the torus if not given.
-    fixed : mapping of int to int, optional
-        Node of each task that must stay there.
+    nodes : array-like of int, shape (n,) or (n, ndim), optional
+        Nodes that are yours, as numbers or coordinates; those of the torus if not given.
+    fixed : mapping of int to int or sequence of int, optional
+        Node of each task that must stay there, its number or its coordinates.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
     also : sequence of {"scotch", "mt-kahypar"}
@@ -277,13 +277,13 @@ def _allocation(
     problem: MappingProblem,
     given: Sequence[TaskMapping],
     nodes: ArrayLike | None,
-    fixed: Mapping[int, int] | None,
+    fixed: Mapping[int, ArrayLike] | None,
     capacity: int | None,
 ) -> Allocation:
-    ours = problem.torus.usable_nodes if nodes is None else nodes
+    ours = problem.torus.usable_nodes if nodes is None else problem.torus.check_nodes(nodes)
     if capacity is None:
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
-        capacity = max(capacity, -(-problem.n_tasks // max(np.size(ours), 1)))
+        capacity = max(capacity, -(-problem.n_tasks // max(ours.size, 1)))
     allocation = Allocation(problem.torus, ours, capacity, fixed)
     places, movable = allocation.free_places(problem.n_tasks)
     if not movable.size or np.unique(places).size < 2:

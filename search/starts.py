@@ -102,10 +102,8 @@ def _sources(
     problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock
 ) -> list[_Source]:
     """Return the sources of starts, those that every search draws from first."""
-    n, torus = problem.n_tasks, problem.torus
-    # Strategies use the whole torus.
-    capacity = min(max(-(-n // torus.n_nodes), 1), allocation.tasks_per_node)
-    placement = strategies.Placement(problem, capacity, clock.is_over)
+    n = problem.n_tasks
+    placement = strategies.Placement(problem, is_late=clock.is_over)
 
     def named(names: Iterable[str]) -> Iterator[TaskMapping]:
         for name in names:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from sklearn.base import clone
 
-from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Workload
+from toruscast.mapping.machines import TorusLike
 from toruscast.mapping.strategies import Placement
 from toruscast.mapping.strategies.sampling import count_left, sample_inequivalent
 from toruscast.notebook import html_card
@@ -50,7 +51,7 @@ class Training:
 
 def train_for(
     traffic: Workload | CommGraph,
-    torus: Torus,
+    torus: TorusLike,
     n: int | None = None,
     *,
     seed: int = 1,

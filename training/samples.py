@@ -20,6 +20,7 @@ from toruscast.features.registry import select
 from toruscast.features.table import TIMED, tabulate
 from toruscast.formats import parse_torus
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.patterns import from_recipe
 from toruscast.mapping.strategies.registry import Placement, nodes
 from toruscast.routing import Routing, dilations
@@ -237,7 +238,7 @@ def add_metrics(
     names: Sequence[str],
     *,
     workloads: Mapping[str, Workload | CommGraph] | None = None,
-    torus: Torus | None = None,
+    torus: TorusLike | None = None,
     most: int | None = None,
     n_jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
@@ -280,7 +281,7 @@ def add_metrics(
 def blocks_of(
     table: pd.DataFrame,
     workloads: Mapping[str, Workload | CommGraph] | None = None,
-    torus: Torus | None = None,
+    torus: TorusLike | None = None,
 ) -> Iterator[SampleBlock]:
     """Give the samples of each workload and torus, with both rebuilt."""
     origin = table.attrs.get("provenance", {})
@@ -300,7 +301,7 @@ def blocks_of(
             raise InputError(
                 "samples do not tell what was sent", found=name, expected="its graph (--comm)"
             )
-        there = _torus_of(host) if torus is None else torus
+        there = _torus_of(host) if torus is None else as_torus(torus)
         problem = MappingProblem(traffic, there, routing)
         placement = Placement(problem, capacity)
         # What strategies look at; a multiple of all bytes changes nothing.

@@ -26,6 +26,7 @@ from ..twist import CAN_BE_TWISTED, named_twist, split_twist, usual_twist
 SOURCE_KINDS = ("published", "measured", "assumed", "differs")
 
 Sizes = tuple[int, ...]
+TorusLike = Torus | str | Sequence[int]
 OF_NETWORK = tuple(item.name for item in fields(Network))
 OF_TORUS = tuple(item.name for item in fields(Torus) if item.name not in ("network", "holes"))
 WORDS = ("title", "about", "called", "sources")
@@ -395,6 +396,20 @@ def torus_from_text(text: str) -> Torus:
     """Return the torus of sizes such as ``8x8x8m``, or of a machine as in `get`."""
     is_machine = isinstance(text, str) and text.strip()[:1].isalpha()
     return get(text) if is_machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
+
+
+def as_torus(torus: TorusLike) -> Torus:
+    """Return a torus as it is, or that of a text or a shape."""
+    if isinstance(torus, str):
+        return torus_from_text(torus)
+    if isinstance(torus, Torus):
+        return torus
+    try:
+        shape = tuple(torus)
+    except TypeError:
+        expected = "a Torus, a shape such as (8, 8, 8), or text such as '8x8x8'"
+        raise InputError("bad torus", found=torus, expected=expected) from None
+    return Torus(shape)
 
 
 def _split_name(text: str) -> tuple[str, str, str]:

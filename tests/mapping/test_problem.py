@@ -103,3 +103,44 @@ def test_equal_phases_share_a_problem():
     first, second, third = MappingProblem(tc.Workload([halo, other, halo]), "2x2").phases
     assert first is third
     assert first.comm.nbytes.sum() == 2 * second.comm.nbytes.sum()
+
+
+@pytest.mark.parametrize("torus", ["2x2", (2, 2), [2, 2], tc.Torus((2, 2))])
+def test_every_function_takes_a_torus_as_text_or_shape(torus, tmp_path):
+    comm, file = tc.CommGraph(2, [0], [1], [8e3]), tmp_path / "a.map"
+    mapping = tc.TaskMapping([0, 3], torus)
+    assert tc.write_mapping(mapping, file, torus=torus) is not None
+    assert [each.node.tolist() for each in tc.read_mappings(file, torus)] == [[0, 3]]
+    assert tc.read_mapping(file, torus).torus.shape == (2, 2)
+    tc.write_mappings([mapping.renamed("b")], tmp_path, torus=torus)
+    tc.write_torus(torus, tmp_path / "t.toml")
+    assert tc.Hosts(["a", "b"], [[0, 0], [1, 1]], torus).node.tolist() == [0, 3]
+    assert tc.simulate(comm, torus, mapping).time > 0
+    assert tc.forecast(comm, torus, [mapping], budget=0).best.node.tolist() == [0, 3]
+    found = tc.search_mapping(comm, torus, turns=1, objective="hop_bytes", fixed={0: (0, 1)})
+    assert found.mapping.node[0] == 1
+    assert len(tc.extract(comm, torus, [mapping])) == 1
+    assert tc.explain(comm, torus, mapping) is not None
+    assert tc.routing.routes(torus, [(0, 0)], [(1, 1)])[0].tolist() == [0, 2]
+    assert tc.rank_layouts(torus, {"x": 4}, "x:exchange:4MB").best.time > 0
+    # Not even with as many nodes.
+    with pytest.raises(tc.InputError, match="of another torus"):
+        tc.forecast(comm, "4", [mapping])
+
+
+@pytest.mark.parametrize("torus", [7, None, 2.5, "two by two", (0, 2), {"a": 1}])
+def test_what_is_no_torus_is_refused_everywhere(torus, tmp_path):
+    mapping, comm = tc.TaskMapping([0, 1], 4), tc.CommGraph(2, [0], [1], [8])
+    (tmp_path / "a.map").write_text("0\n1\n")
+    for call in (
+        lambda: tc.forecast(comm, torus, [mapping]),
+        lambda: tc.search_mapping(comm, torus, seconds=1),
+        lambda: tc.read_mapping(tmp_path / "a.map", torus),
+        lambda: tc.read_hosts(tmp_path / "a.map", torus),
+        lambda: tc.write_torus(torus, tmp_path / "t.toml"),
+        lambda: tc.calibrate([], torus),
+        lambda: tc.routing.routes(torus, [0], [1]),
+        lambda: tc.rank_layouts(torus, {"x": 4}, "x:exchange:4MB"),
+    ):
+        with pytest.raises(tc.InputError):
+            call()

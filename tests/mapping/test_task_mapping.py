@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toruscast.errors import InputError
-from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
+from toruscast.mapping.task_mapping import Allocation
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
@@ -35,11 +36,11 @@ def test_the_callers_array_stays_writable():
 
 
 BAD = [
-    *({"node": node} for node in ([], [0, 4], [-1], [0.0, 1.5], [float("nan")], ["0"], [[0, 1]])),
-    *({"node": node} for node in (0, None, [2**40], [2**70])),
+    *({"node": node} for node in ([], [0, 4], [-1], [0.0, 1.5], [float("nan")], ["0"], [[[0, 1]]])),
+    *({"node": node} for node in ([[0, 2]], [[0, 1], [2]], [[0]], 0, None, [2**40], [2**70])),
     *({"node": [0], "tasks_per_node": most} for most in (0, 1.5, "two")),
     *({"node": [0, 0], "slot": slot} for slot in ([1, 1], [-1, 0], [0], [0.5, 0], [0, 2**62])),
-    *({"node": [0], "torus": torus} for torus in (0, -3, "4x4", None, 1.5)),
+    *({"node": [0], "torus": torus} for torus in (0, -3, "4xx", None, 1.5)),
     {"node": [0, 0, 0], "tasks_per_node": 2},
     {"node": [0, 0], "slot": [0, 2], "tasks_per_node": 2},
 ]
@@ -59,3 +60,38 @@ def test_check_names_the_mapping():
         mapping.check(3, Torus((2, 2)))
     with pytest.raises(InputError, match="near does not fit the torus: found 4 nodes, expected 8"):
         mapping.check(2, Torus(8))
+    with pytest.raises(InputError, match="near is one of another torus: found nodes of 4x2, exp"):
+        TaskMapping([0, 1], (4, 2), name="near").check(2, "2x4")
+
+
+@given(st.data())
+def test_numbers_and_coordinates_of_nodes_are_alike(data):
+    shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
+    torus = Torus(shape)
+    n = data.draw(st.integers(1, torus.n_nodes))
+    nodes = np.array(data.draw(st.permutations(range(torus.n_nodes)))[:n])
+    places = torus.coords[nodes]
+    comm = CommGraph(n, [0], [n - 1], [8])
+    assert torus.check_nodes(places).tolist() == nodes.tolist()
+    assert TaskMapping(places, torus).node.tolist() == nodes.tolist()
+    assert MappingProblem(comm, torus).mapping(places).node.tolist() == nodes.tolist()
+    both = [Allocation(torus, each, fixed={0: each[0]}) for each in (nodes, places)]
+    assert both[0].nodes.tolist() == both[1].nodes.tolist()
+    assert both[0].fixed == both[1].fixed
+    if n < torus.n_nodes:
+        assert torus.without(nodes=places) == torus.without(nodes=nodes)
+    if n != torus.ndim:
+        (found,) = MappingProblem(comm, torus).mappings(places)
+        assert found.node.tolist() == nodes.tolist()
+
+
+@pytest.mark.parametrize("nodes", [[[0]], [[0, 1, 2]], [[[0, 1]]], 3, [[0.5, 1]], [[0, 4]], [4.5]])
+def test_nodes_of_another_shape_are_refused(nodes):
+    torus = Torus((4, 4))
+    for use in (
+        torus.check_nodes,
+        lambda n: torus.without(nodes=n),
+        lambda n: Allocation(torus, n),
+    ):
+        with pytest.raises(InputError):
+            use(nodes)
