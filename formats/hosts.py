@@ -30,7 +30,7 @@ RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
 HOST_LINE = re.compile(
     r"([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
 )
-SLOTS = re.compile(r"(?:slots|cpu)\s*=\s*(\d+)")
+SLOTS = re.compile(r"(?<![_-])(?:slots|cpu)\s*=\s*(\d+)")
 RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)
 RANK_START = re.compile(r"rank\s+\d+\s*=", re.I)
 RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
@@ -133,6 +133,7 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     at: list[int] = []
     names: list[str] = []
+    stated = 1
     for number, match in text.matches(HOST_LINE, "line of a hostfile", "HOST or HOST slots=N"):
         slots = SLOTS.search(match[3])
         count = int(match[2] or (slots[1] if slots else 1))
@@ -140,7 +141,8 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
             raise text.fault("too many slots", number, match[0], f"at most {MAX_RANKS}")
         names += [match[1]] * count
         at += [number] * count
-    return mapping_on_hosts(text, options, at, names)
+        stated = max(stated, count)
+    return mapping_on_hosts(text, options, at, names, stated=stated)
 
 
 def _listed_hosts(text: Text) -> tuple[list[int], list[str]]:
@@ -170,7 +172,7 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
     lines = text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8")
     rows = ((number, match[1], match[2]) for number, match in lines)
     at, names, tasks = read_ranks(text, rows)
-    return mapping_on_hosts(text, options, at, names, task=tasks)
+    return mapping_on_hosts(text, options, at, names, task=tasks, stated=len(tasks))
 
 
 def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -197,10 +199,12 @@ def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     # Slots of cores, and slots that several ranks share, are not places.
     once = len(set(zip(hosts, slots, strict=True))) == len(slots)
     share = max(options.tasks_of_host(0), max(slots, default=0) + 1)
-    hosts_of_node = 1 if options.hosts is None else options.hosts.most
-    fits = options.capacity is None or share * hosts_of_node <= options.capacity
+    fits = options.capacity is None or share * options.most <= options.capacity
     given = slots if once and fits and min(slots, default=-1) >= 0 else None
-    return mapping_on_hosts(text, options, at, hosts, task=ranks, slot=given)
+    # Cores by their names give each rank its own; one slot for two ranks may be a mistake.
+    cores = {(host, match[3]) for host, (_, match) in zip(hosts, rows, strict=True) if match[3]}
+    stated = len(rows) if len(cores) == len(rows) or max(slots, default=0) < 0 else 1
+    return mapping_on_hosts(text, options, at, hosts, task=ranks, slot=given, stated=stated)
 
 
 def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -224,7 +228,7 @@ def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
     hosts: list[Any] = [match[3] for _, match in rows]
     if all(WHOLE.fullmatch(host) and len(host) < 10 for host in hosts):
         hosts = list(map(int, hosts))
-    return mapping_on_hosts(source.text, options, at, hosts, task=ranks)
+    return mapping_on_hosts(source.text, options, at, hosts, task=ranks, stated=len(ranks))
 
 
 _LISTS = (

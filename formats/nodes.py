@@ -291,7 +291,8 @@ def read_maplib(source: Source, options: MappingOptions) -> TaskMapping:
             raise text.fault("wrong number of tasks", number, len(tasks), count)
         rows += [(number, whole(text, number, "task", task), node) for task in tasks]
     at, task, node_of = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    return mapping_of(table_of(text, at, node=node_of, task=task), options, name)
+    stated = int(np.bincount(node_of).max(initial=1))
+    return mapping_of(table_of(text, at, node=node_of, task=task), options, name, stated)
 
 
 BLUEGENE = Dialect(

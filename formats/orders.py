@@ -145,7 +145,7 @@ def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
     if RAW.fullmatch(line):
         lists = ((number, place, words) for place, words in enumerate(line.split(";")) if words)
         at, places, tasks = read_ranks(text, lists)
-        return mapping_on_hosts(text, options, at, places, task=tasks)
+        return mapping_on_hosts(text, options, at, places, task=tasks, stated=len(tasks))
     pieces: list[NDArray[np.int64]] = []
     count = 0
     for block in _taskmap_blocks(source):
@@ -163,7 +163,8 @@ def read_taskmap(source: Source, options: MappingOptions) -> TaskMapping:
             pieces.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
     if not pieces:
         raise text.fault("taskmap without a task", number, line)
-    return mapping_on_hosts(text, options, np.full(count, number), np.concatenate(pieces))
+    place = np.concatenate(pieces)
+    return mapping_on_hosts(text, options, np.full(count, number), place, stated=count)
 
 
 def _taskmap_blocks(source: Source) -> list[Any]:

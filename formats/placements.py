@@ -11,7 +11,16 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.files import at_file
-from toruscast.mapping.task_mapping import MAX_SLOTS, Hosts, TaskMapping, cumcount, first_repeat
+from toruscast.mapping.task_mapping import (
+    MAX_SLOTS,
+    Hosts,
+    TaskMapping,
+    check_shares,
+    crowded_tasks,
+    cumcount,
+    first_repeat,
+    least_capacity,
+)
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 
@@ -39,11 +48,16 @@ class MappingOptions:
         """Hosts of the allocation; the nodes that are ours without a table of them."""
         return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
+    @property
+    def most(self) -> int:
+        """Hosts at the node that has most."""
+        return 1 if self.hosts is None else self.hosts.most
+
     def tasks_of_host(self, n_tasks: int) -> int:
         """Return how many tasks a host takes, of so many in all."""
         if self.capacity is None:
-            return max(-(-n_tasks // self.n_hosts), 1)
-        return self.capacity if self.hosts is None else max(self.capacity // self.hosts.most, 1)
+            return least_capacity(n_tasks, self.n_hosts)
+        return max(self.capacity // self.most, 1)
 
     def on_host(self, host: Whole, slot: Whole, share: int) -> tuple[Whole, Whole]:
         """Return node and slot of places of hosts, by the hosts' positions in the allocation.
@@ -149,8 +163,13 @@ def rows_by_task(table: TextTable) -> Whole:
     return order
 
 
-def mapping_of(table: TextTable, options: MappingOptions, name: str | None = None) -> TaskMapping:
-    """Build the mapping of the columns node and maybe slot, in the order of the column task."""
+def mapping_of(
+    table: TextTable, options: MappingOptions, name: str | None = None, stated: int = 1
+) -> TaskMapping:
+    """Build the mapping of the columns node and maybe slot, in the order of the column task.
+
+    A node takes as many tasks as slots say or ``stated`` does, else the least that suffices.
+    """
     capacity, task = options.capacity, table.columns.get("task")
     check_range(table, "node", options.torus.n_nodes)
     # Places are numbered below, which needs more than 32 bits.
@@ -161,19 +180,29 @@ def mapping_of(table: TextTable, options: MappingOptions, name: str | None = Non
             first, second = repeat
             found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
             raise table.fault(second, "place taken", found, "each place once")
-    elif capacity is not None and (late := np.flatnonzero(cumcount(node) >= capacity)).size:
-        row = int(late[0])
-        found = f"task number {capacity + 1} on node {node[row]}"
-        expected = f"at most {counted(capacity, 'task')} a node"
-        raise table.fault(row, "node overfull", found, expected)
-    if task is not None:
-        order = rows_by_task(table)
-        node, slot = node[order], None if slot is None else slot[order]
-    kept = first_tasks(table.text.file, node.size, options)
-    node, slot = node[:kept], None if slot is None else slot[:kept]
+    order = np.arange(node.size) if task is None else rows_by_task(table)
+    order = order[: first_tasks(table.text.file, node.size, options)]
+    node, slot = node[order], None if slot is None else slot[order]
+    if slot is None:
+        most = capacity or max(options.tasks_of_host(node.size) * options.most, stated)
+        check_rows(table, order, node, most)
+        capacity = capacity or int(np.bincount(node).max())
     name = label(table.text.file) if name is None else name
     with at_file(table.text.file):
         return TaskMapping(node, options.torus, slot=slot, tasks_per_node=capacity, name=name)
+
+
+def check_rows(
+    table: TextTable, order: Whole, place: Whole, most: int, names: Sequence[str] = ()
+) -> None:
+    """Raise, naming the line, where more than ``most`` tasks have the same place.
+
+    ``order`` has the row of each task.
+    """
+    crowd = crowded_tasks(place, most)
+    line = table.line(int(order[crowd[most]])) if crowd.size else None
+    with table.text.at(line):
+        check_shares(place, most, lambda at: f"host {names[at]}" if names else f"node {at}")
 
 
 def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
@@ -209,10 +238,12 @@ def mapping_on_hosts(
     task: Sequence[int] | Whole | None = None,
     slot: Sequence[int] | Whole | None = None,
     name: str | None = None,
+    stated: int = 1,
 ) -> TaskMapping:
     """Build the mapping of tasks on hosts, each by its name or its position in the allocation.
 
-    ``at`` are the lines. Without slots, or with some below 0, tasks take those of a node by rank.
+    ``at`` are the lines. Without slots, or with some below 0, tasks take those of a node by rank,
+    and a host takes the ``stated`` number of tasks or the least that suffices.
     """
     places = [_place_of(text, int(n), h, options) for n, h in zip(at, hosts, strict=True)]
     if not places:
@@ -225,6 +256,12 @@ def mapping_on_hosts(
         node, given = options.on_host(place, given, share)
     else:
         node = options.on_host(place, place, 1)[0]
+        order = np.arange(place.size) if task is None else rows_by_task(table)
+        order = order[: options.n_tasks]
+        if options.most == 1 or options.capacity is None:
+            most = options.capacity or max(options.tasks_of_host(order.size), stated)
+            names = () if options.hosts is None else options.hosts.names
+            check_rows(table, order, place[order], most, names)
         given = slots_of(place, table.columns.get("task"), options)
     columns = {"node": node, "slot": given, "task": task}
     return mapping_of(table_of(text, at, **columns), options, name)
@@ -251,16 +288,12 @@ def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -
     return found
 
 
-def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole | None:
-    """Slots of tasks on hosts by rank; None where each node has one host, so that they are so."""
-    if options.hosts is None or options.hosts.most == 1:
-        return None
+def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole:
+    """Slots of tasks on hosts by rank."""
     by = np.arange(place.size) if task is None else np.argsort(task, kind="stable")
     rank = np.empty_like(place)
     rank[by] = cumcount(place[by])
-    share = max(int(rank.max(initial=0)) + 1, options.tasks_of_host(0))
-    slots: Whole = rank + share * options.hosts.index[place]
-    return slots
+    return options.on_host(place, rank, max(int(rank.max()) + 1, options.tasks_of_host(0)))[1]
 
 
 def first_fastest(torus: Torus) -> Whole:

@@ -417,7 +417,8 @@ class Unrolled(NamedTuple):
         """Return the mapping of the graph's tasks."""
         if self.begin.size == 2:
             return mapping
-        return TaskMapping(mapping.node[self.task], mapping.n_nodes)
+        share = mapping.tasks_per_node * (self.begin.size - 1)
+        return TaskMapping(mapping.node[self.task], mapping.n_nodes, tasks_per_node=share)
 
 
 class Partners(NamedTuple):

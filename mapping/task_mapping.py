@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
-from toruscast.text import counted, shown_name
+from toruscast.text import counted, joined, shown_name
 from toruscast.validation import as_array, check_below, repeated, whole_array, whole_number
 
 from .machines import TorusLike, as_torus
@@ -36,13 +36,14 @@ class TaskMapping(PickledByFields):
     slot : array-like of int, shape (n_tasks,), optional
         Place of each task within its node (the core on Blue Gene/Q); by rank if not given.
     tasks_per_node : int, optional
-        Capacity of a node; the most tasks on any node if not given.
+        Capacity of a node. If not given, that of ``slot``, or else the least that suffices: one
+        where there are as many nodes as tasks. More tasks on a node are an `InputError`.
     name : str
         A label for reports, such as the strategy that made it.
 
     Examples
     --------
-    >>> mapping = TaskMapping([0, 0, 3, 1], Torus((2, 2)), name="by hand")
+    >>> mapping = TaskMapping([0, 0, 3, 1], Torus((2, 2)), tasks_per_node=2, name="by hand")
     >>> mapping
     TaskMapping(by hand: 4 tasks on 4 nodes, 2 a node)
     >>> mapping.slot
@@ -77,13 +78,12 @@ class TaskMapping(PickledByFields):
         if nodes.size == 0:
             raise InputError("mapping without a task")
         check_below(nodes, "node of task", n_nodes)
-        occupancy = np.bincount(nodes, minlength=n_nodes)
-        fullest = int(occupancy.argmax())
-        capacity = int(occupancy[fullest]) if tasks_per_node is None else tasks_per_node
-        if occupancy[fullest] > capacity:
-            found = occupancy[fullest]
-            expected = f"at most {capacity}"
-            raise InputError(f"too many tasks on node {fullest}", found=found, expected=expected)
+        most = tasks_per_node
+        if most is None and slot is None:
+            most = least_capacity(nodes.size, n_nodes - (len(host.holes.nodes) if host else 0))
+        if most is not None:
+            check_shares(nodes, most)
+        capacity = tasks_per_node or int(np.bincount(nodes).max())
         if slot is None:
             slots = cumcount(nodes)
         else:
@@ -170,7 +170,7 @@ def as_mappings(mappings: object) -> tuple[TaskMapping, ...]:
     return tuple(map(as_mapping, mappings))
 
 
-def cumcount(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def cumcount(values: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return how often each value stood before: 0, 1, 2, ... for those that are equal."""
     order = np.argsort(values, kind="stable")
     place, ordered = np.arange(values.size), values[order]
@@ -178,6 +178,33 @@ def cumcount(values: NDArray[np.int64]) -> NDArray[np.int64]:
     turn = np.empty(values.size, dtype=np.int64)
     turn[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
     return turn
+
+
+def least_capacity(n_tasks: int, n_nodes: int) -> int:
+    """Return the least number of tasks a node with which all of them have a place."""
+    return max(-(-n_tasks // max(n_nodes, 1)), 1)
+
+
+def crowded_tasks(place: NDArray[np.integer], most: int) -> NDArray[np.int64]:
+    """Return the tasks of the first place that has more than ``most``; none if there is none."""
+    if np.bincount(place).max(initial=0) <= most:
+        return np.empty(0, dtype=np.int64)
+    late = np.flatnonzero(cumcount(place) >= most)
+    return np.flatnonzero(place == place[late[0]])
+
+
+def check_shares(
+    place: NDArray[np.integer], most: int, describe: Callable[[int], str] = "node {}".format
+) -> None:
+    """Raise `InputError` where more than ``most`` tasks have the same place."""
+    crowd = crowded_tasks(place, most)
+    if crowd.size:
+        needed = int(np.bincount(place).max())
+        raise InputError(
+            f"tasks {joined(crowd.tolist())} share {describe(int(place[crowd[0]]))}; "
+            f"--tasks-per-node {needed} allows it",
+            expected=f"at most {most}",
+        )
 
 
 def first_repeat(values: NDArray[np.int64]) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from toruscast.decision.results import Forecast, Verdict
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.mapping.task_mapping import Allocation
+from toruscast.mapping.task_mapping import Allocation, least_capacity
 from toruscast.notebook import html_card
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
@@ -283,7 +283,7 @@ def _allocation(
     ours = problem.torus.usable_nodes if nodes is None else problem.torus.check_nodes(nodes)
     if capacity is None:
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
-        capacity = max(capacity, -(-problem.n_tasks // max(ours.size, 1)))
+        capacity = max(capacity, least_capacity(problem.n_tasks, ours.size))
     allocation = Allocation(problem.torus, ours, capacity, fixed)
     places, movable = allocation.free_places(problem.n_tasks)
     if not movable.size or np.unique(places).size < 2:

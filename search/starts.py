@@ -309,8 +309,9 @@ def placed_by(
             raise InputError("unknown program", found=program, expected=expected)
         for number in range(runs):
             node = run(problem, seed + number)
-            mapping = TaskMapping(node, problem.torus, name=f"{program}@{number + 1}")
-            found.append(allocation.confine(mapping))
+            name = f"{program}@{number + 1}"
+            placed = TaskMapping(node, problem.torus, tasks_per_node=node.size, name=name)
+            found.append(allocation.confine(placed))
     return found
 
 

@@ -138,7 +138,8 @@ def mapped(draw, torus, max_tasks=24):
     """A mapping: one task or many, nodes empty, full or with several tasks."""
     n_tasks = draw(st.integers(1, max_tasks))
     node = st.integers(0, torus.n_nodes - 1)
-    return TaskMapping(draw(st.lists(node, min_size=n_tasks, max_size=n_tasks)), torus)
+    nodes = draw(st.lists(node, min_size=n_tasks, max_size=n_tasks))
+    return TaskMapping(nodes, torus, tasks_per_node=n_tasks)
 
 
 @st.composite

@@ -25,7 +25,7 @@ from toruscast.validation import machine_shape
 
 from .. import machines
 from ..comm_graph import CommGraph, Workload
-from ..task_mapping import TaskMapping
+from ..task_mapping import TaskMapping, least_capacity
 from ..torus import Torus
 from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
@@ -187,7 +187,7 @@ def ordered(
     letters = letters_of(word, torus)
     if letters is None:
         raise InputError("no order of this machine", found=word, expected=_expected_words(torus))
-    capacity = tasks_per_node or max(-(-(n_tasks or 1) // torus.n_nodes), 1)
+    capacity = tasks_per_node or least_capacity(n_tasks or 1, torus.usable_nodes.size)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
     place = permuted((*torus.shape, capacity), axes)[:n_tasks]
     if n_tasks is not None and n_tasks > place.size:

@@ -18,7 +18,7 @@ from toruscast.validation import whole_number
 
 from ..comm_graph import CommGraph, Partners
 from ..problem import MappingProblem
-from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping
+from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, least_capacity
 from ..torus import Torus
 from ..twist import Metric, images
 from .orders import near_cube
@@ -64,7 +64,7 @@ class Placement:
         n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
         capacity = self.tasks_per_node
         if capacity is None:
-            capacity = min(-(-n_tasks // n_nodes), MAX_SLOTS)
+            capacity = min(least_capacity(n_tasks, n_nodes), MAX_SLOTS)
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         if n_tasks > n_nodes * capacity:
             name = self.problem.workload.name

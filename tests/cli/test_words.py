@@ -5,7 +5,7 @@ from toruscast.mapping import CommGraph, TaskMapping
 
 
 def test_occupancy_of_several_mappings():
-    spread, packed = TaskMapping([0, 1, 2, 3], 4), TaskMapping([1, 1, 2, 2], 4)
+    spread, packed = TaskMapping([0, 1, 2, 3], 4), TaskMapping([1, 1, 2, 2], 4, tasks_per_node=2)
     assert occupancy([spread]) == "1 task a node"
     assert occupancy([packed]) == "2 tasks a node on 2 of 4 nodes"
     assert occupancy([spread, packed]) == "1 to 2 tasks a node on 2 to 4 of 4 nodes"

@@ -359,7 +359,7 @@ def test_extract_names_rows_and_keeps_the_order_asked_for():
 def test_mappings_that_do_not_fit():
     comm, torus, _ = AWKWARD["ring of two"]
     with pytest.raises(InputError, match="does not fit the graph"):
-        extract(comm, torus, [TaskMapping([0, 1, 1], torus)])
+        extract(comm, torus, [TaskMapping([0, 1, 1], torus, tasks_per_node=2)])
     with pytest.raises(InputError, match="does not fit the torus"):
         extract(comm, torus, [TaskMapping([0, 1], 3)])
 

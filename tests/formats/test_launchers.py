@@ -286,7 +286,7 @@ def test_devices_by_their_older_name(tmp_path):
     path.write_text("rank_bindings:\n" + "".join(rows))
     assert read_mapping(path, Torus((2, 4))).node.tolist() == [7, 6, 5, 4]
     with pytest.raises(InputError, match="a device to one rank"):
-        write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
+        write_mapping(TaskMapping([3, 3], Torus((2, 2)), tasks_per_node=2), path)
 
 
 def test_coordinates_below_their_count(tmp_path):

@@ -39,7 +39,7 @@ def test_round_trip(tmp_path_factory, case, suffix):
 
 TORUS = Torus((2, 4))
 # Four tasks, the first two on node 1, then nodes 7 and 0.
-EXPECTED = TaskMapping([1, 1, 7, 0], TORUS)
+EXPECTED = TaskMapping([1, 1, 7, 0], TORUS, tasks_per_node=2)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ EXPECTED = TaskMapping([1, 1, 7, 0], TORUS)
 )
 def test_formats(tmp_path, text):
     (tmp_path / "hand.map").write_bytes(text.encode())
-    mapping = read_mapping(tmp_path / "hand.map", TORUS)
+    mapping = read_mapping(tmp_path / "hand.map", TORUS, tasks_per_node=2)
     assert same(mapping, EXPECTED)
     assert mapping.name == ("scan" if text.startswith("scan") else "hand")
     (tmp_path / "hand.map.gz").write_bytes(gzip.compress(text.encode()))
@@ -70,6 +70,39 @@ def test_formats(tmp_path, text):
     assert same(packed, EXPECTED)
     assert packed.name == mapping.name
     assert packed.tasks_per_node == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("1\n1\n7\n0\n", 2),
+        ("1 1 7 0\n", 1),
+        ("0 1\n0 1\n1 3\n0 0\n", 2),
+        ("task,node\n3,0\n1,1\n0,1\n2,7\n", 3),
+        ("hand,1,1,7,0\n", 1),
+        ("(0,1)\n(0,1)\n(1,3)\n(0,0)\n", 2),
+        ("0: 1\n1: 1\n2: 7\n3: 0\n", None),
+        ("0 1 0\n0 1 1\n1 3 0\n0 0 0\n", None),
+        ("task,node,slot\n3,0,0\n0,1,0\n1,1,1\n2,7,0\n", None),
+        ("x y n process_id(s)\n0 0 1 3\n0 1 2 1,0\n1 3 1 2\n", None),
+        ("3;0,1;;;;;;2\n", None),
+        ("[[1,1,2,1],[7,1,1,1],[0,1,1,1]]\n", None),
+        ("# MPICH_RANK_REORDER_METHOD=3, 2 ranks a node\n2,3,0,1\n", None),
+    ],
+)
+def test_two_tasks_share_a_node_only_where_the_file_states_it(tmp_path, text, line):
+    path = tmp_path / "hand.map"
+    path.write_text(text)
+    if line is None:
+        assert read_mapping(path, TORUS).tasks_per_node == 2
+        return
+    with pytest.raises(InputError, match=r"tasks 0 and 1 share node 1; --tasks-per-node 2") as said:
+        read_mapping(path, TORUS)
+    assert said.value.line == line
+    assert read_mapping(path, TORUS, tasks_per_node=2).node.tolist() == [1, 1, 7, 0]
+    # Three tasks have no place on two nodes but two a node.
+    small = TORUS.without(nodes=[2, 3, 4, 5, 6])
+    assert read_mapping(path, small).tasks_per_node == 2
 
 
 def test_lone_line_of_coordinates_is_one_task(tmp_path):
@@ -86,10 +119,10 @@ def test_folder(tmp_path):
     folder = tmp_path / "new" / "maps"
     (folder / "README").write_text("not a mapping")
     (folder / ".hidden.map").write_text("not a mapping")
-    (folder / "c.csv").write_text("task,node\n0,7\n1,7\n2,7\n")
+    (folder / "c.csv").write_text("task,node\n0,7\n1,5\n2,6\n")
     back = read_mappings(folder, TORUS)
     assert [mapping.name for mapping in back] == ["a#1", "b 50%", "c"]
-    assert [mapping.node.tolist() for mapping in back] == [[0, 1, 2], [1, 0, 2], [7, 7, 7]]
+    assert [mapping.node.tolist() for mapping in back] == [[0, 1, 2], [1, 0, 2], [7, 5, 6]]
     assert [mapping.name for mapping in read_mappings(folder / "c.csv", TORUS)] == ["c"]
 
 

@@ -87,7 +87,7 @@ def test_mpirun_lays_out_ranks(tmp_path, file, options):
     if (os.cpu_count() or 1) < 2:
         pytest.skip("one processor: no second slot")
     hosts = Hosts([socket.gethostname()], [0], Torus((2,)))
-    write_mapping(TaskMapping([0, 0], Torus((2,))), tmp_path / file, hosts=hosts)
+    write_mapping(TaskMapping([0, 0], Torus((2,)), tasks_per_node=2), tmp_path / file, hosts=hosts)
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     command = ["sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK"]
     said = run(tmp_path, "mpirun", *root, *options, file, "-np", "2", *command)

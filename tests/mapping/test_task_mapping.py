@@ -12,7 +12,7 @@ from toruscast.mapping.task_mapping import Allocation
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
 def test_slots_number_the_tasks_of_a_node_by_rank(node):
-    mapping = TaskMapping(node, 6)
+    mapping = TaskMapping(node, 6, tasks_per_node=max(node.count(n) for n in node))
     assert mapping.slot.tolist() == [node[:t].count(node[t]) for t in range(len(node))]
     assert mapping.occupancy.tolist() == [node.count(n) for n in range(6)]
     assert mapping.tasks_per_node == max(node.count(n) for n in node)
@@ -95,3 +95,30 @@ def test_nodes_of_another_shape_are_refused(nodes):
     ):
         with pytest.raises(InputError):
             use(nodes)
+
+
+@given(st.data())
+def test_a_node_takes_the_least_that_suffices_unless_more_are_stated(data):
+    n_nodes = data.draw(st.integers(1, 6))
+    node = data.draw(st.lists(st.integers(0, n_nodes - 1), min_size=1, max_size=12))
+    foreign = data.draw(st.integers(0, n_nodes - 1))
+    torus = Torus((n_nodes,)).without(nodes=[foreign] if n_nodes > 1 else [])
+    most = max(node.count(n) for n in node)
+    slot = [node[:t].count(node[t]) for t in range(len(node))]
+    for stated in ({"tasks_per_node": most}, {"slot": slot}):
+        assert TaskMapping(node, torus, **stated).tasks_per_node == most
+    if most * torus.usable_nodes.size < len(node) + torus.usable_nodes.size:
+        assert TaskMapping(node, torus).tasks_per_node == most
+    else:
+        with pytest.raises(InputError) as caught:
+            TaskMapping(node, torus)
+        full = next(
+            n
+            for t, n in enumerate(node)
+            if node[: t + 1].count(n) * torus.usable_nodes.size
+            >= len(node) + torus.usable_nodes.size
+        )
+        tasks = [task for task, there in enumerate(node) if there == full]
+        said = f"share node {full}; --tasks-per-node {most} allows it"
+        assert said in str(caught.value)
+        assert f"tasks {tasks[0]}" in str(caught.value)

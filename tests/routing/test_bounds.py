@@ -75,7 +75,7 @@ def test_nothing_is_faster_than_the_release_bound(data):
     sizes = st.sampled_from([1.0, 64.0, 640.0, 2000.0])
     nbytes = [data.draw(sizes) for _ in edges]
     comm = CommGraph(len(node), *zip(*sorted(edges), strict=True), nbytes)
-    mapping = TaskMapping(node, torus)
+    mapping = TaskMapping(node, torus, tasks_per_node=len(node))
     traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
     assert traffic.simulation.time >= traffic.sure_bound
     # Ticks are a thousandth of the longest packet, of a hop and of a message's software too.
@@ -88,13 +88,13 @@ def test_messages_leave_a_fifo_one_after_the_other():
     # 40 s of wire it is there at 92 s, which is when link 1 -> 2 is through, too.
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(3, [0, 0], [1, 2], [400, 400])
-    assert release_bound(MappingProblem(comm, torus), TaskMapping([0, 2, 2], 8)) == pytest.approx(
-        92
-    )
+    assert release_bound(
+        MappingProblem(comm, torus), TaskMapping([0, 2, 2], 8, tasks_per_node=2)
+    ) == pytest.approx(92)
     # Of two that are ready together any may be the first: 10 s, and 80 s of wire on link 0 -> 1.
     comm = CommGraph(4, [0, 1], [2, 3], [400, 400])
     assert release_bound(
-        MappingProblem(comm, torus), TaskMapping([0, 0, 1, 2], 8)
+        MappingProblem(comm, torus), TaskMapping([0, 0, 1, 2], 8, tasks_per_node=2)
     ) == pytest.approx(10 + 80 + 1)
 
 
@@ -103,15 +103,16 @@ def test_work_that_comes_late_keeps_a_link_busy_from_then_on():
     # 400 bytes. From 40 s on the link has 40 s of work; the 10 s of the first are done by then.
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(6, [0, 0, 0, 0, 5], [1, 2, 3, 4, 4], [0, 0, 0, 400, 100])
-    node = [0, 6, 6, 6, 1, 7]
-    assert release_bound(MappingProblem(comm, torus), TaskMapping(node, 8)) == pytest.approx(
-        40 + 40 + 1
-    )
-    assert time_bounds(MappingProblem(comm, torus), TaskMapping(node, 8)).link == pytest.approx(50)
+    mapping = TaskMapping([0, 6, 6, 6, 1, 7], 8, tasks_per_node=3)
+    assert release_bound(MappingProblem(comm, torus), mapping) == pytest.approx(40 + 40 + 1)
+    assert time_bounds(MappingProblem(comm, torus), mapping).link == pytest.approx(50)
 
 
 def test_of_adaptive_phases_and_of_rounds_the_lower_bound_stands():
-    torus, mapping = Torus(8, bandwidth=10.0, network=PLAIN), TaskMapping([0, 2, 2], 8)
+    torus, mapping = (
+        Torus(8, bandwidth=10.0, network=PLAIN),
+        TaskMapping([0, 2, 2], 8, tasks_per_node=2),
+    )
     comm = CommGraph(3, [0, 0], [1, 2], [400, 400])
     alone = RoutedTraffic(MappingProblem(comm, torus), mapping)
     assert alone.release_bound == pytest.approx(92)

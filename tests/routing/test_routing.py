@@ -375,7 +375,9 @@ def test_bluegene_fifos_of_the_published_rule():
     # both; 3 + 3 unwrapped = FIFO 6, though two hops away. (0,0) -> (0,0): local.
     torus = Torus((4, 4))
     comm = CommGraph(5, [0] * 4, [1, 2, 3, 4], [1] * 4)
-    fifo = injection_fifos(MappingProblem(comm, torus), TaskMapping([0, 1, 12, 15, 0], torus))
+    fifo = injection_fifos(
+        MappingProblem(comm, torus), TaskMapping([0, 1, 12, 15, 0], torus, tasks_per_node=2)
+    )
     assert fifo.tolist() == [3, 0, 6, -1]
 
 

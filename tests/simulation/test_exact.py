@@ -42,7 +42,8 @@ def graph(n_tasks, edges):
 
 def run(torus, node, edges, routing="deterministic"):
     """Simulate edges of tasks on the given nodes."""
-    return simulate(graph(len(node), edges), torus, TaskMapping(node, torus), routing=routing)
+    mapping = TaskMapping(node, torus, tasks_per_node=len(node))
+    return simulate(graph(len(node), edges), torus, mapping, routing=routing)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

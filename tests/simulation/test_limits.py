@@ -276,7 +276,9 @@ def test_an_interval_longer_than_any_run():
 def test_what_stays_within_a_node_does_not_coarsen_the_clock(coarsening, local):
     comm = CommGraph(3, [0, 0], [1, 2], [local, 512.0])
     torus = Torus((4,))
-    found = simulate(comm, torus, TaskMapping([0, 0, 1], torus), coarsening=coarsening)
+    found = simulate(
+        comm, torus, TaskMapping([0, 0, 1], torus, tasks_per_node=2), coarsening=coarsening
+    )
     # Software of two messages, one hop, one packet with its header, to a tick.
     assert found.message_times[0][1] == pytest.approx(2 * 500e-9 + 40e-9 + 544 / 2e9, abs=3e-10)
 

@@ -173,7 +173,7 @@ def test_waits_of_a_small_case():
     )
     torus = Torus(8, bandwidth=1e9, network=network)
     comm = CommGraph(4, [0, 1, 3], [2, 2, 0], [180, 900, 450])
-    result = simulate(comm, torus, TaskMapping([0, 1, 2, 0], torus))
+    result = simulate(comm, torus, TaskMapping([0, 1, 2, 0], torus, tasks_per_node=2))
     time = 200e-9 + 12 * 100e-9 + 50e-9
     assert result.time == pytest.approx(time, rel=2e-3)
     links = result.links().loc[[0, 2]]

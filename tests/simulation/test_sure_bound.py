@@ -155,6 +155,6 @@ def test_software_that_ticks_put_in_another_order():
         edges = rng.choice(n * n, size=120, replace=False)
         nbytes = rng.integers(1, 2_000, edges.size)
         comm = CommGraph(n, edges // n, edges % n, nbytes, rng.integers(1, 4, edges.size))
-        mapping = TaskMapping(rng.integers(0, 8, n), torus)
+        mapping = TaskMapping(rng.integers(0, 8, n), torus, tasks_per_node=n)
         traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
         assert traffic.sure_bound <= traffic.simulation.time

@@ -147,4 +147,4 @@ def test_messages_within_a_node_do_not_make_packets_larger():
     # The longest message never leaves its node: the buffers are sized by the one that does.
     torus = Torus(4)
     comm = CommGraph(3, [0, 1], [1, 2], [1e6, 512.0])
-    check_against_twin(comm, torus, TaskMapping([0, 0, 2], torus), coarsening=64)
+    check_against_twin(comm, torus, TaskMapping([0, 0, 2], torus, tasks_per_node=2), coarsening=64)
