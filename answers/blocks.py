@@ -7,11 +7,13 @@ with the same words and numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from toruscast.mapping import TaskMapping
 from toruscast.mapping.omissions import Omission, describe_omissions
+from toruscast.text import counted, spanned
 
 from .links import LinkMap
 from .table import Table
@@ -92,7 +94,7 @@ class Answer:
     ``table`` stands first in a terminal and last on a page; its frame is the CSV. ``badge`` says
     how sure the answer is, in a word or three. ``content`` is all of it as JSON. ``file`` is what
     the answer is used with, and ``facts`` what it was made from, by name. ``omitted`` is
-    what its traffic lacks; None where it has none.
+    what its traffic lacks; None where it has none. ``mapping`` is the one that it is about.
     """
 
     headline: Headline
@@ -106,6 +108,19 @@ class Answer:
     facts: Sequence[tuple[str, str]] = ()
     title: str = ""
     omitted: Sequence[Omission] | None = None
+    mapping: TaskMapping | None = None
+
+    def __post_init__(self) -> None:
+        """Say in the first line that tasks share nodes."""
+        if self.mapping is None or (self.mapping.occupancy <= 1).all():
+            return
+        load = self.mapping.occupancy[self.mapping.occupancy > 0]
+        each = spanned((int(load.min()), int(load.max())))
+        shared = f"{counted(load.sum(), 'task')} on {counted(load.size, 'node')}, {each} each"
+        plain = self.headline.after.removesuffix(".")
+        stop = self.headline.after[len(plain) :]
+        headline = replace(self.headline, after=f"{plain}; {shared}{stop}")
+        object.__setattr__(self, "headline", headline)
 
     @property
     def lines(self) -> list[str]:

@@ -88,6 +88,7 @@ def answer(
         },
         file=view.launcher_file(),
         omitted=made.problem.workload.omitted,
+        mapping=made.best,
         facts=view.facts(),
     )
 

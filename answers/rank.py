@@ -113,6 +113,7 @@ class _Ranking:
             content=self._content(),
             file=view.launcher_file(),
             omitted=found.problem.workload.omitted,
+            mapping=found.best,
             facts=[*view.facts(), ("candidates", str(n))],
         )
 

@@ -69,6 +69,7 @@ def answer(found: SearchResult, *, yours: bool = False, setting: str = "", top: 
         table=compared(found, top, yours),
         file=view.launcher_file(),
         omitted=found.problem.workload.omitted,
+        mapping=found.mapping,
         facts=view.facts(),
     )
 
@@ -258,6 +259,7 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         },
         table=Table(why.pairs, ()),
         omitted=view.problem.workload.omitted,
+        mapping=why.mapping,
         facts=view.facts(),
     )
 

@@ -115,6 +115,7 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
         table=Table(_one_row(content), ()),
         file=view.launcher_file(),
         omitted=result.problem.workload.omitted,
+        mapping=result.mapping,
         facts=view.facts(),
     )
 
@@ -173,6 +174,7 @@ def answer_of_many(
         notes=list(filter(None, said)),
         table=Table(table[known], columns, best=0, yours=ranking.yours, top=top),
         omitted=problem.workload.omitted,
+        mapping=mappings[order[0]],
         content=content | {"ranking": records(table)},
     )
 
