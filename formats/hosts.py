@@ -15,11 +15,12 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
+from toruscast.text import joined
 
 from .dialect import Dialect
 from .orders import axes_in, known_columns
 from .placements import MAX_RANKS, MappingOptions, Target, mapping_on_hosts, place_of, read_ranks
-from .source import WHOLE, Source, Text, cells, whole, write_text
+from .source import WHOLE, Source, Text, cells, warn_of, whole, write_text
 from .tables import read_words
 
 # A name, or the pieces of one between ranges in brackets.
@@ -28,7 +29,7 @@ NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
 RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
 HOST_LINE = re.compile(
-    r"([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
+    r"(?:[\w.-]+@)?([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
 )
 SLOTS = re.compile(r"(?<![_-])(?:slots|cpu)\s*=\s*(\d+)")
 RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)
@@ -37,8 +38,32 @@ RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
 TASKS_LINE = re.compile(
     r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
 )
-LABEL_LINE = re.compile(
-    r"(?:\[\d+,(\d{1,9})\](?:<stdout>)?\s*:|(\d{1,9}):)\s*([A-Za-z0-9_][\w.-]*)"
+# What programs print of ranks. A line without a host has that of its node, or of the line above;
+# one without either is passed over.
+_RANK, _HOST, _NODE = r"(?P<rank>\d{1,9})", r"(?P<host>[A-Za-z0-9_][\w.-]*)", r"(?P<node>\d{1,9})"
+PRINTED_LINES = tuple(
+    re.compile(line.format(rank=_RANK, host=_HOST, node=_NODE), re.I)
+    for line in (
+        # srun -l hostname; mpirun --tag-output hostname of Open MPI 4, and of older ones.
+        r"{rank}:\s*{host}",
+        r"\[\d+,{rank}\](?:<stdout>)?\s*:\s*{host}",
+        # MPICH_RANK_REORDER_DISPLAY of Cray MPICH.
+        r"\[PE_\d+\]: rank {rank} is on {host}(?:[;,] originally was on .*)?",
+        r"\[PE_\d+\]: MPI.*",
+        # xthi of HPE, and of Archer2.
+        r"Hello from rank {rank},(?P<thread> thread \d+,)? on {host}\s*\(core affinity = .*\)",
+        r"Node\s+{node}, hostname {host}, .*",
+        r"Node\s+{node}, rank\s+{rank},(?P<thread> thread\s+\d+), \(affinity = .*\)",
+        r"(?:Node summary for|MPI summary:) .*",
+        # --report-bindings and --display map of Open MPI 4 and 5.
+        r"\[{host}:\d+\] (?:MCW )?rank {rank} (?:is not )?bound\b.*",
+        r"Data for node: {host}\s.*",
+        r"Process (?:OMPI )?jobid: .*Process rank: {rank}\b.*",
+        r"Data for job .*|=+(?:\s+JOB MAP\s+=+)?",
+        # I_MPI_DEBUG=4 of Intel MPI.
+        r"\[\d+\] MPI startup\(\): {rank}\s+\d+\s+{host}\s+\S.*",
+        r"\[\d+\] MPI startup\(\): (?!\d).*",
+    )
 )
 
 
@@ -134,7 +159,9 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     at: list[int] = []
     names: list[str] = []
     stated = 1
-    for number, match in text.matches(HOST_LINE, "line of a hostfile", "HOST or HOST slots=N"):
+    for number, match in text.matches(
+        HOST_LINE, "line of a hostfile", "HOST or HOST slots=N, none with ^"
+    ):
         slots = SLOTS.search(match[3])
         count = int(match[2] or (slots[1] if slots else 1))
         if len(names) + count > MAX_RANKS:
@@ -220,15 +247,50 @@ def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
     write_text(path, "".join(lines))
 
 
+def _match_printed(line: str) -> dict[str, str | None] | None:
+    """What a line says of a rank, by name; None if no program is known to print it."""
+    found = next(filter(None, (known.fullmatch(line) for known in PRINTED_LINES)), None)
+    return None if found is None else found.groupdict()
+
+
+def are_printed_ranks(source: Source) -> bool:
+    """Whether the first lines are known ones, and a rank stands on one of them."""
+    found = [_match_printed(line) for _, line in source.lines]
+    return (
+        bool(found) and None not in found[:8] and any(each and each.get("rank") for each in found)
+    )
+
+
 def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of lines ``3: node017``, in any order."""
-    rows = list(source.text.matches(LABEL_LINE, "line of ranks", "RANK: HOST"))
-    at = [number for number, _ in rows]
-    ranks = [int(match[1] or match[2]) for _, match in rows]
-    hosts: list[Any] = [match[3] for _, match in rows]
+    """Return the mapping of lines such as ``3: node017``, in any order."""
+    text = source.text
+    at: list[int] = []
+    ranks: list[int] = []
+    hosts: list[Any] = []
+    # The host of a node by its number; "" is the line above.
+    known: dict[str, str] = {}
+    threads: set[tuple[str, str]] = set()
+    for number, line in text.lines("#"):
+        said = _match_printed(line)
+        if said is None:
+            raise text.fault("bad line of ranks", number, line, "RANK: HOST")
+        node, rank = said.get("node") or "", said.get("rank")
+        # xthi ends a sentence behind it.
+        host = (said.get("host") or "").rstrip(".") or known.get(node)
+        if host is not None and rank is None:
+            known[node] = host
+        # Other threads of a rank are where it is.
+        if rank is None or (said.get("thread") and (rank, str(host)) in threads):
+            continue
+        if host is None:
+            raise text.fault("rank without a host", number, line, "the line of its host above")
+        threads.add((rank, host))
+        at.append(number)
+        ranks.append(int(rank))
+        hosts.append(host)
     if all(WHOLE.fullmatch(host) and len(host) < 10 for host in hosts):
         hosts = list(map(int, hosts))
-    return mapping_on_hosts(source.text, options, at, hosts, task=ranks, stated=len(ranks))
+    return mapping_on_hosts(text, options, at, hosts, task=ranks, stated=len(ranks))
 
 
 _LISTS = (
@@ -262,7 +324,7 @@ share, are not kept: tasks of a node then take its slots in their order.
         suffixes=(".hosts", ".hostfile"),
         documentation="""
 A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behind it means two
-tasks. `--hosts FILE` gives the node of each host.
+tasks, and a user before it (`me@c00`) is left out. `--hosts FILE` gives the node of each host.
 """,
         example="c00 slots=1\nc01 slots=1\nc03 slots=1\nc02 slots=1\n",
         advice="mpirun --map-by seq --hostfile {file}, mpirun -machinefile {file} (MPICH), or "
@@ -302,12 +364,14 @@ A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the
         name="labelled",
         holds="mapping",
         title="what launchers print of each rank: 3: host (srun -l hostname, flux job taskmap)",
-        recognise=lambda source: source.all_match(LABEL_LINE),
+        recognise=are_printed_ranks,
         read=read_labelled,
         documentation="""
 A rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname` print them,
-in any order; or the number of its node in the order of the allocation. `--hosts FILE` gives the
-node of each host.
+in any order; or the number of its node in the order of the allocation. The same from the lines of
+`xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open MPI's `--report-bindings` and `--display map`, and Intel
+MPI's `I_MPI_DEBUG=4`; a line of none of them is refused. `--hosts FILE` gives the node of each
+host.
 """,
         example="0: c00\n2: c03\n1: c01\n3: c02\n",
     ),
@@ -362,6 +426,9 @@ def read_table(source: Source, torus: Torus) -> Hosts:
         nodes.append(_node_of(text, number, row, torus))
     if not lines:
         raise text.fault("table without a host")
+    known = {"host", "node", "nid", "processor_id", *torus.axes.lower()}
+    if others := [name for name in rows[0][1] if name not in known]:
+        warn_of(text.file, f"columns that are not used: {joined(others)}")
     return Hosts(list(lines), nodes, torus, aliases)
 
 

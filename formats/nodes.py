@@ -17,7 +17,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
-from toruscast.text import counted
+from toruscast.text import counted, joined
 
 from .dialect import Dialect
 from .placements import (
@@ -29,7 +29,7 @@ from .placements import (
     mapping_of,
     place_of,
 )
-from .source import NUMBER, WHOLE, Source, Text, cells, label, whole, write_text
+from .source import NUMBER, WHOLE, Source, Text, cells, label, warn_of, whole, write_text
 from .tables import TextTable, read_table, table_of, write_rows
 
 RANGE = re.compile(r"\d+-\d+")
@@ -44,6 +44,15 @@ def read_nodes(source: Source, options: MappingOptions) -> TaskMapping:
     if len(parts) > 1 and len(source.lines) == 1:
         return node_row(text, number, parts, options, label(text.file))
     return mapping_of(read_table(text, ["node"]), options)
+
+
+def is_row_of_semicolons(source: Source) -> bool:
+    """Whether numbers on one line may be the node of each task or, differently, the reverse."""
+    parts = source.first_line()[1].split(";")
+    if len(source.lines) != 1 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
+        return False
+    nodes = np.array(parts, dtype=np.int64)
+    return len(parts) > 1 and not np.array_equal(np.argsort(nodes, kind="stable"), nodes)
 
 
 def node_row(
@@ -148,6 +157,7 @@ NODES = Dialect(
     name="nodes",
     holds="mapping",
     title="the node of each task (partition of METIS or KaHIP)",
+    recognise=is_row_of_semicolons,
     read=read_nodes,
     write=lambda mapping, path, _: write_rows(path, "", [mapping.node], " "),
     suffixes=(".map",),
@@ -253,6 +263,8 @@ def read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``(x,y,z)``, one for each rank."""
     text = source.text
     places = list(text.matches(_VCOORD, "coordinates", "(x,y,z)"))
+    if others := {name for _, match in places for name in re.findall(r"\w+(?=\s*=)", match[2])}:
+        warn_of(text.file, f"words that are not used: {joined(sorted(others))}")
     nodes = [
         place_of(text, n, re.split(r"\s*,\s*", match[1]), options.torus) for n, match in places
     ]
@@ -324,9 +336,9 @@ VCOORD = Dialect(
     write=write_vcoord,
     suffixes=(".vcoord",),
     documentation="""
-On each line the coordinates of a rank in the job's own shape, in brackets; what stands behind them
-(`core=2`) is not used. Ranks of a node take its slots in their order. A file with more lines than
-the job has ranks is read up to its last rank, and a warning says so.
+On each line the coordinates of a rank in the job's own shape, in brackets; a warning names what
+stands behind them (`core=2`) and is not used. Ranks of a node take its slots in their order. A file
+with more lines than the job has ranks is read up to its last rank, and a warning says so.
 """,
     example="(1,1)\n(0,1)\n(0,0)\n(1,0)\n",
     advice="mpiexec --vcoordfile {file}",

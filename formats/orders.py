@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
-from toruscast.text import counted
+from toruscast.text import counted, joined
 from toruscast.validation import repeated
 
 from .dialect import Dialect
 from .placements import (
+    GAP,
     MAX_RANKS,
     MappingOptions,
     Target,
@@ -27,44 +28,54 @@ from .placements import (
     mapping_on_hosts,
     read_ranks,
 )
-from .source import Source, Text, cells, renamed, whole, write_text
+from .source import Source, Text, cells, renamed, warn_of, whole, write_text
 from .tables import read_table, read_words, table_of, write_rows
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
-# The writer's comment with the ranks of a host.
-SHARE = re.compile(r"#.*\b([0-9]{1,6}) ranks a node")
+# The ranks of a host in the writer's comment, and in that of CrayPat.
+SHARE = re.compile(r"#.*(?:\b([0-9]{1,6}) ranks a node|Max PEs/Node:\s*([1-9][0-9]{0,5}))")
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
 A_LINE = 16
 
 
 def is_rank_order(source: Source) -> bool:
-    """Whether ranks stand below a comment of Cray's tools, or with a range among them on one line.
+    """Whether ranks stand below a comment of Cray's tools, with a range among them or a gap.
 
     Lines that follow each other end in commas: ranges on lines of their own may be those of nodes.
     """
     lines = [line for _, line in source.lines]
-    items = [item.strip() for line in lines for item in line.rstrip(",").split(",")]
-    if not items or not all(map(ITEM.fullmatch, items)):
+    items = [item.strip() for line in lines for item in line.removesuffix(",").split(",")]
+    if not any(items) or not all(map(ITEM.fullmatch, filter(None, items))):
         return False
     ranged = "-" in "".join(lines) and all(line.endswith(",") for line in lines[:-1])
-    return ranged or any(SIGN.match(line) for line in source.raw_lines)
+    return ranged or "" in items or any(SIGN.match(line) for line in source.raw_lines)
 
 
 def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping: the rank at each position, positions filling host after host."""
     text = source.text
-    at, _, ranks = read_ranks(text, ((number, None, line) for number, line in text.lines("#")))
+    lines = ((number, None, line) for number, line in text.lines("#"))
+    at, _, ranks = read_ranks(text, lines, gaps=True)
     if not ranks:
         raise text.fault("file without data")
     share = options.tasks_of_host(len(ranks))
     stated = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
     if stated and options.capacity is None:
-        share = max(share, int(stated[1]))
+        share = max(share, int(stated[1] or stated[2]))
+    idle = ranks.count(GAP)
+    if idle and share == 1:
+        found, expected = counted(idle, "empty field"), "--tasks-per-node N, the cores of a node"
+        raise text.fault("idle cores of nodes with one core", at[ranks.index(GAP)], found, expected)
+    if idle:
+        where = f"line {at[ranks.index(GAP)]}"
+        warn_of(text.file, f"{counted(idle, 'empty field')}, the first on {where}: cores stay idle")
     if len(ranks) > share * options.n_hosts:
         expected = f"at most {share * options.n_hosts}, {share} on each"
         raise text.fault("more positions than places", None, len(ranks), expected)
-    node, slot = options.on_host(*np.divmod(np.arange(len(ranks)), share), share)
-    return mapping_of(table_of(text, at, node=node, slot=slot, task=ranks), options)
+    place = np.flatnonzero(np.array(ranks) != GAP)
+    node, slot = options.on_host(*np.divmod(place, share), share)
+    table = table_of(text, np.array(at)[place], node=node, slot=slot, task=np.array(ranks)[place])
+    return mapping_of(table, options)
 
 
 def rank_at_position(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
@@ -106,7 +117,8 @@ RANK_ORDER = Dialect(
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.
 Positions fill node after node, `--tasks-per-node` each, in the order of `--hosts` or else in C
 order. The file's name, a comment of Cray's tools (`# grid_order ...`) or a range is the sign: the
-same numbers on one line without any are the node of each task.
+same numbers on one line without any are the node of each task. Empty fields (`0,2,,3`) are cores
+that stay idle; a warning counts them.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
     advice="MPICH_RANK_REORDER_METHOD=3, the file being MPICH_RANK_ORDER in the working folder",
@@ -116,8 +128,8 @@ same numbers on one line without any are the node of each task.
 BLOCKS = re.compile(rb"\s*\[\s*\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\](\s*[,\]])")
 OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
 ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]")
-# The tasks of each node; a range tells it from numbers with decimal commas.
-RAW = re.compile(r"(?=.*\d-\d)\d{1,9}([-,]\d{1,9})*(;(\d{1,9}([-,]\d{1,9})*)?)*")
+# The tasks of each node: ranges, or semicolons, which divide no other format's line.
+RAW = re.compile(r"(?=.*(\d-\d|;))(\d{1,9}([-,]\d{1,9})*)?(;(\d{1,9}([-,]\d{1,9})*)?)*")
 VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
 BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
 
@@ -212,9 +224,10 @@ FLUX = Dialect(
     suffixes=(".taskmap",),
     documentation="""
 Blocks `[first node, nodes, tasks a node, repeats]` of tasks in rank order, bare or as `map` of the
-object that `flux job taskmap` prints; the tasks of each node (`0-3;4-7`) and
-`(vector,(first node, nodes, tasks a node))` as well. Nodes are those of the allocation, in the
-order of `--hosts` or else in C order. It keeps no slots.
+object that `flux job taskmap` prints; the tasks of each node (`0-3;4-7`, `--to=raw`) and
+`(vector,(first node, nodes, tasks a node))` as well. One task for each node (`0;3;1;2`) may be the
+node of each task as well: `--format` says which, unless both are the same. Nodes are those of the
+allocation, in the order of `--hosts` or else in C order. It keeps no slots.
 """,
     example="[[0,2,1,1],[3,1,1,1],[2,1,1,1]]\n",
     advice='flux run --taskmap=manual:"$(cat {file})"',
@@ -280,6 +293,8 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
         raise text.fault("table of a mapping without places", number, line, expected)
     kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
+    if others := [name for name, column in zip(names, kept, strict=True) if column is None]:
+        warn_of(text.file, f"columns that are not used: {joined(others)}")
     if twice := repeated(name for name in kept if name):
         raise text.fault("column stands twice", number, twice[0], "each column once")
     if wanted == {"host"}:
@@ -337,7 +352,7 @@ TABLE = Dialect(
     documentation="""
 Columns with names, in any order: `task` (or `rank`), its place, and maybe `slot`. The place is
 the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), or `node` (its number in C order), or
-`host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed to
+`host`, whose nodes `--hosts FILE` gives. A warning names other columns. The names are needed to
 tell tasks from nodes. `--mapping-columns task=proc,node=where` says which columns a
 table with other names means. Coordinates without a column `task` are those of the tasks in order.
 """,

@@ -28,6 +28,8 @@ from .source import Text, label, warn_of, whole
 from .tables import TextTable, Whole, table_of
 
 MAX_RANKS = 2**20
+# In place of a rank: the core stays idle.
+GAP = -1
 
 
 @dataclass(frozen=True)
@@ -112,17 +114,21 @@ class Target:
 
 
 def read_ranks(
-    text: Text, lists: Iterable[tuple[int, Any, str]]
+    text: Text, lists: Iterable[tuple[int, Any, str]], *, gaps: bool = False
 ) -> tuple[list[int], list[Any], list[int]]:
     """Return line, owner and rank of each rank in lists such as ``0-3,8``, at most 2^20 in all.
 
-    A list comes with its line and its owner, such as the host of the ranks.
+    A list comes with its line and its owner, such as the host of the ranks. Where there may be
+    ``gaps``, an empty field is one.
     """
     at: list[int] = []
     owners: list[Any] = []
     ranks: list[int] = []
     for line, owner, words in lists:
-        for part in map(str.strip, words.rstrip(", ").split(",")):
+        for part in map(str.strip, words.strip().removesuffix(",").split(",")):
+            if gaps and not part:
+                ranks.append(GAP)
+                continue
             match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
             if match is None:
                 raise text.fault("bad rank", line, part or words, "ranks such as 0,2,4-7")

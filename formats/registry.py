@@ -51,6 +51,24 @@ _MODULES = (
     "toruscast.mesh.devices",
     "toruscast.mesh.tenstorrent",
 )
+# Texts without what a reader needs: how they start, what they lack, and what has it instead.
+_UNREADABLE = (
+    (
+        re.compile(rb"\s*+(?:\w+\s*+=\s*+)?(?:Mesh|AbstractMesh|NamedSharding)\("),
+        "mesh of JAX without its device numbers",
+        "print(mesh.device_ids)",
+    ),
+    (
+        re.compile(rb"\s*+=+ OTF2-PRINT"),
+        "events as otf2-print prints them",
+        "the trace itself, such as traces.otf2",
+    ),
+    (
+        re.compile(rb"(?:[\w.:@= -]*+\n)*+\^\w"),
+        "hostfile with hosts that are left out (^)",
+        "the host of each task, a line each",
+    ),
+)
 
 
 def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
@@ -114,6 +132,11 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
         return fits[0]
     # Raises the error of a file that cannot be read, or is no text.
     number, found = source.text.first_line()
+    for pattern, message, expected in _UNREADABLE:
+        if not fits and pattern.match(source.start):
+            raise InputError(
+                message, file=source.path, line=number, found=found[:80], expected=expected
+            )
     known = {_line_shape(str(dialect.example)): dialect.name for dialect in dialects(holds)}
     names = [dialect.name for dialect in fits]
     names = names or [known[shape] for shape in get_close_matches(_line_shape(found), known, 2, 0)]

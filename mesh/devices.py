@@ -46,7 +46,13 @@ _DEVICES = "CUVWXYZIJ"
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # What newer versions print of a device: its number, process, coordinates and core.
 SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
-START = re.compile(rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+\w*Device\s*\(\s*id\s*=")
+START = re.compile(
+    rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+(?:\w*Device\s*\(\s*wrapped\s*=\s*)?\w*Device\s*\(\s*id\s*="
+)
+# JAX's devices of several slices.
+WRAPPED = re.compile(
+    r"\w*Device\(wrapped=(\w*Device\([^()]*(?:\([^()]*\)[^()]*)*)\), slice_id=(\d+)\)"
+)
 OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*[\"']coords[\"']\s*:", re.S)
 KEY = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
 IDS = re.compile(
@@ -70,8 +76,17 @@ SHARDY = re.compile(
     r"(?:,\s*device_ids\s*=\s*\[([\d,\s]+)\]\s*)?>"
 )
 SHARDED = re.compile(
-    rb"[\s{\"]*+(?:\w[\w.]*+\s*+=\s*+[\s{\"]*+)?devices\s*=\s*\["
-    rb"|\s*+#?(?:sdy\.)?mesh\b[^<{}]*+<\s*\[\s*\""
+    rb"[\s{\"]*+(?:(?:\w[\w.]*+\s*+=|GSPMDSharding\()\s*+[\s{\"]*+)?devices\s*=\s*\["
+    rb"|\s*+(?:#?(?:sdy\.)?mesh\b[^<{}]*+)?<\s*\[\s*\""
+    rb"|\s*+(?:\w+\s*+=\s*+)?DeviceMesh\("
+)
+# A mesh of PyTorch: its numbers, or since 2.9 its sizes and strides.
+TORCH = re.compile(
+    r"DeviceMesh\((?:['\"]?\w+['\"]?,\s*)?(\[[\[\]\d,\s]*\])(?:,\s*mesh_dim_names=[^)]*\)?)?\s*\)"
+)
+STRIDED = re.compile(
+    r"DeviceMesh\(\(((?:\w+=)?\d+(?:,\s*(?:\w+=)?\d+)*),?\)"
+    r"(?:,\s*(?:device:\s*)?['\"]\w+['\"])?,\s*stride:\s*\(([\d,\s]+)\)\)"
 )
 
 
@@ -284,9 +299,10 @@ def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
-    words = SHORT.sub(
-        r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", text.data.decode()
-    ).replace("TPU_", "Device")
+    words = WRAPPED.sub(r"\1, slice_index=\2)", text.data.decode())
+    words = SHORT.sub(r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", words).replace(
+        "TPU_", "Device"
+    )
     found: list[tuple[int, dict[str, Any]]] = []
     line, before = 1, 0
     for match in PRINTED.finditer(words):
@@ -374,11 +390,16 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     words = text.data.decode()
-    found = [*SHARDING.finditer(words), *SHARDY.finditer(words)]
+    forms = (SHARDING, SHARDY, TORCH, STRIDED)
+    found = [match for form in forms for match in form.finditer(words)]
     if len(found) != 1:
         expected = "one sharding, such as {devices=[4,2]<=[2,4]T(1,0)}"
         raise text.fault("bad sharding", number, line[:60], expected)
     match = found[0]
+    if match.re in (TORCH, STRIDED):
+        if not re.fullmatch(r"\s*(\w+\s*=)?\s*", words.replace(match[0], "")):
+            raise text.fault("more than a mesh", number, line[:60], match[0][:60])
+        return _mapping_of_ids(text, _torch_ids(text, match), options)
     if match.re is SHARDY:
         sizes, over, turned, listed_ids = match[1], None, None, match[2]
     else:
@@ -397,6 +418,19 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
         found_sizes = f"{ids.size} devices for {'x'.join(map(str, shape))}"
         raise text.fault("sizes and devices differ", number, found_sizes, math.prod(shape))
     return _mapping_of_ids(text, ids, options)
+
+
+def _torch_ids(text: Text, match: re.Match[str]) -> NDArray[np.int64]:
+    """The numbers of a mesh of PyTorch."""
+    if match.re is TORCH:
+        return np.array(_whole_numbers(match[1]), dtype=np.int64)
+    sizes = [int(size.rpartition("=")[2][:9]) for size in match[1].split(",")]
+    strides = _whole_numbers(match[2])
+    if len(sizes) != len(strides) or not 0 < math.prod(sizes) <= MAX_LISTED:
+        expected = "a stride for each size, and at most 2^22 devices"
+        raise text.fault("bad mesh", text.first_line()[0], match[0][:60], expected)
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    return np.asarray(np.array(strides) @ places, dtype=np.int64)
 
 
 def _whole_numbers(words: str) -> list[int]:
@@ -509,13 +543,14 @@ host).
     Dialect(
         name="sharding",
         holds="mapping",
-        title="devices of a sharding of XLA (GSPMD) or a mesh of Shardy",
+        title="devices of a sharding of XLA (GSPMD), or of a mesh of Shardy or PyTorch",
         recognise=lambda source: bool(SHARDED.match(source.start[:4096])),
         read=read_sharding,
         documentation="""
 `devices=[4,2]0,4,1,5,2,6,3,7` or the short form `{devices=[4,2]<=[2,4]T(1,0)}`, also of a mesh of
-Shardy, `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`: the first task runs on the first device.
-Numbers are those of `device-ids`.
+Shardy, `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`, and what PyTorch prints of a mesh,
+`DeviceMesh('xla', [[0, 1], [2, 3]])` or `DeviceMesh((dp=2, tp=2), device: 'xla', stride: (2, 1))`:
+the first task runs on the first device. Numbers are those of `device-ids`.
 """,
         example="{devices=[2,2]<=[2,2]T(1,0)}\n",
     ),
