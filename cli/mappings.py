@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
@@ -241,6 +242,13 @@ class MappingFile:
         check_format(self.out, self.out_format, hosts)
         check_target(self.out)
 
+    def check_job(
+        self, problem: MappingProblem, placing: Placing, given: Sequence[TaskMapping] = ()
+    ) -> None:
+        """Raise early what writing would raise whichever mapping is best."""
+        if self.out is not None and not is_folder(self.out):
+            check_job(self.out, self.out_format, problem, placing, given)
+
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write a mapping where it is wanted; return a line that says where, and how to use it."""
         if self.out is None:
@@ -269,6 +277,31 @@ def check_format(path: str, name: str | None, hosts: str | None) -> None:
     if chosen.on_hosts and hosts is None:
         expected = "add --hosts FILE, a CSV such as host,x,y,z"
         raise InputError(f"{chosen.name} needs host names", expected=expected)
+
+
+def check_job(
+    path: str,
+    name: str | None,
+    problem: MappingProblem,
+    placing: Placing,
+    given: Sequence[TaskMapping] = (),
+) -> None:
+    """Raise where none of the mappings given can be written, or hardly any of the job's."""
+    if not given:
+        least = tc.strategies.Placement(problem, placing.tasks_per_node).capacity
+        readers.check_job(path, name, problem, placing.hosts, least)
+        return
+    form, fault = registry.dialect_to_write("mapping", path, name).name, None
+    with TemporaryDirectory() as folder:
+        for mapping in given:
+            try:
+                file = Path(folder) / "mapping"
+                tc.write_mapping(mapping, file, form, torus=problem.torus, hosts=placing.hosts)
+                return
+            except InputError as error:
+                fault = error
+    if fault is not None:
+        raise fault
 
 
 def is_folder(path: str) -> bool:

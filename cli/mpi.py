@@ -24,7 +24,7 @@ from .app import FAILED
 from .options import Traffic, argument, option, search_time_option, sub_command
 from .problem import load_setting
 from .progress import working
-from .slow import jobs, tracer
+from .slow import allocation, jobs, readers, tracer
 
 if TYPE_CHECKING:
     from toruscast.formats.jobs import BatchJob
@@ -105,6 +105,9 @@ def launch(traffic: Traffic, job_of: Launched) -> int:
     jobs.check_tasks(words, problem.n_tasks)
     ours = _hosts(job, job_of.hosts, torus)
     share = job_of.tasks_per_node or (None if job is None else job.tasks_per_node)
+    n_hosts, most = (torus.n_nodes, 1) if ours is None else (len(ours.names), ours.most)
+    share = share or allocation.least_capacity(problem.n_tasks, n_hosts)
+    readers.check_job(file, told.dialect, problem, ours, share * most)
     found = _search(problem, ours, share, job_of.seconds)
     given, variables = list(words), dict[str, str]()
     if found is None or found.gain < LEAST_GAIN:
@@ -166,12 +169,10 @@ def _hosts(job: BatchJob | None, table: str | None, torus: tc.Torus) -> tc.Hosts
 
 
 def _search(
-    problem: tc.MappingProblem, hosts: tc.Hosts | None, share: int | None, seconds: float
+    problem: tc.MappingProblem, hosts: tc.Hosts | None, share: int, seconds: float
 ) -> SearchResult | None:
     """The best placement beside the launcher's; None where there is but one node."""
     torus, n_tasks = problem.torus, problem.n_tasks
-    n_hosts = torus.n_nodes if hosts is None else len(hosts.names)
-    share = share or -(-n_tasks // n_hosts)
     first = jobs.in_order(n_tasks, torus, hosts, share)
     nodes = None if hosts is None else sorted({*hosts.node.tolist()})
     if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:

@@ -18,7 +18,7 @@ from toruscast.errors import InputError
 from toruscast.files import check_target, folder_to_fill
 from toruscast.text import probability, seconds
 
-from .mappings import MappingFile, check_format, load_mappings
+from .mappings import MappingFile, check_format, check_job, load_mappings
 from .options import (
     ABOVE_0,
     Candidates,
@@ -205,6 +205,9 @@ def command(
     problem = setting.problem
     mappings = load_mappings(problem, candidates, work.seed)
     launch.check_names(mappings, times)
+    if launch.out_format is not None:
+        given = mappings if candidates.mappings else ()
+        check_job("", launch.out_format, problem, candidates, given)
     with nullcontext() if to_fill is None else run_loop.only_one(to_fill):
         with output.progress("Routing") as progress:
             made = tc.plan(

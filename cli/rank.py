@@ -133,6 +133,7 @@ def command(
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
         mappings = load_mappings(problem, candidates, work.seed)
+        best.check_job(problem, candidates, mappings if candidates.mappings else ())
     else:
         own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
         refuse("without --coords", *own, "changes", "slow_links", "allocation")

@@ -72,6 +72,7 @@ def search(
     setting = load_setting(traffic, work.routing)
     problem = setting.problem
     torus = problem.torus
+    best.check_job(problem, how)
     given: list[tc.TaskMapping] = []
     if how.mappings:
         with output.progress("Reading mappings"):

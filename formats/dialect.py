@@ -41,6 +41,8 @@ class Dialect:
     recognise: Callable[[Source], bool] = lambda _: False
     # Takes the file to write last; None where the dialect is only read.
     write: Callable[..., None] | None = None
+    # (target, number of tasks, tasks a node): raises where it holds hardly any mapping of a job.
+    check_job: Callable[[Any, int, int], None] = lambda *_: None
     # Options of `read_workload` that the reader of a graph uses; others are refused.
     uses: tuple[str, ...] = ()
     # Suffixes of its files, or whole names without a dot.

@@ -204,11 +204,15 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
 
 def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the host of each task on one line, with ranges."""
-    names = target.named.of_tasks(mapping)
-    for name in names:
+    check_slurm(target)
+    write_text(path, compress(target.named.of_tasks(mapping)) + "\n")
+
+
+def check_slurm(target: Target, *_: int) -> None:
+    """Raise unless Slurm takes the names of the hosts."""
+    for name in target.named.names:
         if not NAME.fullmatch(name):
             raise InputError("name of a host that Slurm does not take", found=name)
-    write_text(path, compress(names) + "\n")
 
 
 def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
@@ -339,6 +343,7 @@ tasks, and a user before it (`me@c00`) is left out. `--hosts FILE` gives the nod
             source.text, options, *_listed_hosts(source.text)
         ),
         write=write_slurm,
+        check_job=check_slurm,
         on_hosts=True,
         suffixes=(".nodelist",),
         documentation="""

@@ -271,15 +271,18 @@ def read_vcoord(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_of(table_of(text, [number for number, _ in places], node=nodes), options)
 
 
+def check_vcoord(target: Target, *_: int) -> None:
+    """Raise unless a job may have this torus."""
+    if target.torus.ndim > MAX_VCOORD:
+        message = "a vcoordfile has the job's own coordinates"
+        expected = "a torus of one to three dimensions, as the job asks for it"
+        raise InputError(message, found=str(target.torus), expected=expected)
+
+
 def write_vcoord(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the coordinates of each rank."""
-    torus = target.torus
-    if torus.ndim > MAX_VCOORD:
-        expected = "a torus of one to three dimensions, as the job asks for it"
-        raise InputError(
-            "a vcoordfile has the job's own coordinates", found=str(torus), expected=expected
-        )
-    places = torus.coords[mapping.node].tolist()
+    check_vcoord(target)
+    places = target.torus.coords[mapping.node].tolist()
     write_text(path, "".join(f"({','.join(map(str, place))})\n" for place in places))
 
 
@@ -334,6 +337,7 @@ VCOORD = Dialect(
     recognise=lambda source: bool(_VCOORD_START.match(source.first_line()[1])),
     read=read_vcoord,
     write=write_vcoord,
+    check_job=check_vcoord,
     suffixes=(".vcoord",),
     documentation="""
 On each line the coordinates of a rank in the job's own shape, in brackets; a warning names what

@@ -78,6 +78,17 @@ def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_of(table, options)
 
 
+def check_filled(target: Target, n_tasks: int, share: int) -> None:
+    """Raise unless a job has tasks for all of its nodes: the launcher fills them in order."""
+    n_hosts = target.n_hosts // (1 if target.hosts is None else target.hosts.most)
+    if -(-n_tasks // share) < n_hosts:
+        expected = f"a job of as many nodes as it fills, {-(-n_tasks // share)} of {share} tasks: "
+        expected += "--allocation FILE, or --hosts FILE with its nodes alone"
+        message = "mapping that this launcher cannot lay out: it fills node after node"
+        found = f"{counted(n_tasks, 'task')} on {counted(n_hosts, 'node')}"
+        raise InputError(message, found=found, expected=expected)
+
+
 def rank_at_position(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:
     """Return the rank at each position, and how many of them a host has."""
     host = target.positions(mapping)
@@ -112,6 +123,7 @@ RANK_ORDER = Dialect(
     recognise=is_rank_order,
     read=read_rank_order,
     write=write_rank_order,
+    check_job=check_filled,
     suffixes=("mpich_rank_order",),
     documentation="""
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.

@@ -25,6 +25,7 @@ from toruscast.files import (
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, from_scipy
 from toruscast.mapping.machines import SIZE_LETTERS, TorusLike, as_torus, torus_from_text
 from toruscast.mapping.omissions import describe_omissions, merge_omissions
+from toruscast.mapping.problem import MappingProblem
 from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
@@ -33,6 +34,7 @@ from toruscast.mapping.task_mapping import (
     as_mappings,
 )
 from toruscast.mapping.torus import Torus
+from toruscast.text import counted
 from toruscast.validation import one_of, whole_number, whole_sizes
 
 from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
@@ -280,6 +282,20 @@ def write_mapping(
         # The file does not hold the number of devices of a chip.
         advice += f"; toruscast reads it with --tasks-per-node {mapping.tasks_per_node}"
     return advice
+
+
+def check_job(
+    path: AnyPath, dialect: str | None, problem: MappingProblem, hosts: AnyHosts | None, share: int
+) -> None:
+    """Raise, before the work, what `write_mapping` would for most mappings of ``share`` a node."""
+    target = Target(problem.torus, _as_hosts(hosts, problem.torus))
+    nodes = problem.torus.usable_nodes
+    if target.hosts is not None:
+        nodes = np.intersect1d(nodes, target.hosts.node)
+    if problem.n_tasks > share * nodes.size:
+        found = f"{counted(problem.n_tasks, 'task')}, {share} on each of {nodes.size}"
+        raise InputError("too few nodes with a host", found=found, expected="all nodes of the job")
+    dialect_to_write("mapping", path, dialect).check_job(target, problem.n_tasks, share)
 
 
 def write_mappings(

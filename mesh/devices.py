@@ -486,9 +486,18 @@ def _is_own(source: Source) -> bool:
     return is_form and {each.name for each in formats_of(source, "mapping")} <= numbers
 
 
+def check_numbers(target: Target, *_: int) -> None:
+    """Raise unless names of hosts are numbers of devices."""
+    for name in () if target.hosts is None else target.hosts.names:
+        if not re.fullmatch("[0-9]{1,9}", name):
+            expected = "the number of a device in the column host"
+            raise InputError("host without a number", found=name, expected=expected)
+
+
 def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write the device number of each task as JSON, nested in the shape of the mesh if known."""
     if target.hosts is not None:
+        check_numbers(target)
         ids: NDArray[Any] = np.array(list(map(int, target.hosts.of_tasks(mapping))))
     else:
         torus = target.torus
@@ -528,6 +537,7 @@ sorted by these numbers.
         recognise=are_ids,
         read=read_ids,
         write=write_ids,
+        check_job=check_numbers,
         suffixes=(".json",),
         documentation="""
 Numbers of devices as JSON or as NumPy prints them, in the shape of the mesh or flat: the first task

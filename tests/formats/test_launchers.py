@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_hosts, read_mapping, write_mapping
-from toruscast.formats.registry import dialects
-from toruscast.mapping import Hosts, TaskMapping, Torus
+from toruscast.formats.registry import dialect_of, dialects
+from toruscast.mapping import CommGraph, Hosts, MappingProblem, TaskMapping, Torus
 from toruscast.mesh.devices import read_devices
 
 SHAPES = st.sampled_from(
@@ -83,6 +83,48 @@ def test_what_is_written_reads_back(tmp_path_factory, name, data):
     np.testing.assert_array_equal(back.node, mapping.node)
     if name in WITH_SLOTS:
         np.testing.assert_array_equal(back.slot, mapping.slot)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_what_is_ranked_is_what_the_file_says(tmp_path_factory, name, data):
+    shape = data.draw(SHAPES)
+    whole = Torus(shape)
+    ours = data.draw(st.permutations(range(whole.n_nodes)))
+    ours = ours[: data.draw(st.integers(1, len(ours)))]
+    torus = whole.without(nodes=sorted({*range(whole.n_nodes)} - {*ours}))
+    share = 1 if name in ("tt-rank-bindings", "device-ids") else data.draw(st.integers(1, 3))
+    places = data.draw(st.permutations(sorted(ours * share)))
+    node = places[: data.draw(st.integers(1, len(places)))]
+    mapping = TaskMapping(node, torus, tasks_per_node=share)
+    names = dialect_of(name, "mapping").on_hosts or (name == "flux" and data.draw(st.booleans()))
+    hosts = Hosts([f"n{k}" for k in range(len(ours))], ours, torus) if names else None
+    path = tmp_path_factory.mktemp("ranked") / "best"
+    fault = ""
+    try:
+        write_mapping(mapping, path, name, hosts=hosts)
+    except InputError as error:
+        fault = str(error)
+    if fault:
+        refused = {"rank-order": "cannot lay out", "vcoord": "job's own coordinates"}
+        assert refused[name] in fault
+        return
+    how = {"hosts": hosts, "format": name, "n_tasks": len(node)}
+    try:
+        back = read_mapping(path, torus, **how)
+    except InputError as error:
+        fault = str(error)
+    if fault:
+        # The format keeps no slots, and fewer tasks a node would do.
+        assert name not in WITH_SLOTS | {"flux"}
+        most = max(map(node.count, node))
+        assert most > -(-len(node) // len(ours))
+        assert f"--tasks-per-node {most} allows it" in fault
+        back = read_mapping(path, torus, tasks_per_node=most, **how)
+    comm = CommGraph(len(node), [0], [len(node) - 1], [8])
+    for each in (back, MappingProblem(comm, torus).mapping(back)):
+        assert each.node.tolist() == node
 
 
 @pytest.mark.parametrize("name", ["rank-order", "rankfile", "hostfile", "slurm", "table"])
@@ -475,3 +517,189 @@ def test_ranges_a_line_may_be_tasks_of_nodes_or_an_order(tmp_path):
         assert read_mapping(path, torus).node.tolist() == [*range(8)]
     path.write_text("0-3;4-7\n")
     assert read_mapping(path, torus).node.tolist() == [0] * 4 + [1] * 4
+
+
+PRINTED = {
+    "srun": "1: c01\n0: c00\n2: c01\n3: c03\n",
+    "cray": "[PE_0]: MPI rank order: Using a custom rank order from file: MPICH_RANK_ORDER\n"
+    "[PE_0]: rank 0 is on c00\n[PE_0]: rank 1 is on c01\n[PE_0]: rank 2 is on c01\n"
+    "[PE_0]: rank 3 is on c03; originally was on c02\n",
+    "xthi": "Hello from rank 3, on c03. (core affinity = 0-63)\n"
+    "Hello from rank 0, on c00. (core affinity = 0-63)\n"
+    "Hello from rank 1, thread 0, on c01. (core affinity = 0-7)\n"
+    "Hello from rank 1, thread 1, on c01. (core affinity = 0-7)\n"
+    "Hello from rank 2, on c01.site.org. (core affinity = 8)\n",
+    "xthi of nodes": "Node summary for    3 nodes:\n"
+    "Node    0, hostname c00, mpi   1, omp   1, executable xthi\n"
+    "Node    1, hostname c01, mpi   2, omp   2, executable xthi\n"
+    "Node    2, hostname c03, mpi   1, omp   1, executable xthi\nMPI summary: 4 ranks\n"
+    "Node    0, rank    0, thread   0, (affinity =  0)\n"
+    "Node    1, rank    1, thread   0, (affinity =  0)\n"
+    "Node    1, rank    1, thread   1, (affinity =  1)\n"
+    "Node    1, rank    2, thread   0, (affinity =  2)\n"
+    "Node    2, rank    3, thread   0, (affinity =  0)\n",
+    "bindings of 4": "[c00:01] MCW rank 0 bound to socket 0[core 0[hwt 0]]: [B/.]\n"
+    "[c01:02] MCW rank 1 bound to socket 0[core 0[hwt 0]]: [B/.]\n"
+    "[c01:02] MCW rank 2 is not bound (or bound to all available processors)\n"
+    "[c03:07] MCW rank 3 bound to socket 0[core 0[hwt 0]]: [B/.]\n",
+    "bindings of 5": "".join(
+        f"[c0{host}:1] Rank {rank} bound to package[0][core:0]\n"
+        for rank, host in enumerate((0, 1, 1, 3))
+    ),
+    "map": "Data for JOB [123,1] offset 0 Total slots allocated 4\n\n"
+    " ========================   JOB MAP   ========================\n\n"
+    + "".join(
+        f" Data for node: {host}\tNum slots: 2\tMax slots: 0\tNum procs: {len(ranks)}\n"
+        + "".join(
+            f" \tProcess OMPI jobid: [1,1] App: 0 Process rank: {r} Bound: N/A\n" for r in ranks
+        )
+        for host, ranks in (("c00", [0]), ("c01", [1, 2]), ("c03", [3]))
+    )
+    + " =============================================================\n",
+    "intel": "[0] MPI startup(): Intel(R) MPI Library, Version 2021.6\n"
+    "[0] MPI startup(): Rank    Pid      Node name  Pin cpu\n"
+    + "".join(
+        f"[0] MPI startup(): {rank}       399{rank}     c0{host}        {{0,1}}\n"
+        for rank, host in enumerate((0, 1, 1, 3))
+    ),
+}
+
+
+def four_hosts():
+    """Hosts on the nodes of a torus of four, in reverse."""
+    return Hosts([f"c0{k}" for k in range(4)], [3, 2, 1, 0], Torus((2, 2)))
+
+
+@pytest.mark.parametrize("program", PRINTED)
+def test_ranks_as_programs_print_them(tmp_path, program):
+    path = tmp_path / "printed.txt"
+    path.write_text(PRINTED[program])
+    mapping = read_mapping(path, Torus((2, 2)), hosts=four_hosts())
+    assert mapping.node.tolist() == four_hosts().node[[0, 1, 1, 3]].tolist()
+    # What was printed did run: it states how many tasks a node has.
+    assert mapping.tasks_per_node == 2
+    path.write_text(PRINTED[program] + "and so on\n")
+    with pytest.raises(InputError, match="bad line of ranks: found and so on"):
+        read_mapping(path, Torus((2, 2)), hosts=four_hosts(), format="labelled")
+
+
+@pytest.mark.parametrize("text", ["c00\n^c01\nc02\n", "^c00\nc01\n", "c00 slot=2\n", "c00 2\n"])
+def test_hosts_that_are_left_out_and_unknown_words_are_refused(tmp_path, text):
+    for name in ("a.hosts", "a.txt"):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=r"hostfile|not clear"):
+            read_mapping(tmp_path / name, Torus((2, 2)), hosts=four_hosts())
+
+
+def test_users_of_hosts_and_limits_of_slots_do_not_count(tmp_path):
+    (tmp_path / "a.hosts").write_text("me@c00 max_slots=4\nyou@c01 slots=2 max-slots=8\nc03\n")
+    mapping = read_mapping(tmp_path / "a.hosts", Torus((2, 2)), hosts=four_hosts())
+    assert mapping.node.tolist() == four_hosts().node[[0, 1, 1, 3]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("GSPMDSharding({devices=[4,2]<=[2,4]T(1,0)})", [0, 4, 1, 5, 2, 6, 3, 7]),
+        ('<["x"=4, "y"=2], device_ids=[0, 4, 1, 5, 2, 6, 3, 7]>', [0, 4, 1, 5, 2, 6, 3, 7]),
+        ('sdy.mesh @mesh = <["x"=2, "y"=4]>', range(8)),
+        ("DeviceMesh('cuda', [[0, 1, 2, 3], [4, 5, 6, 7]], mesh_dim_names=('dp', 'tp'))", range(8)),
+        ("DeviceMesh([[3, 1], [2, 0]])", [3, 1, 2, 0]),
+        ("DeviceMesh((dp=2, tp=4), device: 'cuda', stride: (4, 1))", range(8)),
+        ("mesh = DeviceMesh((2, 4), 'xla', stride: (1, 2))\n", [0, 2, 4, 6, 1, 3, 5, 7]),
+    ],
+)
+def test_meshes_as_frameworks_print_them(tmp_path, text, ids):
+    (tmp_path / "mesh.txt").write_text(text)
+    (tmp_path / "ids.json").write_text(str([*ids]))
+    found = read_mapping(tmp_path / "mesh.txt", Torus((2, 4)))
+    assert found.node.tolist() == read_mapping(tmp_path / "ids.json", Torus((2, 4))).node.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NamedSharding(mesh=Mesh('x': 2), spec=P('x'))", r"JAX .*expected print\(mesh.device_ids"),
+        ("mesh = Mesh(axis_sizes=(2, 4), axis_names=('x', 'y'))", r"print\(mesh.device_ids\)"),
+        ("DeviceMesh((dp=2, tp=4), device: 'cuda', stride: (4,))", "a stride for each size"),
+        ("DeviceMesh([[0, 1], [2, 3]]) of 4", "more than a mesh"),
+        ("DeviceMesh([0, 1])\nDeviceMesh([2, 3])", "one sharding"),
+        ("=== OTF2-PRINT ===\n\n=== Events ===\n", "the trace itself"),
+    ],
+)
+def test_texts_without_placement_name_what_has_it(tmp_path, text, message):
+    (tmp_path / "mesh.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_mapping(tmp_path / "mesh.txt", Torus((2, 4)))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "TpuDevice(id={i}, coords=({x},0,0), core_on_chip=0, slice_index={s})",
+        "MegaScalePjRtDevice(wrapped=TpuDevice(id={i}, coords=({x},0,0), core_on_chip=0), "
+        "slice_id={s})",
+    ],
+)
+def test_devices_of_several_slices(tmp_path, form):
+    path = tmp_path / "devices.txt"
+    for slices in (1, 2):
+        each = [(4 * s + x, x, s) for s in range(slices) for x in range(4)]
+        path.write_text(f"[{', '.join(form.format(i=i, x=x, s=s) for i, x, s in each)}]")
+        if slices == 1:
+            assert read_mapping(path, Torus((4,))).node.tolist() == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="devices of several slices: found 0, 1, expected one"):
+        read_mapping(path, Torus((4,)))
+
+
+def test_tasks_of_each_node_between_semicolons(tmp_path):
+    path = tmp_path / "map.txt"
+
+    def nodes(text, torus, **how):
+        path.write_text(text)
+        return read_mapping(path, torus, **how).node.tolist()
+
+    assert nodes("0,1,4,5;2,3,6,7", "2") == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert nodes("1;;0", "3") == [2, 0]
+    # Each its own inverse.
+    assert nodes("0;1;3;2", "4") == [0, 1, 3, 2]
+    with pytest.raises(InputError, match="--format nodes or --format flux"):
+        nodes("0;3;1;2", "4")
+    assert nodes("0;3;1;2", "4", format="flux") == [0, 2, 3, 1]
+    assert nodes("0;3;1;2", "4", format="nodes") == [0, 3, 1, 2]
+
+
+def test_empty_fields_are_idle_cores(tmp_path):
+    path = tmp_path / "reorder_file"
+    path.write_text("0,2,,3,\n1,4,,5\n")
+    with pytest.warns(InputWarning, match="2 empty fields, the first on line 1"):
+        mapping = read_mapping(path, "2")
+    assert mapping.node.tolist() == [0, 1, 0, 0, 1, 1]
+    assert mapping.slot.tolist() == [0, 0, 1, 3, 1, 3]
+    with pytest.raises(InputError, match=r"idle cores .*--tasks-per-node"):
+        read_mapping(path, "8")
+    with pytest.warns(InputWarning):
+        assert read_mapping(path, "8", tasks_per_node=4).node.tolist() == mapping.node.tolist()
+
+
+@pytest.mark.parametrize(
+    "name", ["MPICH_RANK_ORDER", "mpich_rank_order.txt", "MPICH_RANK_ORDER.gz"]
+)
+def test_the_name_of_a_file_decides_between_formats_that_fit(tmp_path, name):
+    path = tmp_path / name
+    for text, nodes in (("0-7", [*range(8)]), ("3,1,0,2", [2, 1, 3, 0]), ("1\n0\n", [1, 0])):
+        path.write_text(text)
+        assert read_mapping(path, "2x2x2").node.tolist() == nodes
+
+
+def test_columns_that_are_not_used_are_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("task,node,weight\n0,1,5\n1,0,5\n")
+    with pytest.warns(InputWarning, match="columns that are not used: weight"):
+        read_mapping(path, "2")
+    path.write_text("(0) core=2\n(1) core=2\n")
+    with pytest.warns(InputWarning, match="words that are not used: core"):
+        read_mapping(path, "2")
+    path.write_text("host,x,rack\nc0,1,a\nc1,0,a\n")
+    with pytest.warns(InputWarning, match="columns that are not used: rack"):
+        read_hosts(path, "2")
