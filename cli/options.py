@@ -490,7 +490,9 @@ class Placing(Formats):
 
     GROUP: ClassVar = "Mappings"
     tasks_per_node: int | None = option(
-        "Tasks that a node takes; the least that suffices if not given.", "N"
+        "Tasks that a node takes; what a file of mappings states, or the least that suffices, if "
+        "not given.",
+        "N",
     )
     hosts: str | None = option(
         "Names of hosts and the node of each, such as a CSV host,x,y,z: for files of mappings "

@@ -82,8 +82,8 @@ def check_filled(target: Target, n_tasks: int, share: int) -> None:
     """Raise unless a job has tasks for all of its nodes: the launcher fills them in order."""
     n_hosts = target.n_hosts // (1 if target.hosts is None else target.hosts.most)
     if -(-n_tasks // share) < n_hosts:
-        expected = f"a job of as many nodes as it fills, {-(-n_tasks // share)} of {share} tasks: "
-        expected += "--allocation FILE, or --hosts FILE with its nodes alone"
+        full = counted(-(-n_tasks // share), "node")
+        expected = f"the {full} that {share} a node fill: --allocation FILE or --hosts FILE"
         message = "mapping that this launcher cannot lay out: it fills node after node"
         found = f"{counted(n_tasks, 'task')} on {counted(n_hosts, 'node')}"
         raise InputError(message, found=found, expected=expected)

@@ -40,8 +40,15 @@ For `--comm`, `toruscast convert` and `tc.read_comm`; `tc.write_comm` writes.
 
 For `--mapping`, `--mappings`, `tc.read_mapping` and `tc.read_mappings`; `tc.write_mapping` writes.
 A folder for `--mappings` holds one mapping in each file that ends in `.map`, `.txt` or `.csv`.
-Nodes are numbered in C order: the last coordinate varies fastest. Several tasks may share a node;
-`--tasks-per-node` sets how many are allowed.
+Nodes are numbered in C order: the last coordinate varies fastest.
+
+A node takes one task, or the least that suffices where there are more tasks than nodes (of
+`--allocation` or `--hosts` where it is given). More tasks on a node are an error, unless
+
+- `--tasks-per-node` allows them, or
+- the file states them: slots or cores of tasks (rankfiles, map files of Blue Gene with T, a column
+  `slot`, `core_on_chip`), the ranks of a node (`MPICH_RANK_ORDER` with its comment), the slots of a
+  host (`slots=2`), lists of the tasks of each node, or what a launcher printed of ranks that ran.
 """,
     "torus": """## Tori
 
