@@ -65,3 +65,54 @@ def test_links_of_a_file_are_slow(files):
         for more in ((), ("--slow-links", "links.csv"))
     ]
     assert times[1] > 2 * times[0]
+
+
+@pytest.mark.parametrize("words", [("rank", "--candidates", "8"), ("search", "--seconds", "60")])
+def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words, monkeypatch):
+    def work(*_, **__):
+        pytest.fail("worked before the refusal")
+
+    monkeypatch.setattr("toruscast.forecast", work)
+    monkeypatch.setattr("toruscast.search_mapping", work)
+    (files / "few.edges").write_text("0 1 10\n1 2 10\n2 3 10\n")
+    (files / "hosts.csv").write_text("host,node\nc0,0\nc1,1\n")
+    (files / "odd.csv").write_text("host,node\n" + "".join(f"c-{n}:x,{n}\n" for n in OURS))
+    (files / "map.csv").write_text("mine,3,2,1,0\n")
+    for more, message in (
+        ("--comm few.edges --torus 4x4 --out MPICH_RANK_ORDER", "found 4 tasks on 16 nodes"),
+        ("--comm few.edges --torus 2x2x2x2 --out a.vcoord", "the job's own coordinates"),
+        ("--comm few.edges --torus 4x4 --out a.rankfile --hosts hosts.csv", "too few nodes with a"),
+        ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "Slurm does not take"),
+        ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host without a number"),
+    ):
+        result = CliRunner().invoke(main, [*words, *more.split()])
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert not [*files.glob("a.*"), *files.glob("MPICH*")]
+
+
+def test_of_mappings_given_the_best_decides_what_can_be_written(files):
+    (files / "few.edges").write_text("0 1 10\n1 2 10\n2 3 10\n")
+    line = "rank --comm few.edges --torus 4x4 --mappings maps.csv --out MPICH_RANK_ORDER --quiet"
+    (files / "maps.csv").write_text("far,0,15,5,10\n")
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 2
+    assert "fills node after node: found node 1 with 0 tasks" in result.stderr
+    (files / "maps.csv").write_text("far,0,15,5,10\nnear,3,2,1,0\n")
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 0, result.stderr
+    assert (files / "MPICH_RANK_ORDER").read_text().endswith("3,2,1,0\n")
+
+
+def test_a_search_takes_as_many_tasks_a_node_as_the_nodes_of_an_allocation_need(files):
+    (files / "four.txt").write_text("0\n1\n5\n6\n")
+    (files / "five.edges").write_text("0 1 10\n1 2 10\n2 3 10\n3 4 5\n")
+    base = "search --comm five.edges --torus 3x3 --allocation four.txt --seconds 0.2 --json -"
+    for more in ("", "--tasks-per-node 2", "--tasks-per-node 3"):
+        result = CliRunner().invoke(main, [*base.split(), *more.split()])
+        assert result.exit_code == 0, result.stderr
+        node = json.loads(result.stdout)["node"]
+        assert {*node} <= {0, 1, 5, 6}
+        assert max(map(node.count, node)) <= int(more[-1:] or 2)
+    result = CliRunner().invoke(main, [*base.split(), "--tasks-per-node", "1"])
+    assert result.exit_code == 2
