@@ -12,7 +12,7 @@ from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -242,13 +242,6 @@ class MappingFile:
         check_format(self.out, self.out_format, hosts)
         check_target(self.out)
 
-    def check_job(
-        self, problem: MappingProblem, placing: Placing, given: Sequence[TaskMapping] = ()
-    ) -> None:
-        """Raise early what writing would raise whichever mapping is best."""
-        if self.out is not None and not is_folder(self.out):
-            check_job(self.out, self.out_format, problem, placing, given)
-
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
         """Write a mapping where it is wanted; return a line that says where, and how to use it."""
         if self.out is None:
@@ -280,23 +273,19 @@ def check_format(path: str, name: str | None, hosts: str | None) -> None:
 
 
 def check_job(
-    path: str,
-    name: str | None,
-    problem: MappingProblem,
-    placing: Placing,
-    given: Sequence[TaskMapping] = (),
+    path: str | None, name: str | None, problem: MappingProblem, how: Placing, given: Sequence[Any]
 ) -> None:
-    """Raise where none of the mappings given can be written, or hardly any of the job's."""
-    if not given:
-        least = tc.strategies.Placement(problem, placing.tasks_per_node).capacity
-        readers.check_job(path, name, problem, placing.hosts, least)
+    """Raise early where none of the mappings given can be written, or hardly any of the job's."""
+    if path is None or is_folder(path):
         return
     form, fault = registry.dialect_to_write("mapping", path, name).name, None
+    if not given:
+        least = tc.strategies.Placement(problem, how.tasks_per_node).capacity
+        readers.check_job(form, problem, how.hosts, least)
     with TemporaryDirectory() as folder:
         for mapping in given:
             try:
-                file = Path(folder) / "mapping"
-                tc.write_mapping(mapping, file, form, torus=problem.torus, hosts=placing.hosts)
+                tc.write_mapping(mapping, f"{folder}/a", form, torus=problem.torus, hosts=how.hosts)
                 return
             except InputError as error:
                 fault = error

@@ -107,7 +107,7 @@ def launch(traffic: Traffic, job_of: Launched) -> int:
     share = job_of.tasks_per_node or (None if job is None else job.tasks_per_node)
     n_hosts, most = (torus.n_nodes, 1) if ours is None else (len(ours.names), ours.most)
     share = share or allocation.least_capacity(problem.n_tasks, n_hosts)
-    readers.check_job(file, told.dialect, problem, ours, share * most)
+    readers.check_job(told.dialect, problem, ours, share * most)
     found = _search(problem, ours, share, job_of.seconds)
     given, variables = list(words), dict[str, str]()
     if found is None or found.gain < LEAST_GAIN:

@@ -13,7 +13,14 @@ from toruscast import answers
 from toruscast.text import printable
 
 from .learning import COVERAGE, load_plugin
-from .mappings import MappingFile, is_folder, load_mappings, scattered_job, write_to_folder
+from .mappings import (
+    MappingFile,
+    check_job,
+    is_folder,
+    load_mappings,
+    scattered_job,
+    write_to_folder,
+)
 from .options import (
     ABOVE_0,
     Candidates,
@@ -133,7 +140,8 @@ def command(
     in_job: dict[str, tc.TaskMapping] = {}
     if how.coords is None:
         mappings = load_mappings(problem, candidates, work.seed)
-        best.check_job(problem, candidates, mappings if candidates.mappings else ())
+        given = mappings if candidates.mappings else ()
+        check_job(best.out, best.out_format, problem, candidates, given)
     else:
         own = ("mappings", "candidates", "tasks_per_node", "hosts", "mapping_columns", "fixed")
         refuse("without --coords", *own, "changes", "slow_links", "allocation")

@@ -10,7 +10,7 @@ import click
 import toruscast as tc
 from toruscast import answers
 
-from .mappings import MappingFile, check_seed, load_mapping, stream_files
+from .mappings import MappingFile, check_job, check_seed, load_mapping, stream_files
 from .options import (
     MAPPING_HELP,
     Placing,
@@ -72,7 +72,7 @@ def search(
     setting = load_setting(traffic, work.routing)
     problem = setting.problem
     torus = problem.torus
-    best.check_job(problem, how)
+    check_job(best.out, best.out_format, problem, how, ())
     given: list[tc.TaskMapping] = []
     if how.mappings:
         with output.progress("Reading mappings"):

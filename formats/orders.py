@@ -80,7 +80,8 @@ def read_rank_order(source: Source, options: MappingOptions) -> TaskMapping:
 
 def check_filled(target: Target, n_tasks: int, share: int) -> None:
     """Raise unless a job has tasks for all of its nodes: the launcher fills them in order."""
-    n_hosts = target.n_hosts // (1 if target.hosts is None else target.hosts.most)
+    hosts, ours = target.hosts, target.torus.usable_nodes
+    n_hosts = ours.size if hosts is None else len(hosts.names) // hosts.most
     if -(-n_tasks // share) < n_hosts:
         full = counted(-(-n_tasks // share), "node")
         expected = f"the {full} that {share} a node fill: --allocation FILE or --hosts FILE"

@@ -91,11 +91,6 @@ class Target:
         return self.host
 
     @property
-    def n_hosts(self) -> int:
-        """Hosts of the allocation; the nodes that are ours without a table of them."""
-        return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
-
-    @property
     def named(self) -> Hosts:
         """The hosts, which launchers call by their names."""
         if self.hosts is None:

@@ -34,7 +34,6 @@ from toruscast.mapping.task_mapping import (
     as_mappings,
 )
 from toruscast.mapping.torus import Torus
-from toruscast.text import counted
 from toruscast.validation import one_of, whole_number, whole_sizes
 
 from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
@@ -284,18 +283,17 @@ def write_mapping(
     return advice
 
 
-def check_job(
-    path: AnyPath, dialect: str | None, problem: MappingProblem, hosts: AnyHosts | None, share: int
-) -> None:
+def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, share: int) -> None:
     """Raise, before the work, what `write_mapping` would for most mappings of ``share`` a node."""
     target = Target(problem.torus, _as_hosts(hosts, problem.torus))
     nodes = problem.torus.usable_nodes
     if target.hosts is not None:
         nodes = np.intersect1d(nodes, target.hosts.node)
     if problem.n_tasks > share * nodes.size:
-        found = f"{counted(problem.n_tasks, 'task')}, {share} on each of {nodes.size}"
-        raise InputError("too few nodes with a host", found=found, expected="all nodes of the job")
-    dialect_to_write("mapping", path, dialect).check_job(target, problem.n_tasks, share)
+        expected = f"at most {share * nodes.size}, {share} on each of {nodes.size}"
+        found = problem.n_tasks
+        raise InputError("more tasks than the job takes", found=found, expected=expected)
+    dialect_of(dialect, "mapping").check_job(target, problem.n_tasks, share)
 
 
 def write_mappings(

@@ -81,7 +81,10 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
     for more, message in (
         ("--comm few.edges --torus 4x4 --out MPICH_RANK_ORDER", "found 4 tasks on 16 nodes"),
         ("--comm few.edges --torus 2x2x2x2 --out a.vcoord", "the job's own coordinates"),
-        ("--comm few.edges --torus 4x4 --out a.rankfile --hosts hosts.csv", "too few nodes with a"),
+        (
+            "--comm few.edges --torus 4x4 --out a.rankfile --hosts hosts.csv",
+            "more tasks than the job takes",
+        ),
         ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "Slurm does not take"),
         ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host without a number"),
     ):
