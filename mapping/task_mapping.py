@@ -71,7 +71,10 @@ class TaskMapping(PickledByFields):
         n_nodes = host.n_nodes if host else whole_number(torus, "number of nodes", 1, MAX_NODES)
         if tasks_per_node is not None:
             tasks_per_node = whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
-        array = as_array(node, "mapping", "the node of each task, or its coordinates")
+        expected = "a TaskMapping, or the node of each task"
+        array = as_array(node, "mapping", expected)
+        if array.size and array.dtype.kind not in "iuf":
+            raise InputError("bad mapping", found=repr(node), expected=expected)
         if host is not None and array.ndim > 1:
             array = host.check_nodes(array)
         nodes = whole_array(array, "mapping")

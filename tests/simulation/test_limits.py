@@ -45,7 +45,7 @@ def test_more_bytes_wait_for_a_link_than_32_bits_count():
     network = Network(payload=2**26 - 32, fifos=100, fifo_rule="round_robin", buffer_packets=2)
     torus = Torus((4, 4), network=network)
     here, there = torus.node([1, 0]), torus.node([1, 1])
-    mapping = TaskMapping([0] * 60 + [here] * 40 + [there] * 20, torus)
+    mapping = TaskMapping([0] * 60 + [here] * 40 + [there] * 20, torus, tasks_per_node=60)
     comm = CommGraph(120, np.arange(60), 60 + np.arange(60), np.full(60, 2.0**26 - 32))
     packets = simulate(comm, torus, mapping, routing="adaptive").packets.reshape(16, 4)
     # The bytes for the first neighbour fill its link; the others go round it.
@@ -64,7 +64,7 @@ def test_rooms_that_fall_free_later_than_packets_follow():
     )
     torus = Torus((4,), bandwidth=4.5e9, network=network)
     comm = CommGraph(20, np.arange(10), 10 + np.arange(10), np.full(10, 1000.0))
-    result = simulate(comm, torus, TaskMapping([0] * 10 + [1] * 10, torus))
+    result = simulate(comm, torus, TaskMapping([0] * 10 + [1] * 10, torus, tasks_per_node=10))
     # A packet at a time, each as long as its way: the last of 10,000 after 10 ms.
     assert result.time == pytest.approx(10e-3, rel=0.01)
 
@@ -234,7 +234,7 @@ def test_options_of_the_wrong_kind(options):
 @pytest.mark.parametrize(
     ("torus", "mapping", "found"),
     [
-        (Torus(4), [0.5, 1, 2, 3], "bad mapping: found .*, expected a TaskMapping"),
+        (Torus(4), [0.5, 1, 2, 3], "bad mapping: found 0.5, expected whole"),
         (4.5, TaskMapping([0, 1, 2, 3], 4), "bad torus: found .*, expected a Torus"),
     ],
 )
