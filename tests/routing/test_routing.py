@@ -363,7 +363,7 @@ def test_bad_weights_and_routings(weights, routing):
 
 
 @pytest.mark.parametrize(
-    ("src", "dst"), [([0], [4]), ([-1], [0]), ([0, 1], [0]), ([[0]], [[1]]), ([0.5], [1])]
+    ("src", "dst"), [([0], [4]), ([-1], [0]), ([0, 1], [0]), ([[0, 1]], [[1, 0]]), ([0.5], [1])]
 )
 def test_routes_between_bad_nodes(src, dst):
     with pytest.raises(InputError):
