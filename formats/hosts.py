@@ -27,9 +27,10 @@ from .tables import read_words
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
 # Parts between commas outside of brackets.
 _PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
-RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
+RANGED = re.compile(r"[A-Za-z_][\w.#-]*(\[[0-9,-]+\][\w.#-]*)*")
 HOST_LINE = re.compile(
-    r"(?:[\w.-]+@)?([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
+    r"(?:[\w.-]+@)?([A-Za-z_][\w.#-]*)(?:[:*](\d{1,9}))?"
+    r"((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
 )
 SLOTS = re.compile(r"(?<![_-])(?:slots|cpu)\s*=\s*(\d+)")
 RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)

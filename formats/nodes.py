@@ -29,7 +29,7 @@ from .placements import (
     mapping_of,
     place_of,
 )
-from .source import NUMBER, WHOLE, Source, Text, cells, label, warn_of, whole, write_text
+from .source import NUMBER, WHOLE, Source, Text, cells, comments, label, warn_of, whole, write_text
 from .tables import TextTable, read_table, table_of, write_rows
 
 RANGE = re.compile(r"\d+-\d+")
@@ -69,7 +69,7 @@ def node_row(
 def are_named_lines(source: Source) -> bool:
     """Whether the lines hold a name and nodes."""
     # A name may hold a percent sign, which starts a comment elsewhere.
-    lines = (line.partition("#")[0].strip() for line in source.raw_lines)
+    lines = (comments("#").sub("", line).strip() for line in source.raw_lines)
     name, *parts = _split_names(next(filter(None, lines), ""))
     return bool(parts) and all(map(WHOLE.fullmatch, parts)) and _is_name(name)
 

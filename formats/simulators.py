@@ -16,7 +16,7 @@ from toruscast.validation import read_bandwidth, read_seconds, read_sizes
 
 from .dialect import Dialect
 from .machine_file import check_supported, torus_at, whole_words, with_unit
-from .source import NUMBER, Source, Text, label, warn_of, whole, write_text
+from .source import NUMBER, Source, Text, comments, label, warn_of, whole, write_text
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
@@ -151,7 +151,7 @@ def _astra_lists(text: Text) -> dict[str, tuple[list[str], int]]:
     lists: dict[str, tuple[list[str], int]] = {}
     last = ""
     for number, raw in enumerate(text.raw_lines(), start=1):
-        line = raw.partition("#")[0].rstrip()
+        line = comments("#").sub("", raw).rstrip()
         item = _ASTRA_ITEM.fullmatch(line)
         match = _ASTRA_LINE.fullmatch(line)
         if item and last:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -45,6 +46,18 @@ _SUFFIXES = (
 )
 
 
+@cache
+def comments(marks: str = "#%") -> re.Pattern[str]:
+    """Return the pattern of comments, which begin a line or follow a blank: names may hold marks.
+
+    Examples
+    --------
+    >>> comments("#").sub("", "sum#size 1 # bytes")
+    'sum#size 1 '
+    """
+    return re.compile(rf"[{marks}](?<!\S[{marks}]).*")
+
+
 @dataclass(frozen=True)
 class Text:
     """A text file, its line ends all of one kind and its byte order mark gone."""
@@ -55,12 +68,12 @@ class Text:
     is_streamed: bool = False
     """Whether the file is read anew for each pass over its lines; ``data`` is empty then."""
 
-    def lines(self, comments: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
+    def lines(self, marks: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
         """Yield number and content of every line that holds more than blanks and comments.
 
         The first ``skip`` lines are left out.
         """
-        comment = re.compile(f"[{comments}].*")
+        comment = comments(marks)
         for number, raw in enumerate(self.raw_lines(skip), start=skip + 1):
             line = comment.sub("", raw).strip()
             if line:

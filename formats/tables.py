@@ -19,7 +19,7 @@ from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError
 from toruscast.files import check_text
 
-from .source import NUMBER, Text, cells, separator_of, whole
+from .source import NUMBER, Text, cells, comments, separator_of, whole
 
 # A name with a blank before a comma, or a number with one in place of its point.
 _DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
@@ -61,7 +61,7 @@ def read_words(
     return names, rows
 
 
-_COMMENT = re.compile(rb"[#%][^\n]*")
+_COMMENT = re.compile(comments().pattern.encode())
 _HEXADECIMAL = re.compile(rb"\b0[xX]")
 _BLANKS = re.compile(rb"(?m)^ +| +$")
 
@@ -190,7 +190,7 @@ def _parse_lines(
     rows = []
     for number, raw in enumerate(data.split(b"\n"), start=before + 1):
         check_text(raw, text.file, number)
-        if line := raw.decode().replace("%", "#").partition("#")[0].strip():
+        if line := comments().sub("", raw.decode()).strip():
             rows.append(_parse_line(text, number, line, columns, dtypes, separator))
     values = zip(*rows, strict=True) if rows else [()] * len(dtypes)
     return [np.array(value, dtype) for dtype, value in zip(dtypes.values(), values, strict=True)]

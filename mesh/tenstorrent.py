@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.machine_file import check_supported, torus_at, whole_words
 from toruscast.formats.placements import MappingOptions, Target, mapping_of
-from toruscast.formats.source import Source, Text, whole, write_text
+from toruscast.formats.source import Source, Text, comments, whole, write_text
 from toruscast.formats.tables import table_of
 from toruscast.mapping.machines import named
 from toruscast.mapping.task_mapping import TaskMapping
@@ -48,7 +48,7 @@ def is_descriptor(source: Source) -> bool:
 def read_mesh(source: Source) -> Torus:
     """Return the torus of the only mesh that is used."""
     text = source.text
-    words = "\n".join(raw.partition("#")[0] for raw in text.raw_lines())
+    words = "\n".join(comments("#").sub("", raw) for raw in text.raw_lines())
     meshes = _blocks(_MESH, words)
     at, block = _used(text, words, meshes)
     if express := re.search(r"\bexpress_connections\b", block):

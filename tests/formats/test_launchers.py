@@ -703,3 +703,9 @@ def test_columns_that_are_not_used_are_named(tmp_path):
     path.write_text("host,x,rack\nc0,1,a\nc1,0,a\n")
     with pytest.warns(InputWarning, match="columns that are not used: rack"):
         read_hosts(path, "2")
+
+
+@pytest.mark.parametrize("content", ["host,node\nn#1,0\nn#2,1 # last\n", "n#1 # first\nn#2\n"])
+def test_names_of_hosts_may_hold_hashes(tmp_path, content):
+    (tmp_path / "job.hosts").write_text(content)
+    assert read_hosts(tmp_path / "job.hosts", Torus((2,))).names == ("n#1", "n#2")

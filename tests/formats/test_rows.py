@@ -60,3 +60,13 @@ def test_line_of_a_row():
     table = read_table(text, ["c"], 1)
     assert table["c"].tolist() == [5, 6, 7]
     assert [table.line(row) for row in range(3)] == [4, 6, 7]
+
+
+@settings(max_examples=100, deadline=None)
+@given(name=st.text("ab#%", min_size=1, max_size=6), mark=st.sampled_from("#%"))
+def test_a_comment_begins_a_line_or_follows_a_blank(name, mark):
+    word = f"n{name}"
+    lines = f"{mark}{name}\n{word} {mark}{name}\n\t{mark}\n{word}\n"
+    assert [line for _, line in Text("f", lines.encode()).lines()] == [word, word]
+    table = read_table(Text("f", f"{word};1\n2;3 {mark}4\n".encode()), ["a", "b"], 1)
+    assert table.columns["b"].tolist() == [3]
