@@ -75,7 +75,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
             elif node["type"] == COLLECTIVE:
                 here = seen.setdefault(_group_name(file, node), {}).setdefault(rank, Counter())
                 here[_collective_type(file, node), _size_of(file, node)] += 1
-    n_tasks = options.n_tasks or most
+    n_tasks = options.at_least(most, source.path)
     groups = {}
     if options.include != "point_to_point":
         groups = _group_members(source, files, seen, n_tasks, options)

@@ -43,9 +43,8 @@ _UNUSED = {
     "ragged_bytes": "no compiled program, so there is no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# Files with more tasks need as many edges, or have to state their number.
-_MANY = 2**20
-_FEW_TASKS_AN_EDGE = 16
+# Memory that a task takes at most while its graph is read and ranked.
+_TASK_BYTES = 160
 
 
 @dataclass(frozen=True)
@@ -110,16 +109,24 @@ class GraphOptions:
 
     def agree(self, count: int | None, path: AnyPath) -> int | None:
         """Return the one task count that the file and the caller give."""
-        if count is not None and self.n_tasks is not None and count != self.n_tasks:
+        if count is None:
+            return self.n_tasks
+        if self.n_tasks is not None and count != self.n_tasks:
             raise InputError("wrong number of tasks", file=path, found=count, expected=self.n_tasks)
-        return count if self.n_tasks is None else self.n_tasks
+        return self.at_least(count, path)
 
     def at_least(self, size: int, path: AnyPath) -> int:
-        """Return the caller's number of tasks, at least ``size``; if not given, ``size``."""
-        if self.n_tasks is not None and self.n_tasks < size:
+        """Return the caller's number of tasks, at least ``size``; if not given, ``size``.
+
+        This is where a file's number of tasks is checked before anything is made of it.
+        """
+        if self.n_tasks is None:
+            check_claim(path, _TASK_BYTES * size, counted(size, "task"))
+            return size
+        if self.n_tasks < size:
             expected = f"at most {self.n_tasks}"
             raise InputError("wrong number of tasks", file=path, found=size, expected=expected)
-        return self.n_tasks or size
+        return self.n_tasks
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,11 @@ def graph_of(table: TextTable, told: Stated, options: GraphOptions) -> CommGraph
             raise table.fault(row, f"{what} out of range", ends[row], expected)
     if n_tasks is None:
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
-        _check_filled(table, np.maximum(src, dst), n_tasks)
+        try:
+            options.at_least(n_tasks, table.text.file)
+        except InputError as error:
+            row = int(np.argmax(np.maximum(src, dst)))
+            raise error.replace(line=table.line(row)) from None
         _warn_of_one(table.text.file, src, dst, n_tasks)
     amounts = table["nbytes"], table.columns.get("n_messages")
     try:
@@ -155,18 +166,6 @@ def graph_of(table: TextTable, told: Stated, options: GraphOptions) -> CommGraph
     except InputError:
         _refuse_twice(table, src, dst, n_tasks)
         raise
-
-
-def _check_filled(table: TextTable, ends: Array, n_tasks: int) -> None:
-    """Refuse very many tasks of which nearly none take part, unless the file states them."""
-    if n_tasks > max(_MANY, _FEW_TASKS_AN_EDGE * ends.size):
-        raise table.fault(
-            int(np.argmax(ends)),
-            "nearly all tasks without traffic",
-            f"{n_tasks} tasks and {counted(ends.size, 'edge')}",
-            "smaller numbers of tasks, or above the edges a line such as '# n_tasks "
-            f"{n_tasks}' if there are so many",
-        )
 
 
 def _warn_of_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:

@@ -445,6 +445,7 @@ def read_workload(
     dialect = identify(source, "graph", _format_name(source, format, options.columns))
     options.only(path, *dialect.uses)
     workload = as_workload(dialect.read(source, options))
+    options.at_least(workload.n_tasks, path)
     if messages is not None:
         counted = dialect.name == "npz" and b"n_messages.npy" in source.data
         if "messages" not in dialect.uses or counted:
@@ -585,7 +586,7 @@ def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
         "to_itself": float(total.nbytes[total.src == total.dst].sum()),
         "isolated": silent.size,
         "first_isolated": silent[:NAMED].tolist(),
-        "counted_from_1": n > 2 and silent.tolist() == [0],
+        "counted_from_1": n > 2 and silent.size == 1 and not silent[0],
         "phases": len(workload),
     }
 

@@ -19,6 +19,7 @@ from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
 from toruscast.text import counted
+from toruscast.validation import whole_number
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
@@ -84,11 +85,12 @@ class RankActions:
         wanted = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
             options.include, (SEND, RECEIVE, COLLECTIVE)
         )
+        n_tasks = options.at_least(max(n_tasks, self._largest() + 1), path)
         first, rows = [0], []
         for task in range(n_tasks):
             rows += [self._row(task, row) for row in self._rows[task] if row[0] in wanted]
             first.append(len(rows))
-        self._check(path, n_tasks, COLLECTIVE in wanted)
+        self._check(path, COLLECTIVE in wanted)
         if not rows:
             raise InputError("trace without a message", file=path)
         kind, peer, communicator, tag, nbytes, word = zip(*rows, strict=True)
@@ -137,17 +139,18 @@ class RankActions:
             nbytes = self.sizes.get((communicator, tag), 0.0)
         return kind, peer, communicator, 0, nbytes, word
 
-    def _check(self, path: AnyPath, n_tasks: int, with_collectives: bool) -> None:
-        """Raise unless all tasks are there, and the messages of collectives may be listed."""
+    def _largest(self) -> int:
+        """The largest task that sends or receives a message, -1 if none does."""
         ends = (
             max(task, row[1])
             for task, rows in self._rows.items()
             for row in rows
             if row[0] != COLLECTIVE
         )
-        if (found := max(ends, default=-1) + 1) > n_tasks:
-            expected = f"{n_tasks}, as given"
-            raise InputError("wrong number of tasks", file=path, found=found, expected=expected)
+        return max(ends, default=-1)
+
+    def _check(self, path: AnyPath, with_collectives: bool) -> None:
+        """Raise unless the messages of collectives may be listed."""
         words = {
             (communicator, turn): word
             for rows in (self._rows.values() if with_collectives else ())
@@ -196,8 +199,10 @@ def topological_order(
 HEAD = re.compile(r"num_ranks\s+([0-9]+)")
 RANK = re.compile(r"rank\s+([0-9]+)\s*\{?")
 TASK = re.compile(
-    r"(?:(\w+)\s*:\s*)?(send|recv|calc)\s+([0-9]+)b?(?:\s+(?:to|from)\s+([0-9]+))?((?:\s+\w+\s+[0-9]+)*)"
+    r"(?:(\w+)\s*:\s*)?(send|recv|calc)\s+([0-9]+)b?(?:\s+(?:to|from)\s+([0-9]+))?"
+    r"((?:\s+(?:tag|cpu|nic)\s+[0-9]{1,18})*)"
 )
+_TASK_LINE = "send SIZEb to RANK [tag TAG] [cpu CPU] [nic GPU]"
 NEEDS = re.compile(r"(\w+)\s+(i?requires)\s+(\w+)")
 COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 
@@ -212,6 +217,8 @@ class _Task:
     rank: int
     peer: int
     tag: int
+    nic: int
+    peer_nic: int = 0
     before: list[int] = field(default_factory=list)
     round: int = 0
 
@@ -226,10 +233,17 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     """Return a workload: messages whose chains of dependencies are equally long share a round."""
     text = source.text
     n, tasks = _goal_tasks(text)
+    # The number behind "nic" is a GPU of the rank: each GPU is a task.
+    gpus = 1 + max((task.nic for task in tasks), default=0)
+    n = whole_number(n * gpus, "number of tasks", 0, MAX_TASKS)
     options.agree(n, source.path)
     _match_receives(text, tasks)
     _set_rounds(text, tasks)
-    sends = [(t.rank, t.peer, t.size, t.round) for t in tasks if t.kind == "send"]
+    sends = [
+        (t.rank * gpus + t.nic, t.peer * gpus + t.peer_nic, t.size, t.round)
+        for t in tasks
+        if t.kind == "send"
+    ]
     if not sends:
         raise text.fault("GOAL schedule without a send")
     src, dst, nbytes, rounds = np.array(sends, np.int64).T
@@ -254,7 +268,7 @@ def _goal_tasks(text: Text) -> tuple[int, list[_Task]]:
         line = COMMENT.sub("", raw).strip().rstrip(";")
         if not line or line == "{":
             continue
-        if match := HEAD.fullmatch(line):
+        if n == 0 and (match := HEAD.fullmatch(line)):
             n = whole(text, number, "number of ranks", match[1], MAX_TASKS)
         elif match := RANK.fullmatch(line):
             if rank >= 0:
@@ -269,21 +283,22 @@ def _goal_tasks(text: Text) -> tuple[int, list[_Task]]:
             rank, labels, needs = -1, {}, []
         elif rank >= 0 and (match := TASK.fullmatch(line)):
             label, kind, size, peer, rest = match.groups()
-            if (peer is None) != (kind == "calc"):
-                raise text.fault("bad GOAL line", number, line, "send SIZEb to RANK tag TAG")
+            extra = rest.split()
+            words = dict(zip(extra[::2], map(int, extra[1::2]), strict=True))
+            if (peer is None) != (kind == "calc") or 2 * len(words) < len(extra):
+                raise text.fault("bad GOAL line", number, line, _TASK_LINE)
             nbytes = whole(text, number, "size", size, 10**15)
             other = -1 if peer is None else whole(text, number, "rank", peer, n - 1)
-            extra = rest.split()
-            tag = int(dict(zip(extra[::2], extra[1::2], strict=True)).get("tag", "0")[:18])
             if label in labels:
                 raise text.fault("label stands twice", number, label)
             if label:
                 labels[label] = len(tasks)
-            tasks.append(_Task(number, kind, nbytes, rank, other, tag))
+            ends = rank, other, words.get("tag", 0), words.get("nic", 0)
+            tasks.append(_Task(number, kind, nbytes, *ends))
         elif rank >= 0 and (match := NEEDS.fullmatch(line)):
             needs.append((number, match[1], match[3]))
         else:
-            expected = "send, recv, calc, requires, rank N { or }"
+            expected = f"{_TASK_LINE}, recv, calc, requires, rank N {{ or }}"
             raise text.fault("bad GOAL line", number, line, expected)
     if rank >= 0:
         raise text.fault("truncated GOAL schedule", None, f"rank {rank} without its end", "}")
@@ -307,6 +322,7 @@ def _match_receives(text: Text, tasks: list[_Task]) -> None:
                 expected = f"{tasks[send].size}, as sent on line {tasks[send].line}"
                 raise text.fault("receive of another size", task.line, task.size, expected)
             task.before.append(send)
+            tasks[send].peer_nic = task.nic
     for left in sent.values():
         if left:
             raise text.fault("send without a receive", tasks[left[0]].line)
@@ -333,6 +349,8 @@ GOAL = Dialect(
     documentation="""
 Sends, receives and what they wait for, rank by rank. It becomes a workload of dependent rounds: a
 send falls into the round after the latest message that it waits for. Times of `calc` are not used.
+The number behind `nic` is a GPU of the rank. Each GPU is then a task: with G of them, GPU g of rank
+r is task r G + g.
 """,
     example="""num_ranks 2
 rank 0 {
@@ -391,7 +409,7 @@ def read_otf2(source: Source, options: GraphOptions) -> Workload:
         otf2.reader.open(str(_anchor_file(source))) as trace,
     ):
         n_tasks, program = _otf2_actions(trace, options)
-    return program.rounds(source.path, options.n_tasks or n_tasks, options)
+    return program.rounds(source.path, n_tasks, options)
 
 
 def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:

@@ -319,3 +319,23 @@ def test_a_dense_matrix_is_written(tmp_path):
     assert edges(read_comm(path, format="matrix")) == {(0, 1): 2.5, (2, 0): 64.0}
     with pytest.raises(InputError, match="too many tasks for a dense matrix: found 100000"):
         write_comm(CommGraph(100000, [0], [1], [8]), path)
+
+
+NIC = "num_ranks 2\nrank 0 {{\n{}\n}}\nrank 1 {{\n{}\n}}\n"
+
+
+def test_the_gpus_of_goal_are_tasks(tmp_path):
+    first = "send 1000b to 1 tag 1 nic 0\nsend 8b to 0 tag 3 nic 1\nrecv 8b from 0 tag 3 cpu 1 nic 0"
+    text = NIC.format(first, "recv 1000b from 0 nic 1 tag 1")
+    comm = read_comm(write(tmp_path, text))
+    assert (comm.n_tasks, edges(comm)) == (4, {(0, 3): 1000, (1, 0): 8})
+    plain = read_comm(write(tmp_path, text.replace("nic 1", "nic 0")))
+    assert (plain.n_tasks, edges(plain)) == (2, {(0, 0): 8, (0, 1): 1000})
+
+
+@pytest.mark.parametrize("words", ["gpu 1", "nic 1 nic 1", "tag x"])
+def test_other_words_behind_a_send_of_goal_are_refused(tmp_path, words):
+    text = NIC.format(f"send 8b to 1 {words}", "recv 8b from 0")
+    with pytest.raises(InputError, match="bad GOAL line") as caught:
+        read_comm(write(tmp_path, text))
+    assert caught.value.line == 3
