@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -282,21 +282,22 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         order = renamed(text, number, places, options.columns, COLUMNS[:3])
     table = read_table(text, order, skip, separator, AMOUNTS)
     if "n_messages" in table.columns and not (told.counts or options.columns):
-        _check_counts(table)
+        _check_counts(table, options)
     return graph_of(table, told, options)
 
 
-def _check_counts(table: TextTable) -> None:
+def _check_counts(table: TextTable, options: GraphOptions) -> None:
     """Leave out a fourth column that cannot hold message counts, and say so."""
     messages = table["n_messages"]
     carried = np.flatnonzero((messages == 0) & (table["nbytes"] > 0))
     if carried.size:
         del table.columns["n_messages"]
-        line = table.line(int(carried[0]))
-        warn_of(
-            f"{table.text.file}:{line}",
-            "bytes in 0 messages, so the fourth column holds no message "
-            "counts (hops?): it is left out, and every edge counts as one message. The names "
+        options.omit(
+            "column",
+            "4",
+            0.0,
+            f"bytes in 0 messages on line {table.line(int(carried[0]))}, so it holds no message "
+            "counts (hops?) and every edge counts as one message; the names "
             "src,dst,nbytes,n_messages above the edges, or --columns, say otherwise",
         )
     elif _may_be_hops(table["src"], table["dst"], messages):
@@ -364,8 +365,8 @@ EDGES = Dialect(
 A line for each pair of tasks that communicate, each pair once; `--duplicates sum` adds up pairs
 that stand several times, as in a trace of messages. Without the fourth column every edge is one
 message. Commas, semicolons, tabs or blanks separate. A fourth column with 0 beside bytes cannot
-hold message counts: it is left out with a warning. Where it may hold hops, a warning says that it
-is taken as message counts. `--columns src=1,dst=2,nbytes=3` chooses columns by number.
+hold message counts: it is not counted, and the answer says so. Where it may hold hops, a warning
+says that it is taken as message counts. `--columns src=1,dst=2,nbytes=3` chooses columns by number.
 
 The number of tasks is the largest task plus one, unless a line above the edges says it, or a
 comment such as `# n_tasks 8` does; that is needed where the last tasks do not communicate. A
@@ -404,6 +405,9 @@ def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     number, line = text.first_line()
     separator, names = cells(line)
     order = _chosen_names(text, number, names, options)
+    first = cells(next(text.lines(skip=number), (0, ""))[1], separator)[1]
+    numbers = [n for n, cell in zip(names, first, strict=False) if NUMBER.fullmatch(cell)]
+    omit_columns(numbers, [n for n, ours in zip(names, order, strict=True) if ours], options)
     table = read_table(text, order, number, separator, AMOUNTS)
     return graph_of(table, stated(text), options)
 
@@ -421,15 +425,29 @@ def _known_names(parts: list[str]) -> list[str]:
     return [known.get(part.lower().replace(" ", "_"), part) for part in parts]
 
 
-def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
-    """Return a table's names of src, dst, nbytes and, where it is there, n_messages."""
-    theirs = dict(chosen) or dict(zip(_known_names(list(names)), names, strict=True))
+def omit_columns(numbers: Iterable[str], used: Collection[str], options: GraphOptions) -> None:
+    """Record the columns of numbers that are not read: they may be traffic."""
+    for name in numbers:
+        if name not in used and name.lower() not in BESIDE:
+            options.omit("column", name)
+
+
+def names_of(names: Mapping[str, bool], options: GraphOptions, path: AnyPath) -> dict[str, str]:
+    """Return a table's names of src, dst, nbytes and, where it is there, n_messages.
+
+    ``names`` says of each column whether it holds numbers.
+    """
+    theirs = dict(options.columns) or dict(zip(_known_names([*names]), names, strict=True))
     if missing := [name for name in COLUMNS[:3] if theirs.get(name) not in names]:
         found = ", ".join(names)
         raise InputError("missing columns", file=path, found=found, expected=missing[0])
     if twice := repeated(theirs.values()):
         raise InputError("no such columns", file=path, found=f"{twice[0]} twice")
-    return {name: theirs[name] for name in COLUMNS if name in theirs}
+    found = {name: theirs[name] for name in COLUMNS if name in theirs}
+    omit_columns(
+        (name for name, are_numbers in names.items() if are_numbers), found.values(), options
+    )
+    return found
 
 
 def _chosen_names(
@@ -461,13 +479,16 @@ blanks separate. The names are `src` (or `source`, `from`, `sender`, `rank_from`
 `destination`, `target`, `to`, `receiver`, `rank_to`), `nbytes` (`bytes`, `size`, `weight`,
 `volume`) and, if there is one, `n_messages` (`messages`, `msgs`, `count`), so that tables of Gephi,
 Vampir and pandas are read as they are. Other names are given with
-`--columns src=Source,dst=Target,nbytes=Bytes`; columns that it does not name are left out. A trace
-with a line for each message needs `--duplicates sum`.
+`--columns src=Source,dst=Target,nbytes=Bytes`. Columns that it does not name are not read; the
+answer lists those of numbers, which may be traffic. A trace with a line for each message needs
+`--duplicates sum`.
 """,
     example="# n_tasks 8\n# grid 4x2\nsrc,dst,nbytes,n_messages\n0,1,4096,2\n1,2,4096,2\n",
 )
 
 
+# How the names of types of numbers begin in Arrow.
+_NUMBERS = ("int", "uint", "float", "double", "half", "decimal")
 # Bytes that an edge takes at most while a graph is read and its features are computed.
 _BYTES_AN_EDGE = 160
 
@@ -502,7 +523,8 @@ def _parquet_columns(
     schema = file.schema_arrow
     n_rows = file.metadata.num_rows
     check_claim(source.path, n_rows * _BYTES_AN_EDGE, counted(n_rows, "row"))
-    wanted = names_of(schema.names, options.columns, source.path)
+    numbers = {field.name: str(field.type).startswith(_NUMBERS) for field in schema}
+    wanted = names_of(numbers, options, source.path)
     table = file.read(columns=list(wanted.values()))
     values = {
         name: _column_numbers(table.column(theirs), theirs) for name, theirs in wanted.items()
@@ -534,7 +556,8 @@ PARQUET = Dialect(
     write=write_parquet,
     suffixes=(".parquet",),
     documentation="""
-Columns as in `table`, under the same names; `--columns` gives others.
+Columns as in `table`, under the same names; `--columns` gives others. Other columns of numbers are
+listed as not counted.
 """,
 )
 DIALECTS = (EDGES, TABLE, PARQUET)

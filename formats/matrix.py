@@ -30,6 +30,7 @@ from .graphs import (
     graph_of,
     graph_of_columns,
     names_of,
+    omit_columns,
 )
 from .source import LINES, NUMBER, Source, Text, cells
 from .tables import read_table, write_rows
@@ -174,7 +175,8 @@ def _named_arrays(
     arrays: dict[str, Array], options: GraphOptions, source: Source
 ) -> dict[str, Array]:
     """Arrays by our names, which are those of the columns of a table."""
-    theirs = names_of(list(arrays), options.columns, source.path)
+    kinds = {name: array.dtype.kind in "iuf" for name, array in arrays.items()}
+    theirs = names_of(kinds, options, source.path)
     return {name: arrays[their] for name, their in theirs.items()}
 
 
@@ -195,6 +197,7 @@ def write(comm: CommGraph, path: Path) -> None:
 
 
 _OURS = {"n_tasks", *COLUMNS}
+_SPARSE = {"format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"}
 
 
 def read_npz(source: Source, options: GraphOptions) -> CommGraph:
@@ -206,6 +209,7 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
             values = _named_arrays(arrays, options, source)
             return graph_of_columns(source, values, Stated(), options)
         if {"format", "shape", "data"} <= arrays.keys():
+            omit_columns(arrays, _SPARSE, options)
             return graph_of_matrix(source, _read_sparse(source), options)
         if not arrays.keys() >= _OURS:
             raise InputError(
@@ -214,6 +218,7 @@ def read_npz(source: Source, options: GraphOptions) -> CommGraph:
                 expected=f"{', '.join(sorted(_OURS))}, or a SciPy sparse matrix, or "
                 "--columns src=NAME,dst=NAME,nbytes=NAME",
             )
+        omit_columns(arrays, _OURS | {"grid"}, options)
         count = whole_array(arrays["n_tasks"].ravel(), "number of tasks")
         grid = whole_array(arrays.get("grid", np.zeros(0, int)), "grid").tolist()
         if count.size != 1:

@@ -97,7 +97,7 @@ def mean_directions(comm: CommGraph) -> tuple[int, list[list[tuple[int, int]]]]:
     return len(arcs), [arcs[begin:end] for begin, end in pairwise(mean.first.tolist())]
 
 
-def _metis_content(text: Text) -> Content:
+def _metis_content(text: Text, options: GraphOptions) -> Content:
     numbered = enumerate(text.raw_lines(), start=1)
     uncommented = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
     # A blank line is a vertex without neighbours, but none stands before the header.
@@ -114,6 +114,8 @@ def _metis_content(text: Text) -> Content:
     )
     code = parts[2].zfill(3) if len(parts) > 2 else "000"
     weights = whole(text, number, "number of weights", parts[3], 64) if len(parts) > 3 else 1
+    if code[0] == "1":
+        options.omit("size of a vertex", times=max(1, n), reason="weights of edges are the bytes")
     body = rows[1 : n + 1]
     late = [row for row in rows[n + 1 :] if row[1].strip()]
     if len(body) < n or late:
@@ -147,7 +149,7 @@ METIS = Dialect(
     holds="graph",
     title="graph of METIS and KaHIP",
     read=lambda source, options: graph_of_vertices(
-        source.text, _metis_content(source.text), options
+        source.text, _metis_content(source.text, options), options
     ),
     write=write_metis,
     suffixes=(".graph",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.files import at_file
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, sum_edges
+from toruscast.text import counted
 
 from .dialect import Dialect
 from .graphs import GraphOptions, both_ways, has_rank_files, missing_rank, rank_files
@@ -34,6 +36,10 @@ class _Traffic:
     senders: set[int] = field(default_factory=set)
     largest: int = -1
     n_files: int = 0
+    collective: float = 0
+    """Bytes of the collective operations themselves, which their messages carry again."""
+    inside: bool = False
+    """Whether the messages of collective operations were monitored."""
 
 
 def is_open_mpi(source: Source) -> bool:
@@ -61,6 +67,9 @@ def read_monitoring(source: Source, options: GraphOptions) -> CommGraph:
             _add_lines(read_text(file), traffic, rank)
         if traffic.largest >= size:
             raise missing_rank(source.path, files, size)
+    if traffic.collective and not traffic.inside and options.include != "point_to_point":
+        why = "the messages of collective operations were not monitored"
+        options.omit("amount of collective operations", "C", traffic.collective, why)
     columns = np.array(traffic.edges, dtype=np.int64).reshape(-1, 4).T
     with at_file(source.path):
         return sum_edges(options.at_least(size, source.path), *columns, name=options.name)
@@ -84,6 +93,9 @@ def _add_lines(text: Text, traffic: _Traffic, rank: int | None) -> None:
                 raise text.fault("sender is not the rank of the file", number, sender, rank)
             traffic.senders.add(sender)
             traffic.largest = max(traffic.largest, sender, other)
+            if kind == "C":
+                traffic.collective += int(nbytes)
+            traffic.inside |= kind == "I"
             if kind in traffic.kinds:
                 # What a rank got by one-sided reads travelled towards it.
                 ends = (other, sender) if kind == "R" else (sender, other)
@@ -135,13 +147,22 @@ D\tMPI_COMM_WORLD\tprocs: 0,1
 
 _MATRIX_START = re.compile(r"[@\s-]*Start Communication Matrix[\s-]*", re.I)
 _MATRIX_END = re.compile(r"[@\s-]*End\b.*", re.I)
+_MATRIX_HEAD = re.compile(r"Statistics of rank: *[0-9]+|(src|source)\b[A-Za-z\s]*", re.I)
 ASSIGNMENT = "@ MPI Task Assignment"
+_SECTION = re.compile(r"@-+ *(.*?) *-*")
+_SECTIONS = re.compile(r"MPI Time|Callsite|Aggregate|MPI-IO|Message|Task|End\b", re.I)
+_SENT = "Callsite Message Sent"
+_SENT_BY_RANK = re.compile(
+    r"(\w+) +[0-9]+ +[0-9]+ +[0-9]+(?: +[0-9.e+-]+){3} +([0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,2})?)"
+)
+_ROOTED = ("Bcast", "Reduce", "Gather", "Gatherv", "Scatter", "Scatterv")
+_NOT_IN_MATRIX = "the matrix holds only messages and operations with a root"
 Matrix = NDArray[np.int64]
 
 
 def read_mpip(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of the matrix; what is booked as rooted collectives can be chosen."""
-    rows, stated = _mpip_rows(source.text)
+    rows, stated = _mpip_rows(source.text, options)
     src, dst, nbytes, messages = np.array(rows, np.int64).reshape(-1, 4).T
     size = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)
     n_tasks = options.at_least(size, source.path)
@@ -189,10 +210,11 @@ def booked_at_root(comm: CommGraph) -> NDArray[np.float64]:
     return booked
 
 
-def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
+def _mpip_rows(text: Text, options: GraphOptions) -> tuple[list[tuple[int, ...]], int]:
     """Source, target, bytes and messages of the matrix, and the number of tasks of the head."""
     rows: list[tuple[int, ...]] = []
-    inside, closed, n_tasks = False, False, 0
+    inside, closed, n_tasks, title = False, False, 0, ""
+    collective: Counter[str] = Counter()
     most = {"source": MAX_TASKS - 1, "target": MAX_TASKS - 1, "bytes": None, "messages": None}
     for number, line in enumerate(text.raw_lines(), start=1):
         if line.startswith(ASSIGNMENT):
@@ -200,13 +222,24 @@ def _mpip_rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
         elif _MATRIX_START.fullmatch(line):
             inside = True
         elif inside and _MATRIX_END.fullmatch(line):
-            inside, closed = False, True
-        elif inside and (cells := line.split()) and not cells[0][0].isalpha():
+            inside, closed, title = False, True, ""
+        elif not inside and (section := _SECTION.fullmatch(line)):
+            title = section[1]
+            if not _SECTIONS.match(title):
+                options.omit("section", title)
+        elif not inside and (call := _SENT_BY_RANK.fullmatch(line)) and title.startswith(_SENT):
+            # Calls with a root are messages of the matrix.
+            if not (SENDS.fullmatch(f"MPI_{call[1]}") or call[1] in _ROOTED):
+                collective[call[1]] += float(call[2])
+        elif inside and (cells := line.split()) and not _MATRIX_HEAD.match(line):
             if len(cells) != len(most):
                 expected = " ".join(most)
                 raise text.fault("bad line of the communication matrix", number, line, expected)
             named = zip(most.items(), cells, strict=True)
             rows.append(tuple(whole(text, number, n, cell, top) for (n, top), cell in named))
+    if options.include != "point_to_point":
+        for name, nbytes in collective.items():
+            options.omit("collective operation", f"MPI_{name}", nbytes, _NOT_IN_MATRIX)
     if inside:
         raise text.fault("truncated mpiP report", None, "no end of the communication matrix")
     if not closed:
@@ -250,6 +283,11 @@ PAIR = re.compile(r"\s*([0-9]{1,18})\s*,\s*([0-9]{1,18})\s*=\s*(\S+)\s*")
 TITLE = re.compile(r"-+\s*Graph Information\s*-+")
 # Lines of rules, and lines about the whole graph.
 RULE = re.compile(r"-+.*|[A-Za-z][\w ]*:.*")
+_STATISTICS = re.compile(
+    r"-+( *(Graph|Connectivity|Centrality|Distance|Clustering) (Info|Stat)[A-Za-z ]*-+)?"
+    r"|(Average|Standard|Degree|Scale|Characteristic|Graph|Global|Number) [A-Za-z ]*:.*",
+    re.I,
+)
 
 
 def is_graph_stats(source: Source) -> bool:
@@ -265,6 +303,8 @@ def read_graph_stats(source: Source, options: GraphOptions) -> CommGraph:
     amounts: list[float] = []
     for number, line in enumerate(text.raw_lines(), start=1):
         if not line.strip() or RULE.fullmatch(line.strip()):
+            if line.strip() and not _STATISTICS.fullmatch(line.strip()):
+                options.omit("line", f"{number}: {line.strip()}")
             continue
         match = PAIR.fullmatch(line)
         amount = float(match[3]) if match and NUMBER.fullmatch(match[3]) else -1.0
@@ -309,24 +349,51 @@ _IPM_START = re.compile(
 SENDS = re.compile(r"MPI_(Send|I?[bsr]?send|Sendrecv(_replace)?)", re.I)
 RECEIVES = re.compile(r"MPI_(I?recv|Wait.*|Test.*|I?probe)", re.I)
 _WHOLE = re.compile(r"[0-9]{1,15}")
+_IPM_RANKS = (
+    "IPM logs ranks within communicators, so messages inside of parts of MPI_COMM_WORLD may stand "
+    "between other ranks"
+)
+# Elements and attributes of IPM 2.0; only those of sends hold messages between two ranks.
+_IPM_TAGS = {
+    *("ipm", "ipm_job_profile", "ipm_job_start", "ipm_job_end", "task", "job", "host", "perf"),
+    *("switch", "cmdline", "exec", "exec_bin", "env", "modules", "module", "ru_s_ti", "ru_s_tf"),
+    *("ru_c_ti", "ru_c_tf", "call", "calltable", "section", "entry", "regions", "region", "func"),
+    *("hpm", "counter", "internal", "hash", "hent", "mpi", "posixio", "omp", "cuda", "papi"),
+}
+_HASH_KEYS = {
+    *("key", "key_hi", "key_lo", "call", "bytes", "orank", "region", "callsite", "count", "tid"),
+    *("op", "dtype", "type"),
+}
 
 
 def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of all sends in the hash tables of the tasks."""
     text = source.text
     rows: list[tuple[int, int, int, int]] = []
-    size, left_out = 0, 0.0
-    for task in _xml_root(text).iter("task"):
+    size = 0
+    root = _xml_root(text)
+    for element in root.iter():
+        if element.tag not in _IPM_TAGS:
+            options.omit(f"<{element.tag}>")
+    for task in root.iter("task"):
         rank = _whole_of(text, task, "mpi_rank")
         stated = task.get("mpi_size", "").strip()
         size = max(size, rank + 1, int(stated) if _WHOLE.fullmatch(stated) else 0)
         for entry in task.iter("hent"):
             call = entry.get("call", "")
+            for name in {*entry.keys()} - _HASH_KEYS:
+                options.omit(f"attribute {name} of <hent>")
             if SENDS.fullmatch(call):
                 count, nbytes = _whole_of(text, entry, "count"), _whole_of(text, entry, "bytes")
                 rows.append((rank, _whole_of(text, entry, "orank"), nbytes * count, count))
-            elif not RECEIVES.fullmatch(call) and _WHOLE.fullmatch(entry.get("bytes", "")):
-                left_out += float(entry.get("bytes", 0)) * float(entry.get("count", "1") or 1)
+            elif not RECEIVES.fullmatch(call):
+                nbytes, count = (
+                    _whole_of(text, entry, name) if entry.get(name) else least
+                    for name, least in (("bytes", 0), ("count", 1))
+                )
+                if nbytes or not call.startswith("MPI_"):
+                    amount = float(nbytes) * count
+                    options.omit("collective call", call or "?", amount, times=max(1, count))
     if not rows:
         raise text.fault(
             "IPM log without a message",
@@ -337,8 +404,13 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
         )
     src, dst, nbytes_, counts = zip(*rows, strict=True)
     n_tasks = options.at_least(max(size, max(dst) + 1), source.path)
-    if left_out:
-        warn_of(source.path, f"{left_out:.15g} bytes of collective calls are left out")
+    pairs = {*zip(src, dst, strict=True)}
+    if alone := [(s, d) for s, d in pairs if (d, s) not in pairs]:
+        warn_of(
+            source.path,
+            f"{counted(len(alone), 'pair')} of ranks with messages one way only, such as "
+            f"{min(alone)[0]} -> {min(alone)[1]}: {_IPM_RANKS}",
+        )
     with at_file(source.path):
         return sum_edges(n_tasks, src, dst, nbytes_, counts, name=options.name)
 
@@ -370,7 +442,9 @@ IPM = Dialect(
     read=read_ipm,
     documentation="""
 The hash tables of a full log (`IPM_LOG=full`): entries of sends with `bytes` of a message, `orank`
-and `count`. Collective calls are left out, and a warning says how much they are.
+and `count`. Collective calls are not counted; the answer says how many bytes they are. IPM logs
+the rank of a partner within the communicator of the call. The ranks of other communicators than
+`MPI_COMM_WORLD` cannot be restored; a warning names pairs whose messages go one way only.
 """,
     example="""<?xml version="1.0"?>
 <ipm>

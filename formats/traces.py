@@ -88,7 +88,7 @@ class RankActions:
         n_tasks = options.at_least(max(n_tasks, self._largest() + 1), path)
         first, rows = [0], []
         for task in range(n_tasks):
-            rows += [self._row(task, row) for row in self._rows[task] if row[0] in wanted]
+            rows += [self._row(task, row) for row in self._rows.get(task, ()) if row[0] in wanted]
             first.append(len(rows))
         self._check(path, COLLECTIVE in wanted)
         if not rows:

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -261,9 +262,14 @@ def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 def _read_array(raw: bytes) -> NDArray[Any]:
     """Return the array of a .npy file that holds nothing else."""
     stream = io.BytesIO(raw)
-    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    if not array.dtype.itemsize or stream.read(1):
+    form = np.lib.format
+    is_first = form.read_magic(stream)[0] == 1
+    read_header = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    if not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():
         raise ValueError("array and header differ in size")
+    stream.seek(0)
+    array: NDArray[Any] = form.read_array(stream, allow_pickle=False)
     return array
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 from graph_files import edges, message, varint, write
 from hypothesis import given, settings
@@ -126,7 +128,7 @@ def test_one_way_hops_are_not_taken_for_counts_without_a_word(tmp_path):
 
 def test_hops_are_no_message_counts(tmp_path):
     path = write(tmp_path, "0 0 960 0\n0 1 64 1\n1 0 64 1\n")
-    with pytest.warns(InputWarning, match=r"app:1: bytes in 0 messages"):
+    with pytest.warns(InputWarning, match=r"column \(4\).*bytes in 0 messages on line 1"):
         assert read_comm(path).n_messages.tolist() == [1, 1, 1]
     path = write(tmp_path, "0 1 64 1\n1 0 32 1\n0 2 8 2\n2 0 8 2\n2 2 1 1\n")
     with pytest.warns(InputWarning, match="may be hops"):
@@ -325,7 +327,9 @@ NIC = "num_ranks 2\nrank 0 {{\n{}\n}}\nrank 1 {{\n{}\n}}\n"
 
 
 def test_the_gpus_of_goal_are_tasks(tmp_path):
-    first = "send 1000b to 1 tag 1 nic 0\nsend 8b to 0 tag 3 nic 1\nrecv 8b from 0 tag 3 cpu 1 nic 0"
+    first = (
+        "send 1000b to 1 tag 1 nic 0\nsend 8b to 0 tag 3 nic 1\nrecv 8b from 0 tag 3 cpu 1 nic 0"
+    )
     text = NIC.format(first, "recv 1000b from 0 nic 1 tag 1")
     comm = read_comm(write(tmp_path, text))
     assert (comm.n_tasks, edges(comm)) == (4, {(0, 3): 1000, (1, 0): 8})
@@ -339,3 +343,71 @@ def test_other_words_behind_a_send_of_goal_are_refused(tmp_path, words):
     with pytest.raises(InputError, match="bad GOAL line") as caught:
         read_comm(write(tmp_path, text))
     assert caught.value.line == 3
+
+
+def omissions(path, **how):
+    return {(each.what, each.where): each.nbytes for each in read_workload(path, **how).omitted}
+
+
+def test_profilers_list_collective_calls_with_their_bytes(tmp_path):
+    sent = '<hent call="MPI_Send" bytes="8" orank="{}" count="2"/>'
+    calls = '<hent call="MPI_Alltoall" bytes="64" count="10" nic="1"/><hent call="MPI_Barrier"/>'
+    tasks = (f'<task mpi_rank="{r}"><hash>{sent.format(1 - r)}</hash></task>' for r in (0, 1))
+    text = f'<ipm>{"".join(tasks)}<task mpi_rank="0"><hash>{calls}</hash></task><x a="1"/></ipm>'
+    path = write(tmp_path, text)
+    assert omissions(path) == {
+        ("<x>", ""): None,
+        ("attribute nic of <hent>", ""): None,
+        ("collective call", "MPI_Alltoall"): 640.0,
+    }
+    report = mpip(4, lambda s, d: (8, 1)).replace(
+        "@--- End of Report",
+        "@--- Callsite Message Sent statistics (all, sent bytes) ---\n"
+        "Name Site Rank Count Max Mean Min Sum\nAllreduce 3 0 5 8 8 8 4.5e+01\n"
+        "Bcast 4 0 5 8 8 8 40\nIsend 5 0 5 8 8 8 40\nAllreduce 3 * 5 8 8 8 45\n"
+        "@--- Weather ---\n@--- End of Report",
+    )
+    path = write(tmp_path, report)
+    assert omissions(path) == {
+        ("collective operation", "MPI_Allreduce"): 45.0,
+        ("section", "Weather"): None,
+    }
+
+
+def test_monitoring_without_the_messages_of_collectives_lists_their_bytes(tmp_path):
+    both = "\n".join(f"E\t{r}\t{1 - r}\t8 bytes\t1 msgs sent" for r in (0, 1))
+    calls = "C\t0\t1\t100 bytes\t4 msgs sent"
+    path = write(tmp_path, f"{both}\n{calls}\n")
+    assert omissions(path) == {("amount of collective operations", "C"): 100.0}
+    inside = "I\t0\t1\t100 bytes\t4 msgs sent"
+    assert not omissions(write(tmp_path, f"{both}\n{calls}\n{inside}\n"))
+
+
+def test_ranks_of_communicators_in_ipm_are_warned_of(tmp_path):
+    sent = '<hent call="MPI_Send" bytes="8" orank="{}" count="2"/>'
+    entry = f'<task mpi_rank="{{}}"><hash>{sent}</hash></task>'
+    text = "".join(entry.format(*pair) for pair in ((0, 1), (1, 0), (2, 1), (3, 0)))
+    with pytest.warns(InputWarning, match="2 pairs of ranks .* such as 2 -> 1: IPM logs ranks"):
+        read_workload(write(tmp_path, f"<ipm>{text}</ipm>"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz", ".npy"])
+def test_columns_of_numbers_that_are_not_read_are_listed(tmp_path, suffix):
+    table = pd.DataFrame({"s": [0, 1], "d": [1, 0], "b": [8, 8], "put": [7, 7], "id": 0, "of": "x"})
+    path = tmp_path / f"a{suffix}"
+    numbers = table.drop(columns="of")
+    if suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif suffix == ".parquet":
+        table.to_parquet(path)
+    elif suffix == ".npz":
+        np.savez(path, **{name: numbers[name].to_numpy() for name in numbers})
+    else:
+        np.save(path, numbers.to_records(index=False))
+    found = omissions(path, columns={"src": "s", "dst": "d", "nbytes": "b"})
+    assert found == {("column", "put"): None}
+
+
+def test_lines_of_graph_statistics_of_no_known_section_are_listed(tmp_path):
+    text = "--- Graph Information ---\n0 , 1 = 8\nAverage Degree: 1\nBytes: 9\n"
+    assert omissions(write(tmp_path, text)) == {("line", "4: Bytes: 9"): None}
