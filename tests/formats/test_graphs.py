@@ -360,12 +360,11 @@ def test_profilers_list_collective_calls_with_their_bytes(tmp_path):
         ("attribute nic of <hent>", ""): None,
         ("collective call", "MPI_Alltoall"): 640.0,
     }
-    report = mpip(4, lambda s, d: (8, 1)).replace(
-        "@--- End of Report",
+    report = mpip(4, lambda s, d: (8, 1)) + (
         "@--- Callsite Message Sent statistics (all, sent bytes) ---\n"
         "Name Site Rank Count Max Mean Min Sum\nAllreduce 3 0 5 8 8 8 4.5e+01\n"
         "Bcast 4 0 5 8 8 8 40\nIsend 5 0 5 8 8 8 40\nAllreduce 3 * 5 8 8 8 45\n"
-        "@--- Weather ---\n@--- End of Report",
+        "@--- Weather ---\n@--- End of Report ---\n"
     )
     path = write(tmp_path, report)
     assert omissions(path) == {
