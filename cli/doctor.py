@@ -116,7 +116,8 @@ def _contents(
         facts = readers.graph_facts(workload) | {"about": about}
         facts["omitted"] = list(map(asdict, workload.omitted))
         omitted = filter(None, [describe_omissions(workload.omitted)])
-        return facts | {"summary": [*_graph_lines(facts), *omitted, *about]}
+        # Some formats describe what is omitted as well.
+        return facts | {"summary": [*dict.fromkeys([*_graph_lines(facts), *omitted, *about])]}
     if kind == "torus":
         host = tc.read_torus(file)
         sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"

@@ -99,7 +99,8 @@ def _rank_actions(
                 program.send(src, dst, _size_of(file, node), tag=_tag_of(node))
             elif node["type"] == RECEIVE and "comm_src" in node:
                 src, dst = _ends_of(file, {"comm_dst": rank} | node)
-                program.receive(dst, src, tag=_tag_of(node))
+                size = _size_of(file, {"comm_size": 0} | node)
+                program.receive(dst, src, size, tag=_tag_of(node))
             elif node["type"] == COLLECTIVE and groups:
                 name = _group_name(file, node)
                 collective = collective_named(_collective_type(file, node)) or ""

@@ -16,6 +16,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.collectives import merged, schedule
 from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
+from toruscast.mapping.omissions import Omission
 from toruscast.mapping.task_mapping import cumcount
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
@@ -251,6 +252,8 @@ class Rounds:
     unreached: int
     # Calls of collectives by the algorithm that they are taken for.
     algorithms: Mapping[str, int]
+    # Events whose messages are in no round.
+    omitted: Sequence[Omission]
 
 
 def rounds_of(
@@ -324,7 +327,28 @@ def rounds_of(
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
     taken = Counter(each.name for each in named if each.name)
     unreached = events.kind.size - reached
-    return Rounds(workload, len(parts), times, unmatched, unreached, taken)
+    omitted = _omitted_events(events, partner, rounds)
+    return Rounds(workload, len(parts), times, unmatched, unreached, taken, omitted)
+
+
+def _omitted_events(
+    events: Events, partner: NDArray[np.int64], rounds: NDArray[np.int64]
+) -> list[Omission]:
+    """Receives without a send, collectives that ranks lack, and sends that never come."""
+    alone = partner < 0
+    kinds = {
+        "receive without its send": (events.kind == RECEIVE) & alone & (events.peer >= 0),
+        "send of ranks that wait for each other": (events.kind == SEND) & (rounds == 0),
+    }
+    lacking = (events.kind == COLLECTIVE) & alone
+    for place in np.unique(events.operation[lacking]):
+        if word := events.operations[place]:
+            kinds[f"{word} that other ranks lack"] = lacking & (events.operation == place)
+    return [
+        Omission(what, "", int(which.sum()), float(events.nbytes[which].sum()) or None)
+        for what, which in kinds.items()
+        if which.any()
+    ]
 
 
 def _one_iteration(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.files import at_file
 from toruscast.mapping.comm_graph import Workload
+from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
 from toruscast.text import counted, percent
 
 from ._round_kernels import COLLECTIVE, COMMUNICATOR, END, LEFT_OUT, MARK, find_data
@@ -66,8 +67,8 @@ class Trace:
     share_in_mpi: float
     # Ranks whose file has no end: the run was killed, or still goes on.
     killed: int
-    # Calls that are counted, but whose messages are not known, by name.
-    left_out: Mapping[str, int]
+    # Calls whose messages are not known.
+    omitted: Sequence[Omission]
 
 
 def is_trace(folder: Path) -> bool:
@@ -93,6 +94,7 @@ def read_trace(folder: Path, region: object = "all") -> Trace:
     members, numbers = _join_communicators([rank.communicators for rank in ranks])
     parts: list[NDArray[np.void]] = []
     first, blocks = [0], {}
+    omitted: list[Omission] = []
     for rank, number in zip(ranks, numbers, strict=True):
         chosen = np.flatnonzero(_in_region(rank.records, region))
         local = rank.records[chosen]
@@ -101,6 +103,11 @@ def read_trace(folder: Path, region: object = "all") -> Trace:
         own[(local["flags"] & INTERCOMMUNICATOR) > 0] = -1
         kept = (local["kind"] != COLLECTIVE) | (own >= 0)
         local["communicator"] = own
+        for place in np.unique(local["operation"][~kept]):
+            call = local[~kept & (local["operation"] == place)]
+            if word := OPERATIONS[place]:
+                sent = float(call["nbytes"].sum())
+                omitted.append(Omission("call between two groups", word, call.size, sent))
         chosen, local = chosen[kept], local[kept]
         parts.append(local)
         for event, place in enumerate(rank.places[chosen].tolist() if rank.blocks else ()):
@@ -121,13 +128,14 @@ def read_trace(folder: Path, region: object = "all") -> Trace:
         blocks,
     )
     left_out = sum((rank.left_out for rank in ranks), Counter[str]())
+    omitted += [Omission("call", name, times) for name, times in sorted(left_out.items()) if times]
     library = " ".join(
         head["library"].decode("utf-8", "replace").split("\n")[0].split(",")[0].split()
     )
     in_mpi = [rank.in_mpi / max(1, rank.last) for rank in ranks if rank.end]
     share = float(np.mean(in_mpi)) if in_mpi else float("nan")
     seconds = max(rank.last for rank in ranks) / 1e9
-    return Trace(events, library, seconds, share, size - len(in_mpi), left_out)
+    return Trace(events, library, seconds, share, size - len(in_mpi), omitted)
 
 
 @dataclass(frozen=True)
@@ -200,6 +208,8 @@ def _read_rank(folder: Path, rank: int, size: int) -> _RankTrace:
     last = float(timed[-1]) if timed.size else 0.0
     kept = ~is_data & ((records["kind"] <= COLLECTIVE) | (records["kind"] == MARK))
     places = np.flatnonzero(kept)
+    if (found := records["operation"][places].max(initial=0)) >= len(OPERATIONS):
+        raise InputError("damaged trace", file=path, found=f"operation {found}")
     return _RankTrace(
         records[places], places, communicators, blocks, left_out, in_mpi, last, bool(ends.size)
     )
@@ -261,6 +271,7 @@ def rounds_of_folder(folder: Path, options: GraphOptions) -> tuple[Trace, Rounds
     region = settings.get("region", "iteration") if isinstance(settings, dict) else "iteration"
     with at_file(folder):
         trace = read_trace(folder, region)
+        options.omitted.extend(trace.omitted)
         rounds = rounds_of(
             trace.events,
             name=options.name,
@@ -268,6 +279,7 @@ def rounds_of_folder(folder: Path, options: GraphOptions) -> tuple[Trace, Rounds
             library=trace.library,
             fold=region == "iteration",
         )
+    options.omitted.extend(rounds.omitted)
     return trace, rounds
 
 
@@ -287,7 +299,8 @@ def region_of(region: object) -> tuple[float, float] | None:
 
 def described(folder: Path) -> list[str]:
     """Return a description of a trace in lines."""
-    trace, rounds = rounds_of_folder(folder, GraphOptions())
+    options = GraphOptions()
+    trace, rounds = rounds_of_folder(folder, options)
     found = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
     if rounds.iterations > 1:
         found += (
@@ -302,6 +315,7 @@ def described(folder: Path) -> list[str]:
         taken = ", ".join(f"{name} ({count})" for name, count in calls)
         rules = "the library's own rules" if family_of(trace.library) else "general rules"
         lines.append(f"collectives, by {rules}: {taken}")
+    lines += filter(None, [describe_omissions(merge_omissions(options.omitted))])
     return lines + _trace_faults(trace, rounds)
 
 
@@ -311,12 +325,6 @@ def _trace_faults(trace: Trace, rounds: Rounds) -> list[str]:
         faults.append(f"{counted(trace.killed, 'rank')} did not end: the last messages may be lost")
     if rounds.unmatched:
         faults.append(f"{counted(rounds.unmatched, 'message')} without its other side")
-    if rounds.unreached:
-        waiting = counted(rounds.unreached, "operation")
-        faults.append(f"{waiting} of ranks that wait for each other: their messages are left out")
-    if trace.left_out:
-        calls = ", ".join(f"{name} ({count})" for name, count in sorted(trace.left_out.items()))
-        faults.append(f"calls that are left out: {calls}")
     return faults
 
 

@@ -67,9 +67,11 @@ class RankActions:
         """Record that a task sends a message."""
         self._rows[task].append((SEND, peer, communicator, tag, nbytes, ""))
 
-    def receive(self, task: int, peer: int, communicator: int = 0, tag: int = 0) -> None:
+    def receive(
+        self, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
+    ) -> None:
         """Record that a task waits for a message."""
-        self._rows[task].append((RECEIVE, peer, communicator, tag, 0.0, ""))
+        self._rows[task].append((RECEIVE, peer, communicator, tag, nbytes, ""))
 
     def collective(
         self, task: int, communicator: int, collective: str, root: int = -1
@@ -122,6 +124,7 @@ class RankActions:
                 f"{len(found.workload)} of {found.n_rounds} rounds repeat "
                 f"{found.iterations} times: one iteration is read, the mean of all",
             )
+        options.omitted.extend(found.omitted)
         # Without receives nothing depends on a message, and none lacks its other side.
         if found.unmatched and RECEIVE in kind:
             other = counted(found.unmatched, "message")
@@ -371,6 +374,8 @@ MAGIC = b"\x03BOTF2"
 SENDS = ("MpiSend", "MpiIsend")
 RECEIVES = ("MpiRecv", "MpiIrecv")
 _OTF2_COLLECTIVE = "MpiCollectiveEnd"
+# Attributes of other events that move bytes, such as one-sided ones.
+_OTF2_SIZES = ("bytes", "bytes_sent", "bytes_received", "size_sent", "size_received", "msg_length")
 ROOTED = ("bcast", "reduce", "gather", "scatter")
 # These synchronise at most.
 SILENT = (
@@ -428,6 +433,9 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
     for location, event in trace.events:
         kind = type(event).__name__
         if kind not in (*SENDS, *RECEIVES, _OTF2_COLLECTIVE):
+            sizes = [size for name in _OTF2_SIZES if (size := getattr(event, name, None))]
+            if sizes and "Io" not in kind:
+                options.omit(kind, nbytes=float(max(sizes)))
             continue
         task = rank_of[location]
         number = numbers.setdefault(event.communicator, len(numbers))
@@ -440,7 +448,7 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
             peer = ranks[event.receiver]
             program.send(task, peer, event.msg_length, number, event.msg_tag)
         elif kind in RECEIVES:
-            program.receive(task, ranks[event.sender], number, event.msg_tag)
+            program.receive(task, ranks[event.sender], event.msg_length, number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
             collective = _collective_name(event)
             root = ranks[event.root] if collective in ROOTED else -1
