@@ -14,7 +14,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,22 @@ Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
 # Names of the group of all ranks.
 EVERYONE = ("", "0", "default_pg", "None")
 LISTS = "comm_group.json"
+# Keys of nodes, attributes that are read or say nothing about messages, and keys of a trace.
+_NODE_KEYS = {
+    *("id", "name", "type", "ctrl_deps", "data_deps", "attr", "inputs", "outputs"),
+    *("start_time_micros", "duration_micros", "start_time_micro", "duration_micro"),
+}
+_ATTRIBUTES = {
+    *("comm_size", "comm_type", "comm_src", "comm_dst", "comm_tag", "comm_group", "comm_priority"),
+    *("pg_name", "involved_dim", "is_cpu_op", "num_ops", "tensor_size", "runtime", "stream", "tid"),
+    *("rf_id", "fw_parent", "fw_tid", "seq_id", "scope", "op_schema", "kernel_backend"),
+    *("kernel_file", "dtype", "parent", "ctrl_dep", "correlation", "cid", "pid", "ts", "dur"),
+}
+_HEAD_KEYS = {
+    *("nodes", "schema", "version", "attr", "metadata", "global_metadata", "pid", "tid", "time"),
+    *("start_ts", "finish_ts"),
+}
+_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
 # Keys of an attribute that do not hold its value.
 _NO_VALUES = ("name", "doc_string", "docString")
 
@@ -59,13 +75,28 @@ def is_chakra(source: Source) -> bool:
     """Whether this is a trace in JSON, or a folder or prefix of ``NAME.RANK.et``."""
     if not source.is_file:
         return has_rank_files(source.path, "et|json")
-    return bool(JSON_START.match(source.start))
+    return bool(JSON_START.match(source.start)) or _is_binary(source)
+
+
+def _is_binary(source: Source) -> bool:
+    """Whether metadata and a node of the published schema stand at the start."""
+    if not _CONTROL.search(source.start[:256]):
+        return False
+    try:
+        messages = _wire_messages(source.start)
+        about = {key for key, _ in _wire_fields(next(messages))}
+        node = _wire_node(next(messages))
+    except (ValueError, IndexError, struct.error, StopIteration):
+        return False
+    return about <= {1, 2} and node.keys() <= _NODE_KEYS and node.get("type", 0) in range(1, 8)
 
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of all ranks, collectives sent by a named algorithm."""
     files = _files_by_rank(source)
-    nodes = {rank: _in_order(file, list(_read_nodes(file))) for rank, file in files.items()}
+    nodes = {
+        rank: _in_order(file, list(_read_nodes(file, options))) for rank, file in files.items()
+    }
     seen: Groups = {}
     most = len(files) if len(files) > 1 else 0
     for rank, file in files.items():
@@ -97,7 +128,10 @@ def _rank_actions(
             if node["type"] == SEND:
                 src, dst = _ends_of(file, node, rank)
                 program.send(src, dst, _size_of(file, node), tag=_tag_of(node))
-            elif node["type"] == RECEIVE and "comm_src" in node:
+            elif node["type"] == RECEIVE and "comm_src" not in node:
+                why = "it holds up no message, because comm_src is missing"
+                options.omit("receive", f"node {node.get('id', '?')}", 0.0, why)
+            elif node["type"] == RECEIVE:
                 src, dst = _ends_of(file, {"comm_dst": rank} | node)
                 size = _size_of(file, {"comm_size": 0} | node)
                 program.receive(dst, src, size, tag=_tag_of(node))
@@ -166,13 +200,15 @@ def _files_by_rank(source: Source) -> dict[int, Source]:
     return {rank: Source(file) for rank, file in rank_files(source.path, "et|json").items()}
 
 
-def _read_nodes(source: Source) -> Iterator[Node]:
+def _read_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     """Every node with its type as a word and its attributes by name."""
     if _CONTROL.search(source.start):
         plain = chakra_nodes(source.path, source.data)
     else:
-        plain = _json_nodes(source)
-    for node in plain:
+        plain = _json_nodes(source, options)
+    for written in plain:
+        # Protobuf's own JSON has ctrlDeps in place of ctrl_deps.
+        node = {_CAPITAL.sub(r"_\1", key).lower(): value for key, value in written.items()}
         kind = node.get("type", 0)
         known = isinstance(kind, int) and 0 <= kind < len(TYPES)
         word = TYPES[kind] if known else str(kind)
@@ -184,10 +220,16 @@ def _read_nodes(source: Source) -> Iterator[Node]:
             for a in node.get("attr") or []
             if isinstance(a, dict)
         }
-        yield {**node, **attributes, "type": word}
+        found = {**node, **attributes, "type": word}
+        if word in (SEND, RECEIVE, COLLECTIVE):
+            for key in found.keys() - _NODE_KEYS - _ATTRIBUTES:
+                options.omit("attribute of a node", key)
+        elif size := _converted(float, found.get("comm_size"), 0.0):
+            options.omit(f"{word} with comm_size", nbytes=size)
+        yield found
 
 
-def _json_nodes(source: Source) -> Iterator[Node]:
+def _json_nodes(source: Source, options: GraphOptions) -> Iterator[Node]:
     """Nodes of a list, of an object with "nodes", or of objects behind each other."""
     decoder, words, at = json.JSONDecoder(), source.text.data.decode(), 0
     try:
@@ -196,9 +238,19 @@ def _json_nodes(source: Source) -> Iterator[Node]:
             while at < len(words) and words[at] in " \t\n,":
                 at += 1
             found = content.get("nodes", [content]) if isinstance(content, dict) else content
-            for node in found if isinstance(found, list) else ():
-                if isinstance(node, dict) and ("type" in node or "id" in node):
-                    yield node
+            if isinstance(content, dict) and not {"type", "id"} & content.keys():
+                for key in content.keys() - _HEAD_KEYS:
+                    options.omit("key of the trace", key)
+                found = content.get("nodes", [])
+            for node in found if isinstance(found, list) else [found]:
+                if not (isinstance(node, dict) and ("type" in node or "id" in node)):
+                    line = words.count("\n", 0, at) + 1
+                    raise source.text.fault(
+                        "bad node", line, str(node)[:80], 'an "id" and a "type"'
+                    )
+                yield node
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         line = words.count("\n", 0, getattr(error, "pos", at)) + 1
         found_ = getattr(error, "msg", "nested too deeply")
@@ -347,6 +399,8 @@ a process group (`pg_name`) go among the ranks whose traces name it, or those th
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # Fields of a Node and of its attributes that are of use here.
 _ID, _NAME, _TYPE, ATTRIBUTE = 1, 2, 3, 10
+# Times, inputs and outputs.
+_UNUSED = range(6, 10)
 DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
 # Tags of nodes and of attributes are such bytes, which no text holds.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -354,18 +408,22 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str, Any]]:
     """Yield the nodes behind the metadata."""
-    at, number = 0, 0
     try:
-        while at < len(data):
-            size, at = _read_varint(data, at)
-            if size > len(data) - at:
-                raise ValueError(f"message {number} is cut")
-            if number:
-                yield _wire_node(data[at : at + size])
-            at, number = at + size, number + 1
+        for message in islice(_wire_messages(data), 1, None):
+            yield _wire_node(message)
     except (ValueError, IndexError, struct.error) as error:
         found = str(error) or type(error).__name__
         raise InputError("damaged Chakra trace", file=path, found=found) from None
+
+
+def _wire_messages(data: bytes) -> Iterator[bytes]:
+    at, number = 0, 0
+    while at < len(data):
+        size, at = _read_varint(data, at)
+        if size > len(data) - at:
+            raise ValueError(f"message {number} is cut")
+        yield data[at : at + size]
+        at, number = at + size, number + 1
 
 
 def _wire_node(data: bytes) -> dict[str, Any]:
@@ -381,6 +439,8 @@ def _wire_node(data: bytes) -> dict[str, Any]:
             node.setdefault(DEPENDENCIES[key], []).extend(_wire_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):
             node["attr"].append(_wire_attribute(value))
+        elif key not in _UNUSED:
+            node[f"field {key}"] = value
     return node
 
 

@@ -410,3 +410,41 @@ def test_columns_of_numbers_that_are_not_read_are_listed(tmp_path, suffix):
 def test_lines_of_graph_statistics_of_no_known_section_are_listed(tmp_path):
     text = "--- Graph Information ---\n0 , 1 = 8\nAverage Degree: 1\nBytes: 9\n"
     assert omissions(write(tmp_path, text)) == {("line", "4: Bytes: 9"): None}
+
+
+def test_chakra_lists_what_it_does_not_count(tmp_path):
+    send = {"id": 1, "type": "COMM_SEND_NODE", "comm_src": 0, "comm_dst": 1, "comm_size": 64}
+    nodes = [
+        send | {"rail": 3},
+        {"id": 2, "type": "COMP_NODE", "comm_size": 8},
+        {"id": 3, "type": "COMM_RECV_NODE", "comm_size": 8},
+        {"id": 4, "type": "COMM_RECV_NODE", "comm_size": 16, "comm_src": 1},
+    ]
+    assert omissions(write(tmp_path, json.dumps({"nodes": nodes, "rails": 4}))) == {
+        ("key of the trace", "rails"): None,
+        ("attribute of a node", "rail"): None,
+        ("COMP_NODE with comm_size", ""): 8.0,
+        ("receive", "node 3"): 0.0,
+        ("receive without its send", ""): 16.0,
+    }
+    with pytest.raises(InputError, match="bad node"):
+        read_comm(write(tmp_path, json.dumps({"nodes": [send, {"rail": 3}]})))
+
+
+def test_dependencies_in_the_json_of_protobuf_are_read(tmp_path):
+    send = {"type": "COMM_SEND_NODE", "comm_src": 0, "comm_dst": 1, "comm_size": 64}
+    back = {"type": "COMM_RECV_NODE", "comm_src": 1, "comm_size": 8, "id": "2"}
+    first = [back, send | {"id": "1", "ctrlDeps": ["2"]}]
+    second = [send | {"comm_src": 1, "comm_dst": 0, "comm_size": 8, "id": "3"}]
+    for rank, nodes in enumerate((first, second)):
+        write(tmp_path, json.dumps({"nodes": nodes}), f"run.{rank}.json")
+    assert [edges(phase) for phase in read_workload(tmp_path)] == [{(1, 0): 8}, {(0, 1): 64}]
+
+
+def test_binary_traces_of_chakra_need_no_suffix(tmp_path):
+    send = (5, [("comm_src", 7, 0), ("comm_dst", 7, 1), ("comm_size", 13, 5)])
+    assert edges(read_comm(write(tmp_path, et(send), "trace.bin"))) == {(0, 1): 5}
+    plain = message((1, 2), (2, "n"), (3, 5), (11, 7))
+    whole = et(send) + varint(len(plain)) + plain
+    with pytest.raises(InputError, match="bad comm_dst"):
+        read_comm(write(tmp_path, whole, "trace.bin"))
