@@ -265,6 +265,9 @@ def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
         if kind[1] == "pattern":
             expected += "; a pattern has no amounts of bytes"
         raise text.fault("Matrix Market kind not supported", 1, " ".join(kind), expected)
+    head = next(text.raw_lines())
+    if len(head.split()) != 5:
+        raise text.fault("bad head of Matrix Market", 1, head, "five words")
     number, line = text.first_line()
     if rows != width:
         raise text.fault("matrix is not square", number, line)

@@ -146,8 +146,12 @@ D\tMPI_COMM_WORLD\tprocs: 0,1
 
 
 _MATRIX_START = re.compile(r"[@\s-]*Start Communication Matrix[\s-]*", re.I)
-_MATRIX_END = re.compile(r"[@\s-]*End\b.*", re.I)
-_MATRIX_HEAD = re.compile(r"Statistics of rank: *[0-9]+|(src|source)\b[A-Za-z\s]*", re.I)
+_MATRIX_END = re.compile(r"[@\s-]*End( (of )?(Communication Matrix|Report))?[\s-]*", re.I)
+_MATRIX_HEAD = re.compile(
+    r"Statistics of rank: *[0-9]+"
+    r"|(src|source)\s+(dst|target)\s+(bytes|total amount)\s+(total )?count",
+    re.I,
+)
 ASSIGNMENT = "@ MPI Task Assignment"
 _SECTION = re.compile(r"@-+ *(.*?) *-*")
 _SECTIONS = re.compile(r"MPI Time|Callsite|Aggregate|MPI-IO|Message|Task|End\b", re.I)
@@ -231,7 +235,9 @@ def _mpip_rows(text: Text, options: GraphOptions) -> tuple[list[tuple[int, ...]]
             # Calls with a root are messages of the matrix.
             if not (SENDS.fullmatch(f"MPI_{call[1]}") or call[1] in _ROOTED):
                 collective[call[1]] += float(call[2])
-        elif inside and (cells := line.split()) and not _MATRIX_HEAD.match(line):
+        elif not (inside or title or line.startswith("@ ") or not line.strip(" -")):
+            options.omit("line", f"{number}: {line}")
+        elif inside and (cells := line.split()) and not _MATRIX_HEAD.fullmatch(line.strip()):
             if len(cells) != len(most):
                 expected = " ".join(most)
                 raise text.fault("bad line of the communication matrix", number, line, expected)
@@ -360,9 +366,17 @@ _IPM_TAGS = {
     *("ru_c_ti", "ru_c_tf", "call", "calltable", "section", "entry", "regions", "region", "func"),
     *("hpm", "counter", "internal", "hash", "hent", "mpi", "posixio", "omp", "cuda", "papi"),
 }
-_HASH_KEYS = {
-    *("key", "key_hi", "key_lo", "call", "bytes", "orank", "region", "callsite", "count", "tid"),
-    *("op", "dtype", "type"),
+_IPM_PARTS = {
+    "ipm": {"version", "ipm_version"},
+    "task": {
+        *("ipm_version", "cookie", "mpi_rank", "mpi_size", "stamp_init", "stamp_final"),
+        *("username", "groupname", "flags", "hostname", "pid"),
+    },
+    "hash": {"nlog", "nkey"},
+    "hent": {
+        *("key", "key_hi", "key_lo", "call", "bytes", "orank", "region", "callsite", "count"),
+        *("tid", "op", "dtype", "type"),
+    },
 }
 
 
@@ -375,14 +389,18 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
     for element in root.iter():
         if element.tag not in _IPM_TAGS:
             options.omit(f"<{element.tag}>")
+        if element.tag in _IPM_PARTS:
+            for name in {*element.keys()} - _IPM_PARTS[element.tag]:
+                options.omit(f"attribute {name} of <{element.tag}>")
+            texts = (element.text, *(part.tail for part in element))
+            if element.tag != "hent" and (found := "".join(filter(None, texts)).strip()):
+                options.omit(f"text in <{element.tag}>", found[:80])
     for task in root.iter("task"):
         rank = _whole_of(text, task, "mpi_rank")
         stated = task.get("mpi_size", "").strip()
         size = max(size, rank + 1, int(stated) if _WHOLE.fullmatch(stated) else 0)
         for entry in task.iter("hent"):
             call = entry.get("call", "")
-            for name in {*entry.keys()} - _HASH_KEYS:
-                options.omit(f"attribute {name} of <hent>")
             if SENDS.fullmatch(call):
                 count, nbytes = _whole_of(text, entry, "count"), _whole_of(text, entry, "bytes")
                 rows.append((rank, _whole_of(text, entry, "orank"), nbytes * count, count))

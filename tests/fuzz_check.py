@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import resource
 import sys
 import time
@@ -148,3 +149,36 @@ def amplified(data, size):
         for between in (b"", b" "):
             many = size // (len(piece) + len(between))
             yield data[:first] + (piece + between) * many + data[last:]
+
+
+def with_unknown(data):
+    """Yield text with an unknown word, line, key, attribute, element or column put in."""
+    text = data.decode()
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        words = [f"{line} zorblax 7", f"{line} zorblax", f"zorblax {line}"]
+        words += [f"{line}{mark}7" for mark in ",;" if mark in line]
+        words += [f"{found}\n{line}" for found in _UNKNOWN_LINES]
+        words += [f"{line}\n{found}" for found in _UNKNOWN_LINES]
+        for changed in words:
+            yield "\n".join([*lines[:at], changed, *lines[at + 1 :], ""]).encode()
+    for mark in ",;\t ":
+        if all(mark in line for line in lines[1:]):
+            rows = [f"{line}{mark}{'7' if at else 'zorblax'}" for at, line in enumerate(lines)]
+            yield "\n".join([*rows, ""]).encode()
+    for match in re.finditer(r"\{(?=\s*\")", text):
+        yield f'{text[: match.end()]}"zorblax": 7, {text[match.end() :]}'.encode()
+    for match in re.finditer(r"<\w+(?=[ >])", text):
+        yield f'{text[: match.end()]} zorblax="7"{text[match.end() :]}'.encode()
+    for match in re.finditer(r"<\w+[^<>]*[^/<>]>", text):
+        yield f'{text[: match.end()]}<zorblax bytes="7"/>{text[match.end() :]}'.encode()
+
+
+_UNKNOWN_LINES = (
+    "zorblax 7 8 9",
+    "zorblax: 7",
+    "zorblax = 7",
+    "[zorblax]",
+    "zorblax {",
+    "@ zorblax 7",
+)

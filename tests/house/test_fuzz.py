@@ -2,11 +2,19 @@
 
 import csv
 import random
+import re
+import warnings
 from pathlib import Path
 
 import pytest
-from fuzz_check import Judge, amplified, mutated
+from format_examples import example_bytes
+from fuzz_check import Judge, amplified, mutated, with_unknown
 from fuzz_families import families
+
+from toruscast.errors import InputError
+from toruscast.formats import read_workload
+from toruscast.formats.registry import dialects
+from toruscast.mapping.comm_graph import COLUMNS
 
 FOUND = Path(__file__).parents[1] / "data" / "fuzz"
 FAMILIES = families()
@@ -57,3 +65,49 @@ def test_the_page_holds_what_is_kept(monkeypatch):
     from reliability import page
 
     assert (root / "benchmarks" / "reliability.md").read_text() == page()
+
+
+# Free text in the examples, besides comments: names, titles and heads.
+FREE = {
+    "open-mpi": r"(?m)\t[0-9,]+$",
+    "mpip": r"(?m)^@ .*\n?",
+    "labelled-matrix": "(?m)^[^,]*,0,",
+}
+# A program in text, whose names and attributes are its compiler's.
+PROGRAMS = {"hlo"}
+GRAPHS = {
+    dialect.name: example_bytes(dialect)
+    for dialect in dialects("graph")
+    if dialect.example and isinstance(dialect.example, str) and dialect.name not in PROGRAMS
+}
+
+
+def content(path, dialect):
+    """What is read of a file, and the reader's words on what is not."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        workload = read_workload(path, format=dialect)
+    phases = [
+        (phase.n_tasks, phase.grid, *(getattr(phase, name).tolist() for name in COLUMNS))
+        for phase in workload
+    ]
+    return phases, workload.omitted, [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("dialect", GRAPHS)
+def test_no_unknown_word_of_a_graph_vanishes(tmp_path, dialect):
+    free = re.compile(f"{FREE.get(dialect, '$^')}|(?m:[#%](?<!\\S[#%]).*)")
+    path = tmp_path / "a"
+    path.write_bytes(GRAPHS[dialect])
+    plain = content(path, dialect)
+    n_refused = 0
+    for data in with_unknown(GRAPHS[dialect]):
+        path.write_bytes(data)
+        try:
+            found = content(path, dialect)
+        except InputError:
+            n_refused += 1
+            continue
+        same_words = free.sub("", data.decode()) == free.sub("", GRAPHS[dialect].decode())
+        assert found != plain or same_words, data.decode()
+    assert n_refused
