@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from toruscast.formats.source import Source
     from toruscast.mapping import Torus
 
-# Files that no format of the registry is, by their suffixes.
+# Files that no format of the registry is: their start, a name inside, and what they are.
 _OTHERS = {
-    "model": (".npz", ".skops"),
-    "samples": (".parquet",),
-    "measurements": (".extra-p", ".csv", ".json", ".jsonl", ".txt"),
+    "model": (b"PK", b"metadata.npy", "a model for --model"),
+    "samples": (b"PAR1", b"toruscast samples", "samples for --samples"),
+    "measurements": (b"PK", b"experiment.json", "measurements{}; 'toruscast pmnf fit' reads them"),
 }
+_MEASUREMENTS = (".csv", ".json", ".jsonl", ".txt")
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,17 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
         warnings.simplefilter("always")
         try:
             source = sources.Source(file, torus=torus)
-            fits = _fits(source, reading)
+            other = _other_kind(source)
+            fits = [] if other else _fits(source, reading)
         except InputError as error:
             return report | {"faults": [str(error)]}
         report["fits"] = [{"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits]
         kinds: list[str] = list(dict.fromkeys(fit.holds for fit in fits))
-        kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
-        kinds += [kind for kind, suffixes in _OTHERS.items() if file.endswith(suffixes)]
+        if other:
+            kinds, report["is"] = [other], _OTHERS[other][2].format("")
+        elif not kinds or file.lower().endswith(_MEASUREMENTS):
+            kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
+            kinds.append("measurements")
         for kind in kinds:
             try:
                 report |= _contents(kind, source, fits, reading, placing) | {"faults": []}
@@ -93,6 +98,19 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
             except InputError as error:
                 report["faults"].append(str(error))
     return report | {"notes": [str(warning.message) for warning in caught]}
+
+
+def _other_kind(source: Source) -> str | None:
+    """Return which file without a format of the registry this is, by its content."""
+    signs = ((kind, start, name) for kind, (start, name, _) in _OTHERS.items())
+    return next(
+        (
+            kind
+            for kind, start, name in signs
+            if source.start.startswith(start) and name in source.data
+        ),
+        None,
+    )
 
 
 def _fits(source: Source, reading: Reading) -> list[Dialect]:
@@ -123,7 +141,7 @@ def _contents(
         sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"
         facts = {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
         return facts | {"summary": [f"{host}: {sizes}"]}
-    what, of = "", ""
+    of = ""
     if kind in ("mapping", "hosts") and torus is None:
         raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
     if kind == "mapping" and torus is not None:
@@ -134,15 +152,17 @@ def _contents(
     elif kind == "times":
         key, n = kind, len(tc.read_times(file))
     elif kind == "samples":
-        key, n, what = kind, len(tc.training.read_samples(file)), "samples for --samples"
+        key, n = kind, len(tc.training.read_samples(file))
     elif kind == "model":
-        key, n, what = "features", tc.load_predictor(file).n_features_in_, "a model for --model"
+        key, n = "features", tc.load_predictor(file).n_features_in_
     else:
         found = tc.scaling.read_measurements(file)
         key, n = "points", sum(len(each.points) for each in found)
-        what = f"measurements by {', '.join(found[0].parameters)}; 'toruscast pmnf fit' reads it"
+        of = f" by {', '.join(found[0].parameters)}"
+    if kind in _OTHERS:
+        return {key: n, "summary": [counted(n, key[:-1])], "is": _OTHERS[kind][2].format(of)}
     facts = {key: n, "summary": [f"{counted(n, key[:-1])}{of}"]}
-    return facts | ({"is": what} if what else {}) | ({"tasks": mappings[0].n_tasks} if of else {})
+    return facts | ({"tasks": mappings[0].n_tasks} if of else {})
 
 
 def _graph_lines(facts: dict[str, Any]) -> Iterator[str]:

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from toruscast.cli import main
 from toruscast.cli.problem import change_network
@@ -287,7 +290,21 @@ def test_doctor_reads_models_and_samples(here):
         result = run("doctor", file)
         assert (result.exit_code, option in result.stdout) == (0, True), result.output
         assert run("rank", "--torus", "2x2", "--comm", file).exit_code == 2
+    # The content says what a file is, not its name.
+    for file, name in {"m.npz": "m.old", "s.parquet": "s.table"}.items():
+        Path(name).write_bytes(Path(file).read_bytes())
+        assert run("doctor", name).stdout.splitlines()[1:] == [
+            line.replace(file, name) for line in run("doctor", file).stdout.splitlines()[1:]
+        ]
+    write_samples(pd.DataFrame(labels | {"time": [2.0]}), "t.parquet")
+    both = [parquet.read_table(name) for name in ("s.parquet", "t.parquet")]
+    parquet.write_table(pa.concat_tables(both), "twice.parquet")
+    report = json.loads(run("doctor", "twice.parquet", "--json", "-").stdout)["files"][0]
+    assert report["is"] == "samples for --samples"
+    assert len(report["faults"]) == 1
     np.savez("old.npz", metadata=np.array('{"format": "toruscast predictor", "version": 2}'))
     result = run("doctor", "old.npz")
     assert result.exit_code == 2
+    assert "a model for --model" in result.stdout
+    assert result.stdout.count("fault:") == 1
     assert "model file of another version" in result.stdout
