@@ -52,7 +52,7 @@ _DIGITS = {"general": 4, "share": 0, "change": 0}
 # Quotient of two values that are still readable in one unit.
 _SPAN = 1e3
 # A spreadsheet takes text that begins so for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # Control characters but the tab and ends of lines: a terminal obeys them.
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(127, 160)], "?")
 
@@ -298,6 +298,7 @@ def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
     texts = [str(name) for name in named.select_dtypes(exclude=["number", "bool"])]
     if texts:
         named = named.assign(**{name: named[name].map(_harmless) for name in texts})
+    named = named.rename(columns=_harmless)
     return named.to_csv(index=False, header=header, lineterminator="\n")
 
 

@@ -15,7 +15,7 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import Table, records
+from toruscast.answers.table import Table, csv_text, records
 from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
@@ -622,7 +622,7 @@ def plan(asked: RunOptions, output: Output) -> None:
     else:
         table = chosen = _next(asked, asked.file)
     if asked.points is not None:
-        write_text(chosen.to_csv(index=False, lineterminator="\n"), asked.points)
+        write_text(csv_text(chosen), asked.points)
     deliver(output, table, {"plan": records(table)})
     if asked.file is None and budget is not None:
         output.message(f"the richest plan within {budget:g} is {name}")

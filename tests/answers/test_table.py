@@ -125,6 +125,7 @@ def test_csv_has_every_value_and_nothing_that_a_spreadsheet_executes():
     assert float(rows[1]["high"]) == 7e-6
     for text in ("+1+1", "-2+3", "@SUM(1)", "\t=1"):
         assert csv_text(pd.DataFrame({"a": [text]})) == f"a\n'{text}\n"
+        assert csv_text(pd.DataFrame({text: [1]})) == f"'{text}\n1\n"
     kept = pd.DataFrame({"a": ["-5.0", "a=b"], "b": [-1.0, 2.0]})
     assert csv_text(kept) == "a,b\n-5.0,-1.0\na=b,2.0\n"
 
