@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -560,4 +561,73 @@ Columns as in `table`, under the same names; `--columns` gives others. Other col
 listed as not counted.
 """,
 )
-DIALECTS = (EDGES, TABLE, PARQUET)
+
+
+_ADJACENCY_HEAD = re.compile(rb"#[^\n]*\n# GMT [^\n]*\n#")
+_EDGE_WITH_ATTRIBUTES = re.compile(r"\d+ \d+ \{.*\}")
+
+
+def read_networkx(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of lists of neighbours, or of edges with attributes in braces."""
+    text = source.text
+    largest, bare, at = -1, 0, []
+    ends: list[tuple[int, int]] = []
+    amounts: list[tuple[float, float]] = []
+    for number, line in text.lines("#"):
+        words, brace, attributes = line.partition("{")
+        tasks = [whole(text, number, "task", word, MAX_TASKS - 1) for word in words.split()]
+        if not tasks or (brace and len(tasks) != 2):
+            raise text.fault("bad line of a graph", number, line, "TASK TASK ... or TASK TASK {}")
+        known = _edge_attributes(text, number, brace + attributes, options) if brace else {}
+        largest = max(largest, *tasks)
+        ends += [(tasks[0], task) for task in tasks[1:]]
+        at += [number] * (len(tasks) - 1)
+        amounts += [(known.get("nbytes", 1.0), known.get("n_messages", 1.0))] * (len(tasks) - 1)
+        bare += (len(tasks) - 1) * ("nbytes" not in known)
+    if not ends:
+        raise text.fault("file without data")
+    if bare:
+        warn_of(source.path, f"{counted(bare, 'edge')} without bytes: each counts as one byte")
+    columns = (*np.array(ends).T, *np.array(amounts).T)
+    table = TextTable(text, dict(zip(COLUMNS, columns, strict=True)), lines=np.array(at))
+    return graph_of(table, Stated(largest + 1), options)
+
+
+def _edge_attributes(
+    text: Text, number: int, words: str, options: GraphOptions
+) -> dict[str, float]:
+    """Return bytes and messages among the attributes of an edge; others of numbers are listed."""
+    try:
+        found = ast.literal_eval(words)
+        names = _known_names([*found])
+    except (ValueError, SyntaxError, TypeError, AttributeError, MemoryError, RecursionError):
+        raise text.fault("bad attributes", number, words, "{'weight': 4096}") from None
+    amounts = {}
+    for name, (theirs, value) in zip(names, found.items(), strict=True):
+        if name in AMOUNTS:
+            if type(value) not in (int, float) or not 0 <= value < 1e300:
+                raise text.fault(f"bad {theirs}", number, value, "a number, 0 or more")
+            amounts[name] = float(value)
+        elif theirs.lower() not in BESIDE:
+            options.omit("attribute of an edge", theirs)
+    return amounts
+
+
+NETWORKX = Dialect(
+    name="networkx",
+    holds="graph",
+    title="lists of neighbours or edges as NetworkX writes them",
+    recognise=lambda source: (
+        bool(_ADJACENCY_HEAD.match(source.start)) or source.all_match(_EDGE_WITH_ATTRIBUTES)
+    ),
+    read=read_networkx,
+    documentation="""
+What `networkx.write_adjlist` writes below its head: a task and its neighbours on each line; or what
+`write_edgelist` writes: two tasks and the attributes of their edge, such as `{'weight': 4096}`.
+The names of bytes and messages are those of `table`. An edge without bytes counts as one byte.
+Edges go from the first task to the others. NetworkX writes those of a graph without directions
+once, so `to_directed()` before writing keeps both ways.
+""",
+    example="0 1 {'weight': 4096}\n1 2 {'weight': 64}\n",
+)
+DIALECTS = (EDGES, TABLE, PARQUET, NETWORKX)

@@ -2,6 +2,7 @@
 
 import json
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -448,3 +449,27 @@ def test_binary_traces_of_chakra_need_no_suffix(tmp_path):
     whole = et(send) + varint(len(plain)) + plain
     with pytest.raises(InputError, match="bad comm_dst"):
         read_comm(write(tmp_path, whole, "trace.bin"))
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph])
+def test_what_networkx_writes_is_read(tmp_path, kind):
+    graph = kind([(0, 1), (2, 1), (1, 3), (5, 0)])
+    graph.add_node(6)
+    sent = dict.fromkeys(graph.edges, 1)
+    nx.write_adjlist(graph, tmp_path / "a.adjlist")
+    nx.write_edgelist(graph, tmp_path / "a.edgelist")
+    for file, n_tasks in (("a.adjlist", 7), ("a.edgelist", 6)):
+        with pytest.warns(InputWarning, match="4 edges without bytes: each counts as one byte"):
+            comm = read_comm(tmp_path / file)
+        assert (comm.n_tasks, edges(comm)) == (n_tasks, sent)
+    for u, v in graph.edges:
+        graph.edges[u, v].update(weight=10 * u + v, messages=2, hops=3, id=4)
+    nx.write_edgelist(graph, tmp_path / "a.edgelist")
+    workload = read_workload(tmp_path / "a.edgelist")
+    assert edges(workload.total) == {(u, v): 10 * u + v for u, v in graph.edges}
+    assert [(each.what, each.where, each.times) for each in workload.omitted] == [
+        ("attribute of an edge", "hops", 4)
+    ]
+    nx.write_edgelist(nx.Graph([(0, 1, {"weight": -1})]), tmp_path / "a.edgelist")
+    with pytest.raises(InputError, match="bad weight"):
+        read_comm(tmp_path / "a.edgelist")
