@@ -86,9 +86,10 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
             return report | {"faults": [str(error)]}
         report["fits"] = [{"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits]
         kinds: list[str] = list(dict.fromkeys(fit.holds for fit in fits))
+        may_be_measurements = file.lower().endswith(_MEASUREMENTS)
         if other:
             kinds, report["is"] = [other], _OTHERS[other][2].format("")
-        elif not kinds or file.lower().endswith(_MEASUREMENTS):
+        elif not kinds or may_be_measurements:
             kinds = kinds or ["mapping" if Path(file).is_dir() else "graph"]
             kinds.append("measurements")
         for kind in kinds:
@@ -96,7 +97,8 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
                 report |= _contents(kind, source, fits, reading, placing) | {"faults": []}
                 break
             except InputError as error:
-                report["faults"].append(str(error))
+                if kind != "measurements" or other or may_be_measurements:
+                    report["faults"].append(str(error))
     return report | {"notes": [str(warning.message) for warning in caught]}
 
 

@@ -59,6 +59,11 @@ _UNREADABLE = (
         "print(mesh.device_ids)",
     ),
     (
+        re.compile(rb".*?\bmodule\b[^\n]*\{.*?\b(?:stablehlo|mhlo|sdy)\.", re.S),
+        "StableHLO before partitioning",
+        "the compiled program: jax.jit(f).lower(...).compile().as_text()",
+    ),
+    (
         re.compile(rb"\s*+=+ OTF2-PRINT"),
         "events as otf2-print prints them",
         "the trace itself, such as traces.otf2",

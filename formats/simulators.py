@@ -31,7 +31,7 @@ _GIGABYTE = 2**30
 _NANOSECOND = 1e-9
 _ASTRA_SHAPES = {"ring": True, "line": False, "mesh": False}
 _CODES = re.compile(rb"(?<![\w])modelnet_torus\s*+=")
-_CODES_KEY = re.compile(r"([A-Za-z_]\w*+)\s*+=\s*+(\"[^\"]*\"|\([^()]*\)|[\w.]+)\s*+;")
+_CODES_KEY = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+=\s*+(\"[^\"]*\"|\([^()]*\)|[\w.]+)\s*+;")
 _CODES_WHOLE = ("n_dims", "repetitions", "modelnet_torus")
 _BOOKSIM = re.compile(r"\s*+([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
 _SCOTCH_LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)

@@ -106,3 +106,20 @@ def test_a_line_of_digits_takes_no_time(tmp_path, head):
     for read in (read_workload, lambda path: read_mapping(path, Torus((2, 2)))):
         with pytest.raises(InputError):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n}\n",
+            r"StableHLO.*as_text\(\)",
+        ),
+        ('// made\nmodule {\n  "stablehlo.all_reduce"(%a)\n}\n', r"StableHLO.*as_text\(\)"),
+        ("=== OTF2-PRINT ===\n", "otf2-print is not read: expected the trace"),
+    ],
+)
+def test_what_is_not_read_is_named(tmp_path, content, message):
+    (tmp_path / "a").write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_workload(tmp_path / "a")
