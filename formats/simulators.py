@@ -15,11 +15,18 @@ from toruscast.mapping.torus import TieRule, Torus
 from toruscast.validation import read_bandwidth, read_seconds, read_sizes
 
 from .dialect import Dialect
-from .machine_file import check_supported, torus_at, whole_words, with_unit
+from .machine_file import check_supported, torus_at, warn_of_unused, whole_words, with_unit
 from .source import NUMBER, Source, Text, comments, label, warn_of, whole, write_text
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
+# Names of hosts and what they compute say nothing about the links.
+_CLUSTER_KEYS = {
+    *("id", "prefix", "suffix", "radical", "speed", "core", "topology", "topo_parameters"),
+    *("bw", "lat", "limiter_link", "sharing_policy", "version", "encoding", "routing"),
+}
+_ELEMENT = re.compile(r"<(?!(?:platform|cluster|zone|AS)\b)(\w+)[^<>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 _PLATFORM = re.compile(rb"\A(?>\s++|<\?xml[^>]*>|<!DOCTYPE platform[^>]*>)*+<platform\b")
 _XML_COMMENT = re.compile(r"<!--(?>[^<]|<(?!!--))*?-->")
 _TORUS_CLUSTER = re.compile(rb"<cluster\b[^<>]*topology\s*=\s*[\"']TORUS[\"']", re.S | re.I)
@@ -33,9 +40,22 @@ _ASTRA_SHAPES = {"ring": True, "line": False, "mesh": False}
 _CODES = re.compile(rb"(?<![\w])modelnet_torus\s*+=")
 _CODES_KEY = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+=\s*+(\"[^\"]*\"|\([^()]*\)|[\w.]+)\s*+;")
 _CODES_WHOLE = ("n_dims", "repetitions", "modelnet_torus")
-_BOOKSIM = re.compile(r"\s*+([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
+_CODES_KEYS = {
+    *_CODES_WHOLE,
+    *("dim_length", "link_bandwidth", "server", "modelnet_order", "modelnet_scheduler"),
+}
+_CODES_GROUP = re.compile(r"LPGROUPS|PARAMS|\w*GRP\w*|[{};]")
+_BOOKSIM = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
 _SCOTCH_LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)
-_BOOKSIM_KEYS = {"topology", "k", "n", "routing_function", "num_vcs", "traffic", "injection_rate"}
+_BOOKSIM_KEYS = {
+    "topology",
+    "k",
+    "n",
+    "routing_function",
+    "num_vcs",
+    "traffic",
+    "injection_rate",
+} | {"link_failures"}
 
 
 def read_simgrid(source: Source) -> Torus:
@@ -50,6 +70,10 @@ def read_simgrid(source: Source) -> Torus:
     if len(found) != 1:
         raise text.fault("no single torus", None, f"{len(found)} of them", "one <cluster> of TORUS")
     number, keys = found[0]
+    names = [name for name, _ in _ATTRIBUTE.findall(words) if name.lower() not in _CLUSTER_KEYS]
+    others = [*names, *_ELEMENT.findall(words), *_TAG.sub(" ", words).split()]
+    others += _ATTRIBUTE.sub(" ", " ".join(_CLUSTER.findall(words))).strip("/ \n").split()
+    warn_of_unused(text, others)
     given = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
     sizes = whole_words(text, number, "topo_parameters", given)
     bandwidth = with_unit(text, number, "bw", keys.get("bw", ""), read_bandwidth)
@@ -119,6 +143,7 @@ def read_astra(source: Source) -> Torus:
         # Others, such as the links of a dimension, would change the answer.
         if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
             raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
+    warn_of_unused(text, [key for key in lists if key not in _ASTRA_KEYS])
     kinds, line = lists.get("topology", ([], None))
     sizes, size_line = lists.get("npus_count", ([], None))
     if not kinds or len(kinds) != len(sizes):
@@ -198,12 +223,15 @@ def read_codes(source: Source) -> Torus:
     """Return the torus of the parameters; it must have a place for each of the network's nodes."""
     text = source.text
     found: dict[str, tuple[int | None, list[str]]] = {}
+    rest: list[str] = []
     for number, words in text.lines("#"):
         for key, value in _CODES_KEY.findall(words):
             plain = [word.strip(' "') for word in value.strip("()").split(",")]
             if key in found and found[key][1] != plain:
                 raise text.fault("key stands twice", number, key, "one network")
             found[key] = (number, plain)
+        rest += _CODES_GROUP.sub(" ", _CODES_KEY.sub(" ", words)).split()
+    warn_of_unused(text, [*(key for key in found if key not in _CODES_KEYS), *rest])
     networks = {key for key in found if key.startswith("modelnet_")}
     other = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
     if other:
@@ -233,18 +261,21 @@ def read_codes(source: Source) -> Torus:
 
 def is_booksim(source: Source) -> bool:
     """Whether lines of BookSim's settings choose a topology."""
-    keys = {m[1] for line in source.raw_lines if (m := _BOOKSIM.match(line))}
+    keys = {key for line in source.raw_lines for key, _ in _BOOKSIM.findall(line.split("//")[0])}
     return "topology" in keys and len(keys & _BOOKSIM_KEYS) > 1
 
 
 def read_booksim(source: Source) -> Torus:
     """Return the torus or mesh of ``k`` nodes in each of ``n`` dimensions."""
     text = source.text
+    lines = [line.partition("//")[0] for line in text.raw_lines()]
     found = {
-        match[1]: (number, match[2].strip())
-        for number, line in enumerate(text.raw_lines(), start=1)
-        if (match := _BOOKSIM.match(line))
+        key: (number, value.strip())
+        for number, line in enumerate(lines, start=1)
+        for key, value in _BOOKSIM.findall(line)
     }
+    rest = [line for line in (_BOOKSIM.sub("", line) for line in lines) if line.strip(" ;")]
+    warn_of_unused(text, [*(key for key in found if key not in _BOOKSIM_KEYS), *rest])
     number, kind = found.get("topology", (None, "none"))
     if kind not in ("torus", "mesh"):
         raise text.fault("no torus", number, kind, "topology = torus, or mesh")

@@ -182,3 +182,20 @@ _UNKNOWN_LINES = (
     "zorblax {",
     "@ zorblax 7",
 )
+
+
+def claims(data):
+    """Yield text with huge numbers in place of its own, one or all, and tiny files of them."""
+    for number in (b"1000003", b"99999999", b"1999999999", b"9" * 17):
+        for match in list(re.finditer(rb"\d+", data))[:12]:
+            yield data[: match.start()] + number + data[match.end() :]
+        yield re.sub(rb"\d+", number, data)
+        for form in (
+            b"%s\n",
+            b"0 %s 8\n",
+            b"%s\n0 1 8\n",
+            b"0 , %s = 1\n",
+            b"%s %s\n",
+            b"c[0-%s]\n",
+        ):
+            yield form.replace(b"%s", number)

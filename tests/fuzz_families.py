@@ -27,6 +27,7 @@ from toruscast.formats import (
     read_torus,
     read_workload,
 )
+from toruscast.formats.readers import graph_facts
 from toruscast.formats.registry import dialect_of, dialects, formats_of
 from toruscast.formats.source import Source
 from toruscast.mesh.devices import read_devices
@@ -82,7 +83,7 @@ def _example(dialect):
 def _reader(dialect):
     name = dialect.name
     if dialect.holds == "graph":
-        return lambda path: _checked(read_workload(path, format=name, duplicates="sum").total)
+        return lambda path: _checked(read_workload(path, format=name, duplicates="sum"))
     if dialect.holds == "torus":
         return lambda path: read_torus(path, format=name)
     if dialect.holds == "hosts":
@@ -111,7 +112,10 @@ def _place(dialect):
     return SQUARE, None
 
 
-def _checked(comm):
+def _checked(workload):
+    # Commands describe every graph.
+    graph_facts(workload)
+    comm = workload.total
     assert comm.src.size == 0 or max(comm.src.max(), comm.dst.max()) < comm.n_tasks
     assert np.isfinite(comm.nbytes).all()
     assert (comm.nbytes >= 0).all()
