@@ -271,6 +271,7 @@ The section between `Start Communication Matrix` and its end: source, target, by
 The diagonal holds the sums of the rows and is left out. mpiP books rooted collectives as messages
 between task 0 and all others: the same amount on each of these edges. toruscast says how much that
 seems to be; `--include point_to_point` leaves it out and `--include collective` keeps nothing else.
+Other collective operations are not counted; their bytes are those of `Callsite Message Sent`.
 """,
     example="""@ mpiP
 @ Version                  : 3.5.0

@@ -28,8 +28,18 @@ mesh of METIS below their count, or vertices and their neighbours as NetworkX wr
 `toruscast formats` lists the formats, and `toruscast formats NAME` shows an example of one.
 `toruscast doctor FILE` calls the reader of a file and reports what it says.
 
-Any file may be gzip. In text, `#` starts a comment unless the format knows none. Tasks and nodes
-are numbered from 0 unless the format counts otherwise.
+Any file may be gzip. In text, `#` starts a comment unless the format knows none. A comment begins a
+line or follows a blank, so that names such as `sum#size` stay whole. Tasks and nodes are numbered
+from 0 unless the format counts otherwise.
+
+What a reader of graphs finds and does not count is listed beside the answer ("Not counted: ...",
+with its bytes where the file holds them), in JSON as `omitted` and in Python as
+`Workload.omitted`. Unknown words, sections, elements, attributes and records are refused or listed.
+In tables these are columns of numbers, which may be traffic; columns of text are passed over.
+Readers of networks warn of keys that are not used.
+
+A file of a few lines that claims millions of tasks, rows or links is refused before memory is taken
+for them: the limit is 400 MB, or a thousand times the size of the file.
 """
 PARTS: dict[Holds, str] = {
     "graph": """## Communication graphs

@@ -29,6 +29,7 @@ from toruscast.files import (
     as_damaged,
     at_file,
     atomic_path,
+    check_claim,
     check_regular,
     check_target,
     folder_to_fill,
@@ -36,6 +37,7 @@ from toruscast.files import (
     temporary_beside,
 )
 from toruscast.mapping import MappingProblem, TaskMapping
+from toruscast.text import counted
 
 if TYPE_CHECKING:
     from toruscast.mapping.problem import Mappings
@@ -167,6 +169,8 @@ def digest(*values: object) -> str:
 FORMAT = "toruscast samples"
 VERSION = 1
 _KEY = b"toruscast"
+# Memory of a cell, most of them text.
+_CELL_BYTES = 64
 _EXPECTED = "one that toruscast train, evaluate or python -m studies build wrote, as it stands"
 LABELS = ("workload", "torus", "mapping", "key")
 
@@ -229,7 +233,10 @@ def read_samples(
     # Damage of the metadata can show as nearly any error in the libraries underneath.
     with stream, as_damaged(path, "Parquet file"):
         # Threads that read ahead in a Python file may outlive the interpreter and abort it.
-        content = parquet.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
+        file = parquet.ParquetFile(pa.PythonFile(stream), pre_buffer=False)
+        n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
+        check_claim(path, _CELL_BYTES * n_rows * n_columns, counted(n_rows, "sample"))
+        content = file.read(use_threads=False)
         origin = json.loads((content.schema.metadata or {}).get(_KEY, b"null"))
         _check_origin(origin, content.num_rows)
         table: pd.DataFrame = content.to_pandas()

@@ -545,3 +545,10 @@ def test_zones_count_where_they_change_something(store, computed):
             assert table["own_metric"].tolist() == [expected]
     finally:
         features.unregister("own_metric")
+
+
+def test_a_small_file_of_very_many_samples_is_refused(tmp_path):
+    path = tmp_path / "many.parquet"
+    pq.write_table(pa.table({"key": pa.repeat("k", 10_000_000)}), path)
+    with pytest.raises(InputError, match="file claims too much: found 10000000 samples"):
+        read_samples(path)
