@@ -233,7 +233,7 @@ def torus_at(source: Source, line: int | None, sizes: Sequence[int], **options: 
 
 def warn_of_unused(text: Text, words: Iterable[str]) -> None:
     """Warn of the keys, elements and lines of a configuration that are not read."""
-    if found := list(dict.fromkeys(map(str.strip, words))):
+    if found := list(dict.fromkeys(word.strip()[:80] for word in words)):
         more = ", ..." if len(found) > _MAX_UNUSED else ""
         warn_of(text.file, f"not used: {', '.join(found[:_MAX_UNUSED])}{more}")
 

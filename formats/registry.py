@@ -59,7 +59,7 @@ _UNREADABLE = (
         "print(mesh.device_ids)",
     ),
     (
-        re.compile(rb".*?\bmodule\b[^\n]*\{.*?\b(?:stablehlo|mhlo|sdy)\.", re.S),
+        re.compile(rb"(?=.*?\b(?:stablehlo|mhlo|sdy)\.)(?:\s++|(?://|#)[^\n]*+)*+module\b", re.S),
         "StableHLO before partitioning",
         "the compiled program: jax.jit(f).lower(...).compile().as_text()",
     ),

@@ -44,7 +44,7 @@ _CODES_KEYS = {
     *_CODES_WHOLE,
     *("dim_length", "link_bandwidth", "server", "modelnet_order", "modelnet_scheduler"),
 }
-_CODES_GROUP = re.compile(r"LPGROUPS|PARAMS|\w*GRP\w*|[{};]")
+_CODES_GROUP = ("LPGROUPS", "PARAMS", "GRP")
 _BOOKSIM = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
 _SCOTCH_LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)
 _BOOKSIM_KEYS = {
@@ -230,7 +230,8 @@ def read_codes(source: Source) -> Torus:
             if key in found and found[key][1] != plain:
                 raise text.fault("key stands twice", number, key, "one network")
             found[key] = (number, plain)
-        rest += _CODES_GROUP.sub(" ", _CODES_KEY.sub(" ", words)).split()
+        left = _CODES_KEY.sub(" ", words).translate(dict.fromkeys(map(ord, "{};"), " ")).split()
+        rest += [word for word in left if not any(group in word for group in _CODES_GROUP)]
     warn_of_unused(text, [*(key for key in found if key not in _CODES_KEYS), *rest])
     networks = {key for key in found if key.startswith("modelnet_")}
     other = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
