@@ -598,7 +598,7 @@ def _edge_attributes(
 ) -> dict[str, float]:
     """Return bytes and messages among the attributes of an edge; others of numbers are listed."""
     try:
-        found = ast.literal_eval(words)
+        found = dict(ast.literal_eval(words))
         names = _known_names([*found])
     except (ValueError, SyntaxError, TypeError, AttributeError, MemoryError, RecursionError):
         raise text.fault("bad attributes", number, words, "{'weight': 4096}") from None
