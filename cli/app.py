@@ -118,13 +118,17 @@ class Program(SubCommands):
         options["standalone_mode"] = False
         options.setdefault("prog_name", self.name)
         code = 0
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:
+                # It was closed. No other file may get its number, and workers inherit it.
+                number = os.open(os.devnull, os.O_RDWR)
+                os.set_inheritable(number, True)
+                setattr(sys, name, os.fdopen(number, mode))
         for stream in (sys.stdout, sys.stderr):
             # Names of files may hold what the terminal cannot show.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings(), one_line_errors() as failure:
-            if sys.stdout is None:
-                raise click.ClickException("stdout is closed")
             warnings.showwarning = _show_warning
             # It warns of what an interruption leaves undone.
             warnings.filterwarnings("ignore", module="joblib")

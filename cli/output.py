@@ -37,6 +37,9 @@ STDOUT = "-"
 # Options whose files hold text, whatever their suffix.
 _TEXTS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
 
+# Options whose files hold no answer.
+_NO_ANSWER = {"--log-file", "--samples", "--times"}
+
 
 def _read() -> Iterator[tuple[str, Path]]:
     """Give what the present command was given that exists, by option or argument."""
@@ -114,6 +117,9 @@ class Output:
             if path is not None and path != STDOUT
         }
         written = {name: path for name, path in (ours | also).items() if path is not None}
+        # Python has no such stream where the caller closed it.
+        if sys.__stdout__ is None and not (self.for_people and written.keys() - _NO_ANSWER):
+            raise click.ClickException("stdout is closed")
         places = {name: Path(os.path.realpath(path)) for name, path in written.items()}
         others = [(name, place) for name, place in _read() if name not in places]
         for pair in combinations([*places.items(), *others], 2):

@@ -195,7 +195,8 @@ class RoutedTraffic:
         """Seconds that no simulation falls below, whichever way packets choose and clocks round.
 
         For several iterations it is a bound of their mean, which needs the time of the first
-        iteration alone. That is simulated then.
+        iteration alone. That is simulated then. Where packets draw, it differs with the seed; the
+        bound is then that of the phases between barriers, and 0 if there are none.
         """
         if self.iterations == 1:
             return self.sure.total

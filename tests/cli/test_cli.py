@@ -45,6 +45,9 @@ def run(inputs, monkeypatch):
 SIMULATE = "simulate --comm halo.csv --torus 4x4 --mapping identity"
 
 
+RANK = "rank --comm halo.csv --torus 4x4 --candidates 4"
+
+
 FAILURES = [
     (KeyboardInterrupt(), 130, "interrupted"),
     (MemoryError(), 1, "out of memory"),
@@ -148,12 +151,36 @@ def test_closed_pipe_is_quiet():
     assert result.stderr == b""
 
 
-def test_closed_stdout_is_told():
-    code = "from toruscast.cli import main; main(['features', '--list'])"
-    line = f'exec "{sys.executable}" -c "{code}" >&-'
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "toruscast: error: stdout is closed" in done.stderr
+@pytest.mark.parametrize("given", ["", "--log-file log", "--json -"])
+def test_closed_stdout_is_told(tmp_path, given):
+    done = closed(f"features --list {given} >&-", tmp_path)
+    assert (done.returncode, done.stderr) == (1, "toruscast: error: stdout is closed\n")
+
+
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_takes_no_answer_from_a_file(tmp_path, streams):
+    done = closed(f"features --list --json a.json {streams}", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert json.loads((tmp_path / "a.json").read_text())
+
+
+@pytest.mark.parametrize("streams", ["--jobs 1 2>&-", "--jobs 1 <&-", "--workers 2 <&- 2>&-"])
+def test_closed_stdin_and_stderr_change_no_answer(run, inputs, streams):
+    done = closed(f"{RANK} {streams}", inputs)
+    assert (done.returncode, done.stdout, done.stderr) == (0, run(RANK).stdout, "")
+
+
+def test_an_error_on_a_closed_stderr_has_its_exit_code(inputs):
+    assert closed("rank --comm nothing --torus 4x4 2>&-", inputs).returncode == 2
+
+
+def closed(line, folder):
+    """Run a command of which the shell closes streams."""
+    code = "from toruscast.cli import main; main()"
+    line = f'exec "{sys.executable}" -c "{code}" {line}'
+    return subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=False, cwd=folder
+    )
 
 
 def test_name_of_a_file_may_be_any_bytes(run, tmp_path):

@@ -92,6 +92,48 @@ def test_of_several_iterations_the_bound_is_that_of_their_mean(dependent):
         assert why.lower_bound == traffic.sure_bound
 
 
+DRAWING = [{"tie": "random"}, {"tie": "booksim"}, {"deadlock": "dateline"}]
+
+
+@examples(25)
+@given(
+    drawn=st.sampled_from(DRAWING),
+    phases=st.lists(graphs(8, 16, st.floats(0.5, 9_000)), min_size=1, max_size=4),
+    dependent=st.booleans(),
+    node=st.permutations(range(8)),
+    iterations=st.integers(2, 4),
+    start=st.sampled_from([0.0, 1e-3]),
+    seeds=st.lists(st.integers(0, 2**40), min_size=4, max_size=4, unique=True),
+)
+def test_of_draws_the_bound_is_that_of_every_seed(
+    drawn, phases, dependent, node, iterations, start, seeds
+):
+    tie = drawn.get("tie", "split")
+    deadlock = drawn.get("deadlock", "bubble")
+    torus = Torus((4, 2), tie=tie).with_network(overhead=0, deadlock=deadlock, start=start)
+    workload, mapping = Workload(phases, dependent=dependent), TaskMapping(node, torus)
+    traffic = RoutedTraffic(MappingProblem(workload, torus), mapping, 1, iterations)
+    for seed in seeds:
+        run = simulate(workload, torus, mapping, iterations=iterations, seed=seed)
+        assert max(traffic.sure_bound, traffic.simulated_as(run).sure_bound) <= run.time
+
+
+def test_a_first_iteration_of_another_seed_takes_longer():
+    torus = Torus((4,), tie="booksim").with_network(overhead=0.0)
+    comm, mapping = CommGraph(4, [2, 3], [1, 0], [1051, 2422]), TaskMapping([2, 1, 3, 0], torus)
+    bound = RoutedTraffic(MappingProblem(comm, torus), mapping, 1, 2).sure_bound
+    runs = [simulate(comm, torus, mapping, iterations=2, seed=seed) for seed in range(3)]
+    assert runs[2].alone > runs[0].alone
+    assert all(bound <= run.time for run in runs)
+
+
+def test_phases_with_barriers_have_a_bound_where_packets_draw():
+    torus, halo = Torus((4, 4), tie="random"), patterns.halo_2d((4, 4), 9_000)
+    problem = MappingProblem(Workload([halo] * 3), torus)
+    traffic = RoutedTraffic(problem, TaskMapping(range(16), torus), 1, 3)
+    assert 0.3 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
+
+
 @pytest.mark.parametrize("dependent", [True, False])
 def test_a_first_iteration_that_draws_made_slow_gives_no_negative_mean(dependent):
     """Alone it may take longer than all within the run, where ties go over a slow link."""
