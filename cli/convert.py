@@ -45,8 +45,8 @@ class GraphFile(Reading):
 class Conversion:
     """From where to where."""
 
-    source: str = argument("IN", required=True)
-    target: str = argument("OUT", required=True)
+    source: str = argument("IN")
+    target: str = argument("OUT")
     mapping: bool = option(
         "IN holds mappings, not a communication graph; needs --torus. A folder; a file in any of "
         "the formats that are read; or the machine's own word for an order, such as TXYZ.",

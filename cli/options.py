@@ -85,6 +85,13 @@ class GroupedCommand(click.Command):
                 raise click.UsageError(f"{each.opts[0]} may be given once, not {times} times", ctx)
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it if all that is required was given; not every version of click asks for it."""
+        for parameter in self.params:
+            if parameter.required and ctx.params.get(parameter.name or "") in (None, ()):
+                raise click.MissingParameter(ctx=ctx, param=parameter)
+        return super().invoke(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them, those of one group in the order of the command."""
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}

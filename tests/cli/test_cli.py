@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from toruscast.cli import main
 from toruscast.cli.app import COMMANDS
+from toruscast.cli.output import Output
 from toruscast.formats import write_comm
 from toruscast.mapping import Torus, patterns
 
@@ -117,6 +118,43 @@ def test_version(run):
     from toruscast import __version__
 
     assert run("--version").stdout == f"toruscast {__version__}\n"
+
+
+def required_parts():
+    """Each option and argument that a command requires, with a line that has all others."""
+    for path, command in leaves(main):
+        parts = [(one, wordlist(one)) for one in command.params if one.required]
+        for one, _ in parts:
+            others = [word for other, words in parts if other is not one for word in words]
+            # Of several arguments the last is missing, whichever is left out.
+            missing = [p for p, _ in parts if p.param_type_name == one.param_type_name][-1]
+            name = missing.metavar if missing.param_type_name == "argument" else one.opts[0]
+            yield pytest.param([*path, *others], name, id=f"{'-'.join(path)} {one.name}")
+
+
+def leaves(command, path=()):
+    """Every command below a group, with the words that call it."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name in command.list_commands(click.Context(command)):
+        yield from leaves(command.get_command(click.Context(command), name), (*path, name))
+
+
+def wordlist(parameter):
+    value = "p=2" if parameter.name in ("at", "system") else "x"
+    return [value] if parameter.param_type_name == "argument" else [parameter.opts[0], value]
+
+
+@pytest.mark.parametrize("is_checked", [True, False], ids=["click checks", "click does not"])
+@pytest.mark.parametrize(("line", "name"), list(required_parts()))
+def test_what_is_required_is_asked_for_before_the_work(run, monkeypatch, line, name, is_checked):
+    if not is_checked:
+        monkeypatch.setattr(click.Parameter, "value_is_missing", lambda *_: False)
+    monkeypatch.setattr(Output, "check", lambda *_, **__: pytest.fail("the work began"))
+    text = run(line, code=2).stderr
+    assert text.startswith("toruscast: error: Missing ")
+    assert f" '{name}'" in text
 
 
 def python(code, **options):
