@@ -7,9 +7,11 @@ import io
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -128,7 +130,9 @@ class Program(SubCommands):
             # Names of files may hold what the terminal cannot show.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        with warnings.catch_warnings(), one_line_errors() as failure:
+        # They end the work as Ctrl-C does, its processes and temporary files too.
+        interrupted = on_signals(signal.default_int_handler)
+        with warnings.catch_warnings(), interrupted, one_line_errors() as failure:
             warnings.showwarning = _show_warning
             # It warns of what an interruption leaves undone.
             warnings.filterwarnings("ignore", module="joblib")
@@ -160,6 +164,21 @@ class Toruscast(Program):
         for title, commands in _KINDS.items():
             with formatter.section(title):
                 formatter.write_dl(list(commands.items()))
+
+
+@contextmanager
+def on_signals(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Have a function called where SIGTERM or SIGHUP would end this process at once."""
+    # Other threads set no handlers, and `nohup` has SIGHUP ignored.
+    ends = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        ends = []
+    before = {number: signal.signal(number, handler) for number in ends}
+    try:
+        yield
+    finally:
+        for number, known in before.items():
+            signal.signal(number, known)
 
 
 @contextmanager

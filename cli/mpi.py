@@ -20,7 +20,7 @@ from toruscast.files import check_target
 from toruscast.mapping.omissions import describe_omissions
 from toruscast.text import percent
 
-from .app import FAILED
+from .app import FAILED, on_signals
 from .options import Traffic, argument, option, search_time_option, sub_command
 from .problem import load_setting
 from .progress import working
@@ -45,7 +45,11 @@ class StartedProgram:
 def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run a launcher with further variables, and return its exit status as a shell does."""
     try:
-        code = subprocess.run(words, env=os.environ | variables, check=False).returncode
+        with (
+            subprocess.Popen(words, env=os.environ | variables) as process,
+            on_signals(lambda number, _: process.send_signal(number)),
+        ):
+            code = process.wait()
     except OSError as error:
         raise InputError(
             "command cannot be started", found=words[0], expected=error.strerror

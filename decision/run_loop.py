@@ -194,40 +194,30 @@ def drive(
     batch: int = 1,
     observed: Callable[[str, float], None] | None = None,
 ) -> None:
-    """Run mappings until the plan has enough, or so many runs are in the file.
-
-    SIGTERM and SIGHUP end the run under way, as Ctrl-C does.
-    """
-    # `nohup` has SIGHUP ignored.
-    ends = (n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in ends}
-    try:
-        while not plan.is_enough and plan.n_runs < most:
-            for mapping in plan.ask(min(batch, most - plan.n_runs)):
-                name, size = plan.name_of(mapping), _size(runs_file)
-                file = write(mapping, folder_of(runs_file))
-                try:
-                    seconds = run_script(command, name, file, timeout)
-                finally:
-                    file.unlink(missing_ok=True)
-                if _size(runs_file) != size:
-                    warnings.warn(
-                        f"{runs_file}: another program wrote to it during the run; its lines stay, "
-                        "and count when the plan is made anew",
-                        InputWarning,
-                        stacklevel=2,
-                    )
-                # A time that the plan refuses must not get into the file.
-                plan.observe(name, seconds)
-                append_run(runs_file, name, seconds)
-                ran = {"mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
-                words = "run %d: %s took %.6g s"
-                logger.info(words, plan.n_runs, name, seconds, extra={"event": "ran", **ran})
-                if observed is not None:
-                    observed(name, seconds)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    """Run mappings until the plan has enough, or so many runs are in the file."""
+    while not plan.is_enough and plan.n_runs < most:
+        for mapping in plan.ask(min(batch, most - plan.n_runs)):
+            name, size = plan.name_of(mapping), _size(runs_file)
+            file = write(mapping, folder_of(runs_file))
+            try:
+                seconds = run_script(command, name, file, timeout)
+            finally:
+                file.unlink(missing_ok=True)
+            if _size(runs_file) != size:
+                warnings.warn(
+                    f"{runs_file}: another program wrote to it during the run; its lines stay, "
+                    "and count when the plan is made anew",
+                    InputWarning,
+                    stacklevel=2,
+                )
+            # A time that the plan refuses must not get into the file.
+            plan.observe(name, seconds)
+            append_run(runs_file, name, seconds)
+            ran = {"mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
+            words = "run %d: %s took %.6g s"
+            logger.info(words, plan.n_runs, name, seconds, extra={"event": "ran", **ran})
+            if observed is not None:
+                observed(name, seconds)
 
 
 def _size(runs_file: str | os.PathLike[str]) -> int:

@@ -44,7 +44,6 @@ _IDLE = 300
 # Variables that keep the libraries of a process to its share of the cores.
 _THREADS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")]
 _kept: dict[str, _Call] = {}
-_is_watched = False
 
 
 class OneBlasThread(ContextDecorator):
@@ -164,9 +163,16 @@ class Task(Generic[R]):
 
         share = str(max(joblib.cpu_count() // n_jobs, 1))
         limits = {name: os.environ.get(name, share) for name in _THREADS}
-        start = partial(get_reusable_executor, n_jobs, timeout=_IDLE, env=limits)
+        start = partial(
+            get_reusable_executor,
+            n_jobs,
+            timeout=_IDLE,
+            env=limits,
+            initializer=_end_with_parent,
+            initargs=(os.getpid(),),
+        )
         try:
-            yield from _in_pool(items, start, self._call(os.getpid()), lambda: n_jobs)
+            yield from _in_pool(items, start, self._call(), lambda: n_jobs)
         except BaseException:
             start().shutdown(kill_workers=True)
             raise
@@ -174,7 +180,7 @@ class Task(Generic[R]):
     def _on_cluster(self, client: Any, items: Iterable[Any]) -> Iterator[tuple[int, R]]:
         """Have calls made by the workers of a scheduler."""
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            call = client.submit(_same, self._call(None), pure=False)
+            call = client.submit(_same, self._call(), pure=False)
         client.subscribe_topic("all", _note_lost_worker)
         start = partial(client.get_executor, pure=False)
         try:
@@ -189,9 +195,9 @@ class Task(Generic[R]):
                 f"the cluster's scheduler at {client.scheduler.address} went away or started anew"
             ) from error
 
-    def _call(self, parent: int | None) -> _Call:
+    def _call(self) -> _Call:
         level = _LIBRARY.getEffectiveLevel()
-        return _Call(uuid4().hex, self.function, self.shared, level, parent)
+        return _Call(uuid4().hex, self.function, self.shared, level)
 
 
 def _in_pool(
@@ -257,14 +263,10 @@ class _Call(NamedTuple):
     shared: tuple[Any, ...]
     level: int
     """From which on records come back."""
-    parent: int | None
-    """Process whose workers make the calls, if they are to end with it."""
 
 
 def _on_worker(call: _Call, item: Any) -> Recorded[Any]:
     """Call the function in a worker, with the first copy of the shared inputs."""
-    if call.parent is not None:
-        _end_with_parent(call.parent)
     if call.name not in _kept:
         while len(_kept) >= _KEPT:
             del _kept[next(iter(_kept))]
@@ -313,12 +315,7 @@ def _repeat(records: Iterable[logging.LogRecord]) -> None:
 
 def _end_with_parent(parent: int) -> None:
     """End this process soon after its parent has, which may have had no time to say so."""
-    global _is_watched
-    if os.getppid() != parent:
-        os._exit(1)
-    if not _is_watched:
-        _is_watched = True
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

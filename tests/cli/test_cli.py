@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from waiting import until
 
 from toruscast.cli import main
 from toruscast.cli.app import COMMANDS
@@ -303,3 +305,39 @@ def test_an_option_for_one_value_refuses_a_second(words, option):
     result = CliRunner().invoke(main, [*words, *once, *once])
     assert result.exit_code == 2
     assert f"{option.opts[0]} may be given once, not 2 times" in result.stderr
+
+
+CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children")
+
+
+@pytest.mark.skipif(not CHILDREN.exists(), reason="asks Linux for the children of a process")
+@pytest.mark.parametrize("n_children", [1, 3], ids=["first", "all"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_ends_the_workers_too(inputs, number, n_children):
+    line = f"train --comm halo.csv --torus 4x4 -n 6 --splits 90000 --jobs 2 -q --out {number}.npz"
+    words = [sys.executable, "-c", "from toruscast.cli import main; main()", *line.split()]
+    before = sorted(inputs.rglob("*"))
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(words, **streams, text=True, cwd=inputs)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: process.poll() is not None or len(children.read_text().split()) >= n_children)
+    process.send_signal(number)
+    # The pipe ends with the last process that inherited it; idle workers would live for minutes.
+    _, errors = process.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+        return
+    assert (process.returncode, errors.strip()) == (130, "toruscast: error: interrupted")
+    assert sorted(inputs.rglob("*")) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_program_that_was_started(tmp_path, number):
+    script = "trap 'echo saved > saved; exit 7' TERM HUP; touch began; while :; do sleep 0.1; done"
+    words = ["sh", "-c", script]
+    code = f"from toruscast.cli.mpi import run_program; exit(run_program({words}, {{}}))"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    until(lambda: (tmp_path / "began").exists() or process.poll() is not None)
+    process.send_signal(number)
+    assert process.wait() == 7
+    assert (tmp_path / "saved").exists()

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -233,12 +234,14 @@ def test_numbers_are_those_of_the_configuration():
     ("ppid", "parent", "ends"), [(1, 77, True), (500, 77, True), (1, 1, False), (77, 77, False)]
 )
 def test_a_worker_whose_parent_ended_before_it_began_ends_too(monkeypatch, ppid, parent, ends):
-    codes = []
-    monkeypatch.setattr(workers, "_is_watched", True)
+    ended = threading.Event()
     monkeypatch.setattr(workers.os, "getppid", lambda: ppid)
-    monkeypatch.setattr(workers.os, "_exit", codes.append)
+    monkeypatch.setattr(workers.os, "_exit", lambda code: ended.set())
     workers._end_with_parent(parent)
-    assert codes == [1] * ends
+    assert ended.wait(30 if ends else 0.2) == ends
+    # The thread ends with the test.
+    monkeypatch.setattr(workers.os, "getppid", lambda: parent + 1)
+    assert ended.wait(30)
 
 
 def blas_threads():
