@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 import zlib
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,8 @@ from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba.core import caching, event
 from numba.extending import register_jitable
 from numpy.typing import DTypeLike, NDArray
+
+from .errors import InputWarning
 
 # Its type hints know neither the decorated type nor every option.
 _njit: Any = numba.njit
@@ -179,8 +182,20 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         return found
 
     def _save_overload(self, sig: Any, data: Any) -> None:
-        if self._cache_path != os.devnull:
+        if self._cache_path == os.devnull:
+            folder = numba.config.CACHE_DIR or Path(self._py_func.__code__.co_filename).parent
+            _warn_not_kept(folder, "cannot be written")
+            return
+        try:
             super()._save_overload(sig, data)
+        except OSError as error:
+            _warn_not_kept(self._cache_path, error.strerror or str(error))
+
+
+@cache
+def _warn_not_kept(folder: str | Path, reason: str) -> None:
+    text = f"{folder}: {reason}; compiled kernels are not kept (NUMBA_CACHE_DIR names a folder)"
+    warnings.warn(text, InputWarning, stacklevel=2)
 
 
 class _Index(_IndexFile):  # type: ignore[misc]
@@ -188,7 +203,7 @@ class _Index(_IndexFile):  # type: ignore[misc]
         # An older version may have kept names of types that have moved.
         try:
             return super()._load_index()
-        except (ImportError, AttributeError):
+        except (ImportError, AttributeError, OSError):
             return {}
 
 
