@@ -1,11 +1,15 @@
 """Imports go one way, and nothing imports what could run a stranger's code or reach the network."""
 
 import re
+import sys
+from contextlib import suppress
 from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 from source_files import MODULES, ROOT, imported
 
+import toruscast
 from toruscast.cli import app
 
 # Each package and what it may import besides itself.
@@ -76,6 +80,17 @@ def test_imports_go_one_way(path):
             # Some foundations are private to the package; parts of a room are private to the room.
             private = any(part.startswith("_") for part in rest[1:])
             assert rest[0] == package or not private, name
+
+
+def test_no_name_hides_a_module():
+    """`import a.b.c as m` takes attributes of a and of b."""
+    for name in dir(toruscast):
+        getattr(toruscast, name)
+    for each in walk_packages(toruscast.__path__, "toruscast."):
+        found = {}
+        with suppress(ModuleNotFoundError):
+            exec(f"import {each.name} as module", found)
+            assert found["module"] is sys.modules[each.name], each.name
 
 
 def test_top_package_re_exports_lazily_or_not_at_all():
