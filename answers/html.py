@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 import toruscast
 from toruscast.errors import InputError
-from toruscast.files import atomic_path
+from toruscast.files import atomic_path, check_path
 from toruscast.text import shown_name
 
 from .blocks import Answer, Block, Chart, Section, Sentence
@@ -73,6 +73,7 @@ def write_page(
 
 def check_page(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` if the suffix is not ``.html``."""
+    check_path(path)
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError("unknown suffix of a report", file=path, expected=".html")
 

@@ -23,7 +23,7 @@ from toruscast.formats.tables import read_words
 from toruscast.mapping import Torus
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.text import percent
-from toruscast.validation import SECONDS, real_number
+from toruscast.validation import SECONDS, check_type, real_number
 
 Kind = Literal["message", "stream", "collective"]
 
@@ -286,7 +286,10 @@ def calibrate(
     """
     if isinstance(times, str | os.PathLike):
         times = [times]
+    check_type(times, "times", Iterable, "files, or times of transfers")
     rows, torus = list(_all(times, between)), as_torus(torus)
+    if not rows:
+        raise InputError("no time to calibrate with")
     for end in (end for row in rows for end in (row.source, row.destination)):
         if end >= torus.n_nodes:
             expected = f"a node of {torus}"

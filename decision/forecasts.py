@@ -25,7 +25,7 @@ from toruscast.training.feature_sets import BOUND, HELD_OUT, SIMULATED, SKETCHED
 from toruscast.training.fitted import Model, prior_of
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
-from toruscast.validation import job_count
+from toruscast.validation import check_call, check_type, job_count, real_number, whole_number
 
 from .loop import Budget, Decision, Goal, decide
 from .machine import (
@@ -137,7 +137,10 @@ def forecast(
     several = problem.mappings(mappings)
     if not several:
         raise InputError("no mapping to rank")
+    check_call(progress)
+    coverage, seed = real_number(coverage, "coverage", 0, 1), whole_number(seed, "seed", 0)
     budget = Budget(budget) if isinstance(budget, int) else budget or Budget()
+    check_type(budget, "budget", Budget, "a Budget, or a number of simulations")
     n_allowed, _ = budget.limits(goal, len(several))
     fitted.check_sends(problem.workload)
     if times is not None and model != "default":

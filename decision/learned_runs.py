@@ -67,7 +67,7 @@ def learn_runs(
         Further features that the table shall hold.
     """
     problem, runs = MappingProblem(traffic, torus, routing), Runs.of(times)
-    chosen = mappings_of(mappings, runs)
+    chosen = mappings_of(problem.mappings(mappings), runs)
     references = references_to_try(routing, simulate)
     if features is None:
         features = (*FEATURE_SETS["analytic"], *FEATURE_SETS["relative"], *references)

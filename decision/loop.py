@@ -28,7 +28,7 @@ import scipy
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import real_number
+from toruscast.validation import real_number, whole_number
 
 from .posterior import FULL, Draws, Posterior, expected_rcc, wrong_pairs
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, Fidelity
@@ -79,6 +79,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         real_number(self.rcc, "RCC", 0.5, 1.0)
+        if self.simulations is not None:
+            whole_number(self.simulations, "simulations", 0)
+        if self.seconds is not None:
+            real_number(self.seconds, "seconds", 0)
 
     def limits(self, goal: Goal, n: int) -> tuple[int, float]:
         """Return the most simulations of ``n`` candidates, and the most seconds."""

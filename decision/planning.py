@@ -30,7 +30,7 @@ from toruscast.training import fitted
 from toruscast.training.default_model import DefaultModel
 from toruscast.training.fitted import Model
 from toruscast.training.model_file import load_model
-from toruscast.validation import job_count, real_number, repeated, whole_number
+from toruscast.validation import check_call, job_count, real_number, repeated, whole_number
 
 if TYPE_CHECKING:
     from toruscast.mapping.comm_graph import Traffic
@@ -473,6 +473,7 @@ def plan(
     >>> runs.best.name, runs.is_enough, runs.n_runs < 10
     ('identity', True, True)
     """
+    check_call(progress)
     problem = MappingProblem(traffic, torus, routing)
     several = problem.mappings(mappings)
     if not several:

@@ -257,7 +257,7 @@ def mappings_of(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping
         raise InputError("times cannot tell mappings apart", found=found, expected="names of all")
     for name in runs.names:
         if name not in known:
-            expected = f"such as {next(iter(known))}"
+            expected = f"such as {next(iter(known), 'those given')}"
             raise InputError(
                 "time of a mapping that is not there",
                 file=runs.file,

@@ -13,7 +13,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.validation import Routing, job_count
+from toruscast.validation import Routing, check_call, check_type, job_count
 from toruscast.workers import Task
 
 from .registry import Feature, select
@@ -89,6 +89,7 @@ def extract(
     mapping
     far          512.0        0
     """
+    check_call(progress)
     problem = MappingProblem(traffic, torus, routing)
     several = problem.mappings(mappings)
     blocks = extract_blocks(
@@ -131,6 +132,7 @@ def extract_blocks(
     if level not in (1, 2):
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
+    check_type(also, "also", Mapping | None, "a dictionary of functions")
     timed = TIMED if features is None and level == 2 else {}
     further = {**timed, **(also or {})}
     task = Task(_routed_row, problem, chosen, further)

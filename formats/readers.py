@@ -17,6 +17,7 @@ from toruscast.files import (
     at_file,
     atomic_path,
     check_claim,
+    check_path,
     folder_beside,
     folder_to_fill,
     note_read,
@@ -34,15 +35,18 @@ from toruscast.mapping.task_mapping import (
     as_mappings,
 )
 from toruscast.mapping.torus import Torus
-from toruscast.validation import one_of, whole_number, whole_sizes
+from toruscast.validation import check_call, check_type, one_of, whole_number, whole_sizes
 
 from .graphs import AnyPath, Duplicates, Gathered, GraphOptions, Include, one_way_edge
 from .placements import MappingOptions, Target
 from .registry import dialect_of, dialect_to_write, formats_of, identify, suffixes_of
-from .source import Progress, Source, cells, check_path, label, warn_of
+from .source import Progress, Source, cells, label, warn_of
 from .traces import check_algorithms
 
 AnyHosts = Hosts | AnyPath
+
+
+_NAMES = "a dictionary of names of columns"
 
 
 def read_hosts(path: AnyPath, torus: TorusLike) -> Hosts:
@@ -172,7 +176,6 @@ def each_mapping(
 
 def mapping_files(path: AnyPath) -> list[Path] | None:
     """Return the files of a folder that `read_mappings` reads, in order; None if it is none."""
-    check_path(path)
     with at_file(path):
         folder = Path(path)
         if not folder.is_dir():
@@ -203,6 +206,7 @@ def mapping_options(
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    check_type(columns, "columns", Mapping | None, _NAMES)
     named = dict(columns or {})
     return MappingOptions(torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), named)
 
@@ -425,6 +429,11 @@ def read_workload(
     one_of(include, "include", get_args(Include))
     one_of(duplicates, "duplicates", get_args(Duplicates))
     one_of(gathered, "gathered", get_args(Gathered))
+    check_call(progress)
+    check_type(columns, "columns", Mapping | None, _NAMES)
+    check_type(collectives, "collectives", Mapping | None, "a dictionary of algorithms")
+    if messages is not None:
+        check_path(messages)
     algorithms = dict(collectives or {})
     check_algorithms(algorithms)
     if n_tasks is not None:
@@ -495,6 +504,7 @@ def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> No
     0,1,64,1
     """
     check_path(path)
+    check_type(comm, "graph", CommGraph, "a CommGraph")
     chosen = dialect_to_write("graph", path, dialect)
     with atomic_path(path) as temporary:
         chosen.write(comm, temporary)  # type: ignore[misc]

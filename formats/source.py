@@ -19,7 +19,14 @@ from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, InputWarning
-from toruscast.files import at_file, check_regular, check_text, max_unpacked, parse_json
+from toruscast.files import (
+    at_file,
+    check_path,
+    check_regular,
+    check_text,
+    max_unpacked,
+    parse_json,
+)
 from toruscast.mapping.torus import Torus
 
 # Bytes of a text or archive after decompression; about 80 million edges.
@@ -175,16 +182,6 @@ class Text:
         """Return an error at a line of this file; what was found may be of any length."""
         found = found[:500] if isinstance(found, str) else found
         return InputError(message, file=self.file, line=line, found=found, expected=expected)
-
-
-def check_path(path: object) -> None:
-    """Raise `InputError` unless this may name a file."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError("bad path", found=repr(path), expected="the name of a file or folder")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise InputError("bad file name", found=ascii(os.fspath(path))) from None
 
 
 @contextmanager

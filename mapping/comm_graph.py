@@ -21,6 +21,7 @@ from toruscast.text import counted, nbytes, shown_name
 from toruscast.validation import (
     as_array,
     check_below,
+    check_type,
     real_number,
     whole_array,
     whole_number,
@@ -319,6 +320,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     """
     if not isinstance(graph, nx.Graph):
         raise InputError("bad graph", found=type(graph).__name__, expected="a NetworkX graph")
+    check_type(weight, "weight", str, "the name of an attribute")
     if set(graph.nodes) != set(range(len(graph))):
         raise InputError("bad node labels", found=list(graph.nodes)[:5], expected="0 to n - 1")
     directed = graph if graph.is_directed() else graph.to_directed()
@@ -370,7 +372,10 @@ def from_scipy(
 
 
 def _as_coo(matrix: Any) -> Any:
-    array = sparse.coo_array(matrix)
+    try:
+        array = sparse.coo_array(matrix)
+    except (TypeError, ValueError):
+        raise InputError("bad matrix", found=repr(matrix), expected="a SciPy matrix") from None
     if array.dtype.kind not in "iufb":
         raise InputError("bad matrix", found=array.dtype, expected="numbers")
     # In the matrix's own type sums of duplicates could overflow.
@@ -475,6 +480,7 @@ class Workload(PickledByFields):
             raise InputError("phases differ in their number of tasks", found=sorted(sizes))
         if not isinstance(self.dependent, bool | np.bool_):
             raise InputError("bad dependent", found=self.dependent, expected="True or False")
+        check_type(self.omitted, "omitted", Iterable, "a sequence of Omission")
         object.__setattr__(self, "phases", phases)
         object.__setattr__(self, "omitted", tuple(self.omitted))
         object.__setattr__(self, "dependent", bool(self.dependent))

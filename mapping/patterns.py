@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import whole_number, whole_sizes
+from toruscast.validation import check_type, whole_number, whole_sizes
 
 from .comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, sum_edges
 
@@ -267,6 +268,11 @@ def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
     return Workload(made.phases, name or made.name)
 
 
+def _check_amounts(*amounts: object) -> None:
+    for value in amounts:
+        check_type(value, "bytes or messages", Real, "a number")
+
+
 def _halo_graph(
     grid: tuple[int, ...],
     offsets: Sequence[tuple[int, ...]],
@@ -276,6 +282,8 @@ def _halo_graph(
     name: str = "",
 ) -> CommGraph:
     """Each task sends to the tasks at ``offsets``, that many bytes each."""
+    check_type(periodic, "periodic", bool | np.bool_, "True or False")
+    _check_amounts(*nbytes, n_messages)
     n_tasks = math.prod(grid)
     # In lexicographic order of the offsets a task's destinations ascend, but for wraps.
     ranked = sorted(zip(offsets, nbytes, strict=True))
@@ -322,6 +330,7 @@ def _equal_edges(
     name: str,
 ) -> CommGraph:
     """Equal edges from each task to the destinations in its row."""
+    _check_amounts(nbytes, n_messages)
     sources = np.broadcast_to(src, dst.shape).ravel()
     values = [np.full(dst.size, value, dtype=np.float64) for value in (nbytes, n_messages)]
     return CommGraph(n_tasks, sources, dst.ravel(), *values, grid=grid, name=name)

@@ -15,7 +15,14 @@ from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.notebook import html_card
 from toruscast.text import counted, joined, shown_name
-from toruscast.validation import as_array, check_below, repeated, whole_array, whole_number
+from toruscast.validation import (
+    as_array,
+    check_below,
+    check_type,
+    repeated,
+    whole_array,
+    whole_number,
+)
 
 from .machines import TorusLike, as_torus
 from .torus import MAX_NODES, Torus
@@ -246,8 +253,10 @@ class Allocation:
             expected = "nodes that the torus has for us"
             raise InputError("allocation with a node of others", found=found, expected=expected)
         object.__setattr__(self, "nodes", ours)
-        there = self.torus.check_nodes([*(self.fixed or {}).values()]).tolist()
-        fixed = dict(zip(self.fixed or {}, there, strict=True))
+        given = self.fixed or {}
+        check_type(given, "fixed tasks", Mapping, "a dictionary of the node of each task")
+        there = self.torus.check_nodes([*given.values()]).tolist()
+        fixed = dict(zip(given, there, strict=True))
         object.__setattr__(self, "fixed", fixed)
         for task, node in fixed.items():
             if node not in ours:
@@ -360,6 +369,8 @@ class Hosts:
         aliases: Mapping[str, str] | None = None,
     ) -> None:
         torus = as_torus(torus)
+        check_type(names, "names of hosts", Sequence, "a sequence of text")
+        check_type(aliases, "aliases", Mapping | None, "a dictionary of names")
         nodes = torus.check_nodes(node).astype(np.int64)
         if nodes.shape != (len(names),):
             raise InputError("nodes of hosts missing", found=nodes.size, expected=len(names))

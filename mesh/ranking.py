@@ -21,7 +21,14 @@ from toruscast.mapping.omissions import Omission
 from toruscast.mapping.strategies.orders import divisors
 from toruscast.notebook import html_card
 from toruscast.text import counted, seconds, shown_name
-from toruscast.validation import as_array, job_count, whole_array, whole_number
+from toruscast.validation import (
+    as_array,
+    check_call,
+    check_type,
+    job_count,
+    whole_array,
+    whole_number,
+)
 from toruscast.workers import Task
 
 from .devices import Devices, chips_as_devices, usual_devices
@@ -293,6 +300,9 @@ def rank_layouts(
     ([0, 2, 3, 1], 1.96)
     """
     torus = as_torus(torus)
+    check_call(progress)
+    check_type(devices, "devices", Devices | None, "Devices")
+    top, simulate = whole_number(top, "top", 0), whole_number(simulate, "simulate", 0)
     mesh, sends = step_traffic(traffic, axes)
     # Chips become their devices where the mesh has a place for each.
     if devices is None and compare is None:

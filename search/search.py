@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,14 @@ from toruscast.routing.messages import longest_message
 from toruscast.simulation.simulator import attempts, simulate_packets
 from toruscast.text import percent, shown_name
 from toruscast.text import seconds as in_seconds
-from toruscast.validation import Routing, job_count, real_number, whole_number
+from toruscast.validation import (
+    Routing,
+    check_call,
+    check_type,
+    job_count,
+    real_number,
+    whole_number,
+)
 
 from .annealing import AnnealingRuns, Clock
 from .starts import placed_by, starts
@@ -170,6 +177,9 @@ def search_mapping(
     """
     problem = MappingProblem(traffic, torus, routing)
     given = problem.mappings(mappings)
+    check_call(better, "better")
+    check_type(also, "also", Iterable, "names of programs")
+    check_type(objective, "objective", str, "text")
     if objective != TIME and objective not in FEATURES:
         expected = f"{TIME}, or a feature such as max_bytes or hop_bytes"
         raise InputError("unknown objective", found=objective, expected=expected)

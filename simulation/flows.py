@@ -18,7 +18,7 @@ from toruscast.routing import time_bounds
 from toruscast.routing.loads import check_ways, link_loads
 from toruscast.routing.messages import Messages, packet_counts
 from toruscast.routing.routing import routes
-from toruscast.validation import real_number
+from toruscast.validation import check_call, real_number
 
 from ._flow_kernels import advance, begin
 from ._sharing_kernels import (
@@ -160,8 +160,7 @@ def flow_messages(
     check_ways(problem, mapping)
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
-    if progress is not None and not callable(progress):
-        raise InputError("bad progress", found=progress, expected="a function of two numbers")
+    check_call(progress)
     first, together = stretches.list_messages(mapping)
     total = sum(messages.task.size for _, messages in (*first, *together))
     report = progress or (lambda arrived, total: None)

@@ -15,7 +15,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import Messages, list_messages, longest_message
-from toruscast.validation import Routing, real_number, whole_number
+from toruscast.validation import Routing, check_call, real_number, whole_number
 
 from . import state as records
 from .loop_kernels import run as run_events
@@ -447,8 +447,7 @@ def simulate_packets(
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
         raise InputError("bad interval", found=interval, expected="seconds, more than 0")
-    if progress is not None and not callable(progress):
-        raise InputError("bad progress", found=progress, expected="a function of two numbers")
+    check_call(progress)
 
     def run(coarsening: int, places: int = PLACES) -> Simulation:
         first, together = stretches.list_messages(mapping, coarsening)

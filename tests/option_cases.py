@@ -87,7 +87,7 @@ UNTRIED = {"--cluster", "--run", "--workers", "--also", "--mpicc"}
 _HOSTILE = ["", " ", "-", "--", "nan", "inf", "-1", "0", "1e400", "x", "=", "a=b", ",", "é\u202e"]
 _HOSTILE += ["1,2", "9" * 30, "a" * 300, "..", "/", "/dev/null", "missing", "empty", "broken.json"]
 _TEXTS = {
-    "--torus": "2x4 4x2 8 2x2x2 2x4m 4x4 machine bluegene_q:32 tpu_v4:4x4x4 2x0 2xa 0 9x9x9x9x9x9",
+    "--torus": "2x4 4x2 8 2x2x2 2x4m 4x4 machine bluegene_q:32 tpu_v4:4x4x4 2x0 2xa 0",
     "--network": "overhead=1us tie=random unknown buffer_packets=3 deadlock=dateline order=1,0 "
     "bandwidth=1e9,2e9 zones=bluegene_q hop_latency=-1 fifos=0",
     "--collective": "allreduce/ring:64KB alltoall/linear:8 allreduce:1KB broadcast/x:1",

@@ -16,6 +16,7 @@ from toruscast.mapping.strategies.sampling import count_left, sample_inequivalen
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted
+from toruscast.validation import check_type
 
 from .evaluation import repeated_splits, summarise
 from .feature_sets import feature_set, needed_level
@@ -86,6 +87,7 @@ def train_for(
     progress : callable, optional
         Called with the number of samples done and the number of all.
     """
+    check_type(model, "model", TimePredictor | None, "a TimePredictor")
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
     problem = MappingProblem(traffic, torus, routing)

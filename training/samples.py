@@ -24,7 +24,7 @@ from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.patterns import from_recipe
 from toruscast.mapping.strategies.registry import Placement, nodes
 from toruscast.routing import Routing, dilations
-from toruscast.validation import job_count, whole_number
+from toruscast.validation import check_call, job_count, whole_number
 from toruscast.workers import Task
 
 from .default_model import kinds_of
@@ -95,6 +95,7 @@ def build_samples(
     """
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
+    check_call(progress)
     n_jobs = job_count(n_jobs)
     how = SampleOptions(tuple(dict.fromkeys(select(features, level))), coarsening, iterations)
     sets = [

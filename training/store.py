@@ -30,6 +30,7 @@ from toruscast.files import (
     at_file,
     atomic_path,
     check_claim,
+    check_path,
     check_regular,
     check_target,
     folder_to_fill,
@@ -265,6 +266,7 @@ class SampleFiles:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_path(path)
         self._path = path
         self._table = Path(os.path.realpath(path))
         self._folder = self._table.with_name(f"{self._table.name}.parts")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
 from toruscast.text import counted
-from toruscast.validation import whole_number
+from toruscast.validation import check_type, whole_number
 
 from ..comm_graph import CommGraph, Partners
 from ..problem import MappingProblem
@@ -258,6 +258,7 @@ def chosen(kinds: Iterable[str] | None) -> list[Strategy]:
     """Return the strategies of some families, in order; without ``kinds``, the usual ones."""
     if kinds is None:
         return [strategy for strategy in STRATEGIES.values() if strategy.sampled]
+    check_type(kinds, "kinds", Iterable, "names of strategies")
     wanted = [kinds] if isinstance(kinds, str) else list(kinds)
     unknown = [kind for kind in wanted if kind not in STRATEGIES]
     if unknown or not wanted:
@@ -323,6 +324,7 @@ def make(
     >>> make("zigzag-XY", line, "2x2").node
     array([0, 1, 3, 2], dtype=int32)
     """
+    check_type(name, "strategy", str, "a name such as identity")
     placement = Placement(MappingProblem(traffic, torus), tasks_per_node)
     return placement.mapping(nodes(placement, name, whole_number(seed, "seed", 0)), name)
 

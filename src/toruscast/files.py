@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from ._slow import numpy as np
 from .errors import InputError, MissingFileError
 from .text import counted
-from .validation import repeated
+from .validation import check_type, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,9 +55,19 @@ _MARKS = (
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
 
+def check_path(path: object) -> None:
+    """Raise `InputError` unless this may name a file."""
+    check_type(path, "path", str | os.PathLike, "the name of a file or folder")
+    try:
+        os.fsencode(path)  # type: ignore[arg-type]
+    except UnicodeEncodeError:
+        raise InputError("bad file name", found=ascii(path)) from None
+
+
 @contextmanager
 def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn the system's errors into `InputError`, and add the file to errors without one."""
+    check_path(path)
     try:
         if not os.fspath(path):
             raise FileNotFoundError
@@ -248,6 +258,7 @@ def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
 @contextmanager
 def as_damaged(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Turn other errors into one that the file is damaged; add the file to ours."""
+    check_path(path)
     try:
         yield
     except InputError as error:
@@ -296,6 +307,7 @@ _GZIP = b"\x1f\x8b"
 
 def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
     """Return the file that ``path`` names behind its symbolic links, if it can be written."""
+    check_path(path)
     try:
         # A symbolic link stays one; the file it names is replaced.
         target = Path(os.path.realpath(path))

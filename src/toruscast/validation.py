@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -59,6 +59,17 @@ def job_count(value: object) -> int:
             "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
         )
     return int(joblib.effective_n_jobs(value))
+
+
+def check_type(value: object, what: str, kind: Any, expected: str) -> None:
+    """Raise `InputError` unless a value is an instance of a type, or of a union of types."""
+    if not isinstance(value, kind):
+        raise InputError(f"bad {what}", found=repr(value), expected=expected)
+
+
+def check_call(function: object, what: str = "progress") -> None:
+    """Raise `InputError` unless this can be called or is None."""
+    check_type(function, what, Callable | None, "a function")
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:

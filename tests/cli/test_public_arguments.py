@@ -1,0 +1,130 @@
+"""Arguments of a wrong type to every public function and class: only errors that are reported."""
+
+import inspect
+import warnings
+from types import ModuleType
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import toruscast as tc
+from toruscast.errors import ReportedError
+
+TORUS = tc.Torus((2, 2))
+COMM = tc.CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [100.0, 200.0, 300.0, 400.0])
+MAPPING = tc.TaskMapping([0, 1, 2, 3], TORUS, name="m")
+OTHER = tc.TaskMapping([1, 0, 2, 3], TORUS, name="n")
+PROBLEM = {"traffic": COMM, "torus": TORUS}
+MANY = {**PROBLEM, "mappings": [MAPPING, OTHER]}
+WRONG = (None, 3.5, "text", [], {}, object())
+# Results, which functions return and nobody builds.
+RETURNED = {"Forecast", "MeshForecast", "InputError"}
+# What is needed to call each; other arguments have their defaults.
+GIVEN = {
+    "Budget": {},
+    "CommGraph": {"n_tasks": 2, "src": [0], "dst": [1], "nbytes": [1.0]},
+    "Hosts": {"names": ["a", "b"], "node": [0, 1], "torus": TORUS},
+    "MappingProblem": {"workload": COMM, "torus": TORUS},
+    "Network": {},
+    "Runs": {"names": ("m",), "seconds": np.array([1.0]), "which": np.array([0])},
+    "TaskMapping": {"node": [0, 1], "torus": TORUS},
+    "TimePredictor": {},
+    "Torus": {"shape": (2, 2)},
+    "Workload": {"phases": [COMM]},
+    "calibrate": {"times": "osu.csv", "torus": TORUS},
+    "explain": {**PROBLEM, "mapping": MAPPING},
+    "extract": {**MANY, "features": ["max_bytes"]},
+    "forecast": {**MANY, "budget": 0},
+    "from_networkx": {"graph": nx.path_graph(3)},
+    "from_pandas": {"table": pd.DataFrame({"src": [0], "dst": [1], "nbytes": [1.0]})},
+    "from_scipy": {"nbytes": sparse.eye_array(3, format="csr")},
+    "learn_runs": {**MANY, "times": {"m": 1.0, "n": 2.0}, "simulate": False},
+    "load_predictor": {"path": "model.npz"},
+    "machine": {"text": "tpu_v4:4x4x4"},
+    "parse_torus": {"text": "2x2"},
+    "plan": {**MANY, "simulate": False},
+    "rank_layouts": {
+        "torus": TORUS,
+        "axes": "x=2,y=2",
+        "traffic": "x:allreduce:1MB",
+        "simulate": 0,
+    },
+    "read_comm": {"path": "g.edges"},
+    "read_hlo": {"path": "step.hlo"},
+    "read_hosts": {"path": "hosts.csv", "torus": TORUS},
+    "read_mapping": {"path": "m.map", "torus": TORUS},
+    "read_mappings": {"path": "m.map", "torus": TORUS},
+    "read_times": {"path": "t.csv"},
+    "read_torus": {"path": "torus.toml"},
+    "read_workload": {"path": "g.edges"},
+    "save_predictor": {"model": tc.TimePredictor(n_estimators=5), "path": "out.npz"},
+    "search_mapping": {**PROBLEM, "turns": 1, "objective": "hop_bytes"},
+    "simulate": {**PROBLEM, "mapping": MAPPING},
+    "simulate_flows": {**PROBLEM, "mapping": MAPPING},
+    "train_for": {**PROBLEM, "n": 6, "n_splits": 1},
+    "write_comm": {"comm": COMM, "path": "out.edges"},
+    "write_mapping": {"mapping": MAPPING, "path": "out.map", "torus": TORUS},
+    "write_mappings": {"mappings": [MAPPING], "folder": "out", "torus": TORUS},
+    "write_report": {"answer": COMM, "path": "out.html"},
+    "write_torus": {"torus": TORUS, "path": "out.toml"},
+    "strategies.make": {"name": "identity", **PROBLEM},
+    "strategies.sample": {**PROBLEM, "n": 3},
+    "strategies.variants": dict(PROBLEM),
+    "patterns.halo_2d": {"grid": (2, 2), "nbytes": 8.0},
+    "patterns.halo_3d": {"grid": (2, 2, 2), "nbytes": 8.0},
+    "patterns.ring": {"n_tasks": 4, "nbytes": 8.0},
+    "patterns.all_to_all": {"n_tasks": 4, "nbytes": 8.0},
+    "patterns.pairwise_exchange": {"n_tasks": 4, "nbytes": 8.0},
+    "patterns.pf3d": {"grid": (2, 2, 2)},
+    "patterns.random_pairs": {"n_tasks": 4, "degree": 1, "nbytes": 8.0},
+    "patterns.sub_all_to_all": {"n_tasks": 4, "nbytes": 8.0, "group": 2},
+    "patterns.xor_exchange": {"n_tasks": 4, "nbytes": 8.0},
+}
+
+
+def named(name):
+    found = tc
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tc.write_comm(COMM, "g.edges")
+    tc.write_mapping(MAPPING, "m.map", torus=TORUS)
+    tc.write_torus(TORUS, "torus.toml")
+    (tmp_path / "t.csv").write_text("mapping,time\nm,1\nn,2\n")
+    (tmp_path / "hosts.csv").write_text("host,x,y\na,0,0\nb,0,1\n")
+    (tmp_path / "osu.csv").write_text(
+        "size,latency\n8,1.5\n64,1.6\n4096,3.5\n65536,20\n1048576,250\n"
+    )
+    return tmp_path
+
+
+def test_every_public_name_is_tried():
+    public = {name for name in dir(tc) if not isinstance(getattr(tc, name), ModuleType)}
+    assert public - RETURNED - {"__version__"} == {name for name in GIVEN if "." not in name}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_wrong_type_is_an_error_that_is_reported(files, name):
+    function, given = named(name), GIVEN[name]
+    faults = []
+    for each in inspect.signature(function).parameters.values():
+        if each.kind == each.VAR_KEYWORD:
+            continue
+        for wrong in WRONG:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    function(**{**given, each.name: wrong})
+                except ReportedError:
+                    pass
+                except Exception as error:
+                    faults.append(f"{each.name}={wrong!r}: {error!r}")
+    assert not faults
