@@ -48,7 +48,10 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def option(help: str, metavar: str = "", *names: str, default: Any = None, **how: Any) -> Any:
-    """Declare a field of a record that is an option."""
+    """Declare a field of a record that is an option.
+
+    It says something only beside one of the options whose fields ``needs`` names.
+    """
     declared = {"names": names, "help": help, "metavar": metavar or None, **how}
     if default is dict:
         return field(default_factory=dict, metadata=declared)
@@ -66,9 +69,11 @@ def argument(metavar: str, **how: Any) -> Any:
 class GroupedOption(click.Option):
     """An option that knows in which group of the help it stands."""
 
-    def __init__(self, *args: Any, group: str = "Answer", **how: Any) -> None:
+    def __init__(
+        self, *args: Any, group: str = "Answer", needs: tuple[str, ...] = (), **how: Any
+    ) -> None:
         super().__init__(*args, **how)
-        self.group = group
+        self.group, self.needs = group, needs
 
 
 class GroupedCommand(click.Command):
@@ -86,10 +91,17 @@ class GroupedCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it if all that is required was given; not every version of click asks for it."""
+        """Run it if all that is required was given, also by the options that were.
+
+        Not every version of click asks for what is required.
+        """
         for parameter in self.params:
             if parameter.required and ctx.params.get(parameter.name or "") in (None, ()):
                 raise click.MissingParameter(ctx=ctx, param=parameter)
+            needed = [p for p in self.params if p.name in getattr(parameter, "needs", ())]
+            if needed and all(is_default(p.name or "") for p in needed):
+                names = " or ".join(p.opts[0] for p in needed)
+                refuse(f"with {names}", parameter.name or "")
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -510,6 +522,7 @@ class Placing(Formats):
         "Columns of a table of mappings, such as task=proc,node=where.",
         "NAME=COLUMN,...",
         default=dict,
+        needs=("mappings", "mapping", "against", "coords"),
     )
     fixed: tuple[tuple[int, int], ...] = option(
         "A task that stays on its node. May be given several times.",

@@ -214,7 +214,9 @@ class PageOutput(Output):
     figures: str | None = option(
         "Draw the charts of the answer and its map of links into FOLDER, a file each.", "FOLDER"
     )
-    figure_format: Literal["svg", "png", "pdf"] = option("Kind of these files.", default="svg")
+    figure_format: Literal["svg", "png", "pdf"] = option(
+        "Kind of these files.", default="svg", needs=("figures",)
+    )
 
 
 def write_text(text: str, path: str) -> None:

@@ -59,6 +59,7 @@ class Launch(MappingFile):
         default=3600.0,
         type=ABOVE_0,
         group="Work",
+        needs=("script",),
     )
 
     def check_run(self, times: str | None, hosts: str | None) -> None:

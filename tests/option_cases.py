@@ -32,7 +32,8 @@ FILES = {
     "hosts.csv": "host,x,y\n" + "".join(f"h{i},{i // 4},{i % 4}\n" for i in range(8)),
     "nodes.txt": "".join(f"{node}\n" for node in range(8)),
     "links.csv": "link,bandwidth\n0,1e8\n",
-    "osu.csv": "size,latency\n8,1.5\n64,1.6\n4096,3.5\n65536,20\n1048576,250\n",
+    "osu.csv": "source,destination,bytes,time\n"
+    + "".join(f"0,1,{8**k},{1e-6 + 8**k * 1e-9}\n" for k in range(1, 8)),
     "p.txt": POINTS,
     "plugin.py": PLUGIN,
     "broken.json": '{"a": [1, ',
@@ -48,7 +49,10 @@ LINES = {
         f"{_SIMULATED} --mappings maps.csv --jobs 1",
         f"{_SIMULATED} --mappings maps.csv --times times.csv --jobs 1",
     ],
-    "search": [f"{_SIMULATED} --seconds 0 --jobs 1", f"{_SIMULATED} --seconds 0 --mappings a.csv"],
+    "search": [
+        f"{_SIMULATED} --seconds 0 --jobs 1",
+        f"{_SIMULATED} --seconds 0 --mappings maps.csv",
+    ],
     "launch": [f"{_SIMULATED} --hosts hosts.csv --seconds 0 --print -- mpiexec true"],
     "mesh": ["--torus 2x4 --axes x=2,y=4 --traffic x:allreduce:1MB --jobs 1"],
     "collectives": ["allreduce:64KB --torus 2x4"],
@@ -67,7 +71,7 @@ LINES = {
     "convert": ["g.edges out.csv", "--mapping --torus 2x4 m.csv out.map"],
     "formats": ["", "edges"],
     "machines": ["", "tpu_v4"],
-    "pmnf compose": ["a+b --task a=2*p --task b=3*p --at p=4"],
+    "pmnf compose": ["pipe(a,b) --task a=2*p --task b=3*p --at p=4"],
     "pmnf errors": ["p.txt"],
     "pmnf fit": ["p.txt"],
     "pmnf plan": ["--values p=2,4,8,16,32", "p.txt"],
@@ -233,9 +237,7 @@ def kind_of(fault):
     ]
 
 
-def cases(seed, n):
-    """Give ``n`` drawn lines of each command."""
-    for path, command in leaves():
-        rng = random.Random(f"{seed} {path}")
-        for _ in range(n):
-            yield path, drawn_line(path, command, rng)
+def cases(path, seed, n):
+    """Return ``n`` drawn lines of a command."""
+    command, rng = dict(leaves())[path], random.Random(f"{seed} {path}")
+    return [drawn_line(path, command, rng) for _ in range(n)]

@@ -9,7 +9,6 @@ Each kind of fault is printed once, with the line that showed it; exits 1 if the
 
 import argparse
 import os
-import random
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from option_cases import drawn_line, fault_of, kind_of, leaves, write_files
+from option_cases import LINES, cases, fault_of, kind_of, write_files
 
 
 def main():
@@ -28,13 +27,9 @@ def main():
     parser.add_argument("--seconds", type=int, default=60, help="most seconds a run")
     options = parser.parse_args()
     kinds = {}
-    for path, command in leaves():
-        if options.commands and path not in options.commands:
-            continue
-        rng, codes, start = random.Random(f"{options.seed} {path}"), Counter(), time.monotonic()
-        slowest = (0.0, [])
-        for _ in range(options.runs):
-            words = drawn_line(path, command, rng)
+    for path in options.commands or LINES:
+        codes, start, slowest = Counter(), time.monotonic(), (0.0, [])
+        for words in cases(path, options.seed, options.runs):
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 os.chdir(folder)

@@ -341,3 +341,15 @@ def test_a_signal_reaches_the_program_that_was_started(tmp_path, number):
     process.send_signal(number)
     assert process.wait() == 7
     assert (tmp_path / "saved").exists()
+
+
+SILENT = [
+    ("rank --comm halo.csv --torus 4x4", "--figure-format png", "--figures"),
+    ("simulate --comm halo.csv --torus 4x4 --candidates 3", "--mapping-columns task=a", "--map"),
+    ("plan --comm halo.csv --torus 4x4 --candidates 3", "--timeout 5", "--run"),
+]
+
+
+@pytest.mark.parametrize(("line", "option", "needed"), SILENT)
+def test_an_option_that_would_say_nothing_is_refused(run, line, option, needed):
+    assert f"{option.split()[0]} goes with {needed}" in run(f"{line} {option}", code=2).stderr
