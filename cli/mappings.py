@@ -226,13 +226,11 @@ class MappingFile:
         "for a launcher; with rank all candidates to a FOLDER/.",
         "FILE",
     )
-    out_format: str | None = option(OUT_FORMAT, "NAME")
+    out_format: str | None = option(OUT_FORMAT, "NAME", needs=("out", "script"))
 
     def check(self, hosts: str | None = None, *, folder: bool = False) -> None:
         """Raise early what writing would raise after the work."""
         if self.out is None:
-            if self.out_format is not None:
-                raise click.UsageError("--out-format needs --out")
             return
         if folder and is_folder(self.out):
             if self.out_format is not None:

@@ -95,13 +95,14 @@ class GroupedCommand(click.Command):
 
         Not every version of click asks for what is required.
         """
+        given = {p.name for p in self.params if not _is_default(ctx, p.name)}
         for parameter in self.params:
             if parameter.required and ctx.params.get(parameter.name or "") in (None, ()):
                 raise click.MissingParameter(ctx=ctx, param=parameter)
             needed = [p for p in self.params if p.name in getattr(parameter, "needs", ())]
-            if needed and all(is_default(p.name or "") for p in needed):
+            if needed and parameter.name in given and not given & {p.name for p in needed}:
                 names = " or ".join(p.opts[0] for p in needed)
-                refuse(f"with {names}", parameter.name or "")
+                raise click.UsageError(f"{parameter.opts[0]} needs {names}", ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -256,8 +257,11 @@ def refuse(where: str, *names: str | type) -> None:
 
 def is_default(name: str) -> bool:
     """Whether nobody gave the option of this parameter."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source in (None, ParameterSource.DEFAULT)
+    return _is_default(click.get_current_context(), name)
+
+
+def _is_default(ctx: click.Context, name: str | None) -> bool:
+    return ctx.get_parameter_source(name or "") in (None, ParameterSource.DEFAULT)
 
 
 def top_option(default: int) -> Any:

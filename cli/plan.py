@@ -69,8 +69,6 @@ class Launch(MappingFile):
                 raise click.UsageError("--run needs --times, the file that takes the runs")
             run_loop.check_command(self.script, run_loop.folder_of(times))
         if self.out_format is not None:
-            if self.script is None and self.out is None:
-                raise click.UsageError("--out-format needs --out or --run")
             check_format("", self.out_format, hosts)
         if self.out is not None:
             check_folder(self.out)

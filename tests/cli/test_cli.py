@@ -352,4 +352,4 @@ SILENT = [
 
 @pytest.mark.parametrize(("line", "option", "needed"), SILENT)
 def test_an_option_that_would_say_nothing_is_refused(run, line, option, needed):
-    assert f"{option.split()[0]} goes with {needed}" in run(f"{line} {option}", code=2).stderr
+    assert f"{option.split()[0]} needs {needed}" in run(f"{line} {option}", code=2).stderr
