@@ -263,5 +263,6 @@ def main() -> None:
     Try: toruscast rank --comm lammps-lj-64 --torus 4x4x4 --check
 
     Tables are for people; where a command has --json FILE and --csv FILE, they write the same for
-    programs ("-" is stdout). Exit status: 0 done, 1 the work failed, 2 the input is wrong.
+    programs ("-" is stdout). Exit status: 0 done, 1 the work failed, 2 the input is wrong, 130
+    interrupted.
     """  # noqa: D301

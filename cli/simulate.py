@@ -336,9 +336,7 @@ class Details:
 
     GROUP: ClassVar = "Output"
     interval: str | None = option(
-        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
-        "TIME",
-        needs=("out", "trace"),
+        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.", "TIME"
     )
     out: str | None = option(
         "Write everything there: messages, tasks, phases, links, FIFOs and time series as "
@@ -353,6 +351,8 @@ class Details:
         """Return the seconds between two snapshots of the links; None for none."""
         if self.interval is None:
             return None
+        if self.out is None and self.trace is None:
+            raise click.UsageError("--interval needs --out or --trace")
         every = read_time(self.interval, "--interval")
         if not 0 < every < float("inf"):
             expected = "a time such as 500ns or 5us"

@@ -64,7 +64,6 @@ def read_hosts(path: AnyPath, torus: TorusLike) -> Hosts:
     >>> read_hosts(path, Torus((2, 2))).node.tolist()
     [1, 2]
     """
-    check_path(path)
     torus = as_torus(torus)
     source = Source(path, torus=torus)
     hosts: Hosts = identify(source, "hosts").read(source, torus)

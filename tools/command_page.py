@@ -17,8 +17,8 @@ HEAD = """# The command
 This page lists the sub-commands of `toruscast` and explains every option. `make pages` writes it
 from the program. `toruscast COMMAND --help` says the same, with examples.
 
-An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong. `-` means
-stdin or stdout.
+An exit status of 0 means done, 1 that the work failed, 2 that the input is wrong, 130 that it was
+interrupted (Ctrl-C, SIGTERM, SIGHUP). `-` means stdin or stdout.
 
 | command | what it does |
 |---|---|

@@ -31,6 +31,7 @@ _Cache: Any = caching.FunctionCache
 _CacheImpl: Any = _Cache._impl_class
 _CacheLocator: Any = caching._CacheLocator
 _IndexFile: Any = caching.IndexDataCacheFile
+_config: Any = numba.config
 
 F = TypeVar("F", bound=Callable[..., Any])
 logger = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class _KernelCache(_Cache):  # type: ignore[misc]
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         if self._cache_path == os.devnull:
-            folder = numba.config.CACHE_DIR or Path(self._py_func.__code__.co_filename).parent
+            folder = _config.CACHE_DIR or Path(self._py_func.__code__.co_filename).parent
             _warn_not_kept(folder, "cannot be written")
             return
         try:
