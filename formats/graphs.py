@@ -444,11 +444,9 @@ def names_of(names: Mapping[str, bool], options: GraphOptions, path: AnyPath) ->
         raise InputError("missing columns", file=path, found=found, expected=missing[0])
     if twice := repeated(theirs.values()):
         raise InputError("no such columns", file=path, found=f"{twice[0]} twice")
-    found = {name: theirs[name] for name in COLUMNS if name in theirs}
-    omit_columns(
-        (name for name, are_numbers in names.items() if are_numbers), found.values(), options
-    )
-    return found
+    used = {name: theirs[name] for name in COLUMNS if name in theirs}
+    omit_columns((name for name, is_number in names.items() if is_number), used.values(), options)
+    return used
 
 
 def _chosen_names(

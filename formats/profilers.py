@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
@@ -218,7 +218,7 @@ def _mpip_rows(text: Text, options: GraphOptions) -> tuple[list[tuple[int, ...]]
     """Source, target, bytes and messages of the matrix, and the number of tasks of the head."""
     rows: list[tuple[int, ...]] = []
     inside, closed, n_tasks, title = False, False, 0, ""
-    collective: Counter[str] = Counter()
+    collective: dict[str, float] = defaultdict(float)
     most = {"source": MAX_TASKS - 1, "target": MAX_TASKS - 1, "bytes": None, "messages": None}
     for number, line in enumerate(text.raw_lines(), start=1):
         if line.startswith(ASSIGNMENT):
