@@ -440,8 +440,8 @@ def names_of(names: Mapping[str, bool], options: GraphOptions, path: AnyPath) ->
     """
     theirs = dict(options.columns) or dict(zip(_known_names([*names]), names, strict=True))
     if missing := [name for name in COLUMNS[:3] if theirs.get(name) not in names]:
-        found = ", ".join(names)
-        raise InputError("missing columns", file=path, found=found, expected=missing[0])
+        columns = ", ".join(names)
+        raise InputError("missing columns", file=path, found=columns, expected=missing[0])
     if twice := repeated(theirs.values()):
         raise InputError("no such columns", file=path, found=f"{twice[0]} twice")
     used = {name: theirs[name] for name in COLUMNS if name in theirs}

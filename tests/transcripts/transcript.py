@@ -8,6 +8,7 @@ space is the same in any amount. Lines that begin with ``//`` are comments.
 ``python tests/transcripts/transcript.py`` writes what the commands print where it differs.
 """
 
+import logging
 import re
 import shlex
 import shutil
@@ -20,6 +21,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from toruscast.cli import main
+
+# Whether kernels are compiled depends on what an earlier run has kept.
+logging.getLogger("toruscast._jit").setLevel(logging.ERROR)
 
 HERE = Path(__file__).parent
 NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?(?!\w)")
