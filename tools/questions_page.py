@@ -136,7 +136,8 @@ bytes over the size of a packet, times the hops of each.
 {many["peak_gb"]:.2f} GB |
 
 Without the kernels of a wheel, the first run on a machine compiles them in about 20 seconds.
-`--jobs` uses more threads, `--workers` processes, `--cluster` other nodes ([use a cluster](../guide/use-a-cluster.md)).
+`--jobs` uses more threads, `--workers` processes,
+`--cluster` other nodes ([use a cluster](../guide/use-a-cluster.md)).
 
 **Too long?** Messages of gigabytes: `toruscast simulate --flows`, or `--error 0.03`, which merges
 packets. Many candidates: `toruscast rank` simulates few of them; `--seconds 60` ends earlier.
