@@ -67,8 +67,8 @@ class Budget:
         and all to find the order.
     seconds : float, optional
         Seconds that simulations may take on each core, estimated by their packet-hops: a limit that
-        does not depend on how busy the machine is. If not given, there is no limit to find the
-        fastest, and 30 to find the order.
+        does not depend on how busy the machine is; infinity is no limit. If not given, there is
+        none to find the fastest, and 30 to find the order.
     rcc : float
         The order is found once this share of the pairs is expected in the right order.
     """
@@ -81,7 +81,7 @@ class Budget:
         real_number(self.rcc, "RCC", 0.5, 1.0)
         if self.simulations is not None:
             whole_number(self.simulations, "simulations", 0)
-        if self.seconds is not None:
+        if self.seconds not in (None, np.inf):
             real_number(self.seconds, "seconds", 0)
 
     def limits(self, goal: Goal, n: int) -> tuple[int, float]:

@@ -1,5 +1,6 @@
 import logging
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,14 @@ def shared_data():
             pytest.fail(f"{VARIABLE}: {named} is not a folder")
         pytest.skip(f"no measurements: {VARIABLE} names no folder, and there is no {BESIDE}")
     return folder
+
+
+@pytest.fixture
+def hangups():
+    """Let programs that are started end at a hangup, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -68,7 +68,8 @@ def own_name():
 @pytest.mark.parametrize("case", AWKWARD)
 def test_every_feature_is_finite_on_awkward_input(case, routing, level):
     comm, torus, node = AWKWARD[case]
-    table = extract(comm, torus, [TaskMapping(node, torus)], level=level, routing=routing)
+    mapping = TaskMapping(node, torus, tasks_per_node=len(node))
+    table = extract(comm, torus, [mapping], level=level, routing=routing)
     assert np.isfinite(table.to_numpy()).all()
     assert (table.to_numpy() >= 0).all()
     expected = [*feature_names(level), *(["time"] if level == 2 else [])]
