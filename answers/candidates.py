@@ -417,17 +417,10 @@ def indistinguishable(verdict: Verdict, how: str = "") -> str:
     return f"It cannot be told apart from {joined(verdict.rivals)}{how}." if verdict.rivals else ""
 
 
-def scope_of_proof(workload: Workload) -> str:
-    """Return what a proof holds for, where the workload is not all that a program does."""
-    if workload.omitted:
-        return " for what is counted"
-    return " for this graph" if workload.summed else ""
-
-
-def badge(verdict: Verdict, certainty: float | None = None) -> str:
-    """Return how sure an answer is, in one to three words."""
-    sure = f"{probability(max(verdict.certainty, certainty or 0.0))} sure"
-    return {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.kind)
+def badge(verdict: Verdict, workload: Workload, chance: float = 0.0) -> str:
+    """Return how sure an answer is, in a few words; ``chance`` is that the best is the fastest."""
+    sure = f"{probability(max(verdict.certainty, chance))} sure"
+    return {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.in_words(workload))
 
 
 @dataclass(frozen=True)
@@ -435,7 +428,7 @@ class Ranking:
     """Candidates in the order of an answer; ``yours`` is the baseline, which ``against`` names.
 
     ``sources`` say where each time is from, such as " by forecast", and are empty where it is
-    exact; ``ends`` are its interval.
+    exact; ``ends`` are its interval. ``proved`` says that no other is faster than the best.
     """
 
     names: Sequence[str]
@@ -445,6 +438,7 @@ class Ranking:
     against: str = DEFAULT_ORDER
     sources: Sequence[str] = ()
     ends: Sequence[tuple[float, float]] = ()
+    proved: bool = True
 
     @property
     def baseline(self) -> float | None:
@@ -467,7 +461,8 @@ class Ranking:
         if self.yours is None and len(self.names) == 1:
             return Headline("", best, f" takes {told}")
         if self.yours == self.best:
-            others = "; no candidate is faster" if len(self.names) > 1 else ""
+            known = "" if self.proved else "known to be "
+            others = f"; no candidate is {known}faster" if len(self.names) > 1 else ""
             return Headline(f"Keep {self.against}, ", best, f": {told}{others}")
         than = 1 if self.yours is None else self.yours
         at = f"({shown_name(self.names[than])}, {self._told(than)})"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from toruscast.decision import Measured
-from toruscast.text import joined
+from toruscast.text import counted, joined
 from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
     BOUNDS,
@@ -59,7 +59,8 @@ def answer(
     best = rcc.iloc[0]
     few = f"no interval from fewer than {INTERVAL_SPLITS} splits"
     notes = [
-        f"{len(table)} samples; {n_train} train and {n_test} are forecast, on {splits} splits. "
+        f"{len(table)} samples; {n_train} train and {n_test} are forecast, on "
+        f"{counted(splits, 'split')}. "
         f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}).",
         *(learned_lines(found) if found else ()),
     ]

@@ -65,7 +65,7 @@ def answer(
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
         title=f"Plan of runs: {about}",
         headline=_headline(made, ranking),
-        badge=badge(made.verdict) if len(made.names) > 1 else "",
+        badge=badge(made.verdict, made.problem.workload) if len(made.names) > 1 else "",
         notes=notes,
         table=candidates(made, top),
         sections=sections,

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from toruscast.decision import Forecast
-from toruscast.decision.results import OF_SUMS, Networks, default_order
+from toruscast.decision.results import OF_SUMS, Networks, default_order, scope_of_proof
 from toruscast.routing.bounds import min_time
 from toruscast.text import (
     counted,
@@ -22,7 +22,7 @@ from toruscast.training.fitted import Model
 
 from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
-from .candidates import Ranking, badge, how_sure, indistinguishable, scope_of_proof, setting_of
+from .candidates import Ranking, badge, how_sure, indistinguishable, setting_of
 from .learned import learned_content, learned_lines, observed_chart, times_against
 from .links import most_candidates
 from .table import Column, Table, records
@@ -67,6 +67,7 @@ class _Ranking:
             default_order(self.mappings, names, found.problem.torus),
             sources=list(map(self._source, self.table["how"])),
             ends=[*zip(*ends, strict=True)],
+            proved=found.verdict.kind == "proved",
         )
 
     @cached_property
@@ -128,9 +129,8 @@ class _Ranking:
         """Return how sure the answer is, in a word or three."""
         if self.found.cost.candidates < 2:
             return ""
-        verdict = self.found.verdict
-        scope = scope_of_proof(self.found.problem.workload) if verdict.kind == "proved" else ""
-        return badge(verdict, float(self.table["p_best"].iloc[0])) + scope
+        chance = float(self.table["p_best"].iloc[0])
+        return badge(self.found.verdict, self.found.problem.workload, chance)
 
     def _distance(self) -> str:
         """Return how far the best is from the lower bound over all mappings."""
@@ -148,7 +148,8 @@ class _Ranking:
             return ""
         above, least = self.ranking.times[0] / self.floor - 1, seconds(self.floor)
         if above < _AT_FLOOR:
-            return f"No mapping can be faster ({least}): remapping has no more to give."
+            scope = scope_of_proof(self.found.problem.workload)
+            return f"No mapping can be faster ({least}): remapping has no more to give{scope}."
         far = f"{percent(above)} longer" if above < 1 else f"{1 + above:.1f} times as long"
         text = f"No mapping can be faster than {least}; this one takes {far}"
         if above <= _FAR:
@@ -357,8 +358,8 @@ def _certainty(found: Forecast) -> str:
     """How sure it is that no other candidate is faster."""
     verdict, cost, chances = found.verdict, found.cost, found.table["p_best"]
     if verdict.kind == "proved":
-        scope = scope_of_proof(found.problem.workload)
-        return f"Proved{scope}: every other candidate takes at least as long."
+        proved = verdict.in_words(found.problem.workload).capitalize()
+        return f"{proved}: every other candidate takes at least as long."
     if cost.simulated:
         return how_sure(verdict)
     chance, likeliest = probability(chances.iloc[0]), int(chances.argmax())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toruscast.decision.results import scope_of_proof
 from toruscast.mapping import TaskMapping
 from toruscast.search.explain import Explanation
 from toruscast.search.search import TIME, SearchResult
@@ -30,7 +31,6 @@ from .candidates import (
     how_sure,
     less,
     node_label,
-    scope_of_proof,
     setting_of,
 )
 from .links import Candidate
@@ -96,15 +96,15 @@ def _headline(found: SearchResult, against: str) -> Headline:
 
 def _how_sure(found: SearchResult) -> tuple[str, list[str]]:
     """Return how sure the answer is, in a word or three and in sentences."""
-    notes, proof = [], ""
+    notes, proof, workload = [], "", found.problem.workload
     if found.bound > 0:
         left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
         if found.optimality_gap < _AT_BOUND:
-            left = "the best is there, so nothing is left to gain"
-            proof = f"proved{scope_of_proof(found.problem.workload)}"
+            scope = scope_of_proof(workload)
+            left, proof = f"the best is there, so nothing is left to gain{scope}", f"proved{scope}"
         notes.append(f"No mapping can be below {_shown(found, found.bound)}: {left}.")
     if found.verdict is not None and found.verdict.kind != "proved" and not proof:
-        proof = badge(found.verdict)
+        proof = badge(found.verdict, workload)
         notes.append(how_sure(found.verdict, "mapping on the shortlist"))
     tried = (
         f"{found.proposals:,} {'change' if found.proposals == 1 else 'changes'} of mappings tried"

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
-from toruscast.mapping import MappingProblem, TaskMapping, Torus
+from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
+from toruscast.mapping.omissions import describe_omissions
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import html_card
 from toruscast.text import counted, probability, seconds, shown_name
@@ -83,6 +84,17 @@ class Verdict:
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
         rivals = rest["mapping"][rest["p_best"] >= TOLD_APART]
         return cls(kind, certainty, () if kind == "proved" else tuple(rivals), rcc)
+
+    def in_words(self, workload: Workload) -> str:
+        """Return the kind; a proof also says what it holds for."""
+        return self.kind + (scope_of_proof(workload) if self.kind == "proved" else "")
+
+
+def scope_of_proof(workload: Workload) -> str:
+    """Return what a proof holds for, where the workload is not all that a program does."""
+    if workload.omitted:
+        return " for what is counted"
+    return " for this graph" if workload.summed else ""
 
 
 class Estimates(NamedTuple):
@@ -229,17 +241,22 @@ class Forecast:
         return (
             f"Forecast({shown_name(first['mapping'])} is fastest of "
             f"{counted(len(self.table), 'candidate')} on {shown_name(self.problem.torus)}: "
-            f"{seconds(first['time'])} {first['how']}, {self.verdict.kind})"
+            f"{seconds(first['time'])} {first['how']}, "
+            f"{self.verdict.in_words(self.problem.workload)})"
         )
 
     def _repr_html_(self) -> str:
         first = self.table.iloc[0]
+        sure = self.verdict.in_words(self.problem.workload)
+        if self.verdict.kind != "proved":
+            sure += f", {probability(self.verdict.certainty)}"
         facts = [
             ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
-            ("how sure", f"{self.verdict.kind}, {probability(self.verdict.certainty)}"),
+            ("how sure", sure),
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]
-        return html_card(self, facts)
+        left_out = describe_omissions(self.problem.workload.omitted)
+        return html_card(self, [*facts, *([("left out", left_out)] if left_out else ())])
 
 
 # The default of the launcher of Fugaku.

@@ -1,6 +1,7 @@
 """Headlines state what was computed: each gain is of two times from the same source, or a range."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import toruscast as tc
 from toruscast.answers.candidates import Ranking, less
 from toruscast.answers.write import answer_of
+from toruscast.mapping.omissions import Omission
 
 TORUS = tc.Torus((4, 4))
 HALO = tc.patterns.halo_2d((4, 4), 40_000, periodic=True)
@@ -86,3 +88,24 @@ def test_a_default_order_that_is_forecast_is_said_to_be(how):
     found = tc.forecast(far, TORUS, tc.strategies.sample(far, TORUS, n=12), **how)
     head = str(answer_of(found).headline)
     assert head.count("by forecast") == 2
+
+
+def test_no_candidate_is_faster_only_where_that_is_proved():
+    forecast, proved = (tc.forecast(HALO, TORUS, MAPPINGS, budget=n) for n in (0, None))
+    assert proved.verdict.kind == "proved"
+    assert str(answer_of(proved).headline).endswith("; no candidate is faster")
+    assert str(answer_of(forecast).headline).endswith("; no candidate is known to be faster")
+
+
+def test_proofs_hold_for_what_is_counted_wherever_they_are_stated():
+    work = replace(tc.mapping.as_workload(HALO), omitted=(Omission("ragged-all-to-all", "d"),))
+    found, scope = tc.forecast(work, TORUS, MAPPINGS), "for what is counted"
+    best = tc.search_mapping(work, TORUS, [found.best], turns=2)
+    ranked, searched = answer_of(found), answer_of(best)
+    assert f"proved {scope})" in repr(found)
+    for text in (found._repr_html_(), *(" ".join(each.lines) for each in (ranked, searched))):
+        assert scope in text
+        assert "Not counted: 1 ragged-all-to-all (d)" in text
+    assert f"remapping has no more to give {scope}." in " ".join(ranked.lines)
+    assert f"nothing is left to gain {scope}." in " ".join(searched.lines)
+    assert ranked.badge == searched.badge == f"proved {scope}"
