@@ -20,12 +20,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from run import machine
 
+from studies.recorded_times import RecordedTimes
 from toruscast import datasets
 from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import REGRET, Decision, decide
 from toruscast.decision.posterior import Posterior
 from toruscast.decision.results import default_order, names_of
-from toruscast.decision.simulations import RecordedTimes
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training import rcc
 from toruscast.training.default_model import load_default
@@ -88,7 +88,7 @@ def captured(kept: Path, seeds: int) -> Iterator[Recorded]:
 
 def race(each: Recorded) -> dict[str, Any]:
     """Decide as `toruscast.forecast` does, and compare with the recorded times."""
-    times, n = each.times.times[1], each.posterior.n
+    times, n = each.times.recorded[1], each.posterior.n
     found = decide(Decision(each.posterior, each.times, default=each.default))
     kind, certainty = found.verdict()
     forecast, low, high = found.posterior.interval(COVERAGE)

@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from run import machine
 from scipy.stats import norm
 
+from studies.recorded_times import RecordedTimes
 from studies.unseen.orders import cases
 from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import Decision, decide
 from toruscast.decision.posterior import ErrorTerm, Kernel, Posterior
 from toruscast.decision.results import default_order, names_of
-from toruscast.decision.simulations import RecordedTimes, coarse_error
+from toruscast.decision.simulations import coarse_error
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training.default_model import load_default
 from toruscast.training.residuals import reach_of_corrections
@@ -75,9 +76,9 @@ def recorded() -> Iterator[Recorded]:
 
 def coarse_rows(each: Recorded) -> Iterator[dict[str, Any]]:
     """Yield the errors of the coarse times of an application."""
-    full, packets = each.times.times[1], each.times.packets
+    full, packets = each.times.recorded[1], each.times.packets
     for level in each.times.levels[1:]:
-        times = each.times.times[level]
+        times = each.times.recorded[level]
         error = np.log(times / full)
         width = coarse_error(level, packets) * reach_of_corrections(times, each.times.lower)
         yield {
@@ -95,7 +96,7 @@ def score_kernel(each: Recorded, kernel: Kernel) -> tuple[float, float]:
     found = decide(Decision(replace(each.posterior, errors=errors), each.times))
     rest = ~found.is_simulated
     mean, deviation = found.posterior.marginal(np.flatnonzero(rest))
-    away = (np.log(each.times.times[1][rest]) - mean) / deviation
+    away = (np.log(each.times.recorded[1][rest]) - mean) / deviation
     density = (norm.logpdf(away) - np.log(deviation)).mean()
     return float(density), float((np.abs(away) <= norm.ppf(0.95)).mean())
 
@@ -103,7 +104,7 @@ def score_kernel(each: Recorded, kernel: Kernel) -> tuple[float, float]:
 def loop_row(each: Recorded) -> dict[str, Any]:
     """Return what the loop finds, and its cost as a share of simulating all."""
     found = decide(Decision(each.posterior, each.times, default=each.default))
-    full = each.times.times[1]
+    full = each.times.recorded[1]
     hops = found.n_simulated * each.times.hops()
     if found.coarsening:
         hops += int(found.is_coarse.sum()) * each.times.hops(found.coarsening)

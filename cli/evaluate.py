@@ -102,11 +102,9 @@ def command(
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(also={"--samples": source.samples})
-    if how.baseline and source.times is not None:
-        raise click.UsageError("--baseline takes no --times")
+    if source.times is not None:
+        refuse("without --times", "baseline", "hold_out")
     if how.hold_out:
-        if source.times is not None:
-            raise click.UsageError("--hold-out takes no --times")
         if how.plugin and not how.chosen and not how.baseline:
             raise click.UsageError("--hold-out with --plugin needs --features")
         what = ("splits",) if traffic.is_given else ("splits", "seed")

@@ -276,12 +276,13 @@ def mapping_option(help: str, default: str | None = None, *, required: bool = Fa
     return option(help, "FILE|STRATEGY", default=default, **how)
 
 
-def plugin_option(what_for: str = f"; --features {MINE} names them all") -> Any:
+def plugin_option(what_for: str = f"; --features {MINE} names them all", **how: Any) -> Any:
     """Declare features of the user's own; ``what_for`` says where they are named."""
     return option(
         "RUNS THE CODE of this Python file, which registers features of your own"
         f"{what_for}. Only give files that you trust.",
         "FILE.py",
+        **how,
     )
 
 
@@ -301,10 +302,10 @@ def search_time_option(what: str = "How long to search.") -> Any:
     return option(what, default=30.0, type=click.FloatRange(min=0), group="Work")
 
 
-def times_option(what: str) -> Any:
+def times_option(what: str, **how: Any) -> Any:
     """Declare the file of measured times of ``what``."""
     text = f"{what}: lines 'mapping,time' in seconds, as often as it ran."
-    return option(text, "FILE.csv", "--times", group="Input")
+    return option(text, "FILE.csv", "--times", group="Input", **how)
 
 
 @dataclass(frozen=True)

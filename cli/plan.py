@@ -52,6 +52,7 @@ class Launch(MappingFile):
         "'CMD {map}'",
         "--run",
         group="Work",
+        needs=("times",),
     )
     timeout: float = option(
         "Seconds after which a run of --run is ended.",
@@ -64,9 +65,7 @@ class Launch(MappingFile):
 
     def check_run(self, times: str | None, hosts: str | None) -> None:
         """Raise early what would be raised after the work."""
-        if self.script is not None:
-            if times is None:
-                raise click.UsageError("--run needs --times, the file that takes the runs")
+        if self.script is not None and times is not None:
             run_loop.check_command(self.script, run_loop.folder_of(times))
         if self.out_format is not None:
             check_format("", self.out_format, hosts)

@@ -51,9 +51,9 @@ class Basis:
         default="default",
         show_default=False,
     )
-    plugin: str | None = plugin_option(" that the model of --model reads")
+    plugin: str | None = plugin_option(" that the model of --model reads", needs=("model",))
     times: str | None = times_option(
-        "Measured times of some of --mappings, which alone train the model"
+        "Measured times of some of --mappings, which alone train the model", needs=("mappings",)
     )
 
 
@@ -128,10 +128,8 @@ def command(
     toruscast rank --comm app.prof --torus 8x8x8 --mappings maps/ --times runs.csv
     toruscast rank --comm app.edges --torus fugaku:4x6x8 --candidates orders --out best.vcoord
     """  # noqa: D301
-    if basis.plugin is not None and basis.model == "default":
-        raise click.UsageError("--plugin needs --model, which reads its features")
     if basis.times is not None:
-        _check_times(basis, candidates, how.check)
+        refuse("without --times, whose runs train the model and check it", "model", "check")
     output.check(also={"--out": best.out})
     best.check(candidates.hosts, folder=True)
     load_plugin(basis.plugin)
@@ -217,16 +215,6 @@ def _budget(
     about = "about" if every else "at most"
     output.message(f"{about} {minutes:,} minutes of simulation ahead, for {most} mappings; {less}")
     return budget if every else replace(budget, seconds=60.0 * minutes)
-
-
-def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
-    """Raise where an option does not go with measured times."""
-    if not candidates.mappings:
-        raise click.UsageError("--times needs --mappings, whose times they are")
-    if basis.model != "default":
-        raise click.UsageError("--times and --model exclude each other: times make their own model")
-    if check:
-        raise click.UsageError("--check simulates: it cannot check the times of a machine")
 
 
 def _in_words(setting: Setting, found: tc.Forecast, basis: Basis) -> str:

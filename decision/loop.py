@@ -31,7 +31,7 @@ from toruscast.errors import InputError
 from toruscast.validation import real_number, whole_number
 
 from .posterior import FULL, Draws, Posterior, expected_rcc, wrong_pairs
-from .simulations import HOPS_PER_SECOND, MAX_HOPS, Fidelity
+from .simulations import HOPS_PER_SECOND, MAX_HOPS, Simulations
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -100,8 +100,8 @@ class Decision:
     ----------
     posterior : Posterior
         Before any simulation.
-    fidelity : callable
-        Simulates candidates, see `Fidelity`.
+    simulations : Simulations
+        What simulates the candidates.
     default : int, optional
         The candidate with the default order of tasks.
     n_cores : int
@@ -113,7 +113,7 @@ class Decision:
     def __init__(
         self,
         posterior: Posterior,
-        fidelity: Fidelity,
+        simulations: Simulations,
         goal: Goal = "fastest",
         budget: Budget | None = None,
         *,
@@ -122,7 +122,7 @@ class Decision:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         budget = Budget() if budget is None else budget
-        self.posterior, self.fidelity, self.goal = posterior, fidelity, goal
+        self.posterior, self.simulations, self.goal = posterior, simulations, goal
         self.rcc, self.default, self.progress = budget.rcc, default, progress
         self.n_allowed, seconds = budget.limits(goal, posterior.n)
         self.hops_left = seconds * n_cores * HOPS_PER_SECOND
@@ -193,7 +193,7 @@ class Decision:
 
     def is_proof_near(self) -> bool:
         """Return whether simulating all rivals takes few simulations, and seconds."""
-        most = min(MAX_PROOF, MAX_HOPS / max(self.fidelity.hops(), 1.0))
+        most = min(MAX_PROOF, MAX_HOPS / max(self.simulations.hops(), 1.0))
         return self.n_simulated + self.rivals().size <= most
 
     def likely_first(self) -> Indices:
@@ -219,8 +219,8 @@ class Decision:
         which = which[: max(n, 0)]
         if not which.size:
             return False
-        self.hops_left -= which.size * self.fidelity.hops()
-        self.times[which] = self.fidelity(which)
+        self.hops_left -= which.size * self.simulations.hops()
+        self.times[which] = self.simulations(which)
         self.posterior = self.posterior.condition(which, FULL, self.times[which])
         self.report("observed")
         return True
@@ -242,15 +242,15 @@ class Decision:
         which = which[: max(self.affordable(coarsening), 0)]
         if not which.size or coarsening == 1:
             return
-        self.hops_left -= which.size * self.fidelity.hops(coarsening)
-        times = self.fidelity(which, coarsening)
-        self.posterior = self.fidelity.observe_coarse(self.posterior, which, times, coarsening)
+        self.hops_left -= which.size * self.simulations.hops(coarsening)
+        times = self.simulations(which, coarsening)
+        self.posterior = self.simulations.observe_coarse(self.posterior, which, times, coarsening)
         self.is_coarse[which], self.coarsening = True, coarsening
         self.report("swept")
 
     def affordable(self, coarsening: int) -> int:
         """Return how many candidates can be simulated in the seconds that are left."""
-        return int(min(self.hops_left / max(self.fidelity.hops(coarsening), 1.0), 2**31))
+        return int(min(self.hops_left / max(self.simulations.hops(coarsening), 1.0), 2**31))
 
     def report(self, event: str) -> None:
         """Record how far the decision has come."""
@@ -283,8 +283,8 @@ def _find_fastest(decision: Decision) -> None:
     if first.size > decision.affordable(1):
         # The seconds do not suffice for the first with real packets.
         several = np.array([*dict.fromkeys([*first.tolist(), *likely.tolist()])])
-        if decision.affordable(decision.fidelity.levels[-1]) >= first.size:
-            decision.sweep(several, decision.fidelity.levels[-1])
+        if decision.affordable(decision.simulations.levels[-1]) >= first.size:
+            decision.sweep(several, decision.simulations.levels[-1])
         return
     decision.simulate(first)
     is_swept = False
@@ -299,8 +299,8 @@ def _find_fastest(decision: Decision) -> None:
 
 def _sweep_coarsening(decision: Decision, n: int) -> int:
     """Return how many packets are one in the sweep of the rivals; 1 if a sweep does not pay."""
-    hops, full = decision.fidelity.hops, decision.fidelity.hops()
-    for level in decision.fidelity.levels:
+    hops, full = decision.simulations.hops, decision.simulations.hops()
+    for level in decision.simulations.levels:
         if hops(level) <= _SWEEP_COST * full and n * hops(level) <= MAX_HOPS:
             return level
     return 1
@@ -320,12 +320,12 @@ def _find_order(decision: Decision) -> None:
 
 def _order_coarsening(decision: Decision) -> int | None:
     """Return the coarsest sweep that is expected to reach the RCC, or the finest affordable."""
-    n, fidelity = decision.posterior.n, decision.fidelity
-    levels = [m for m in fidelity.levels if n * fidelity.hops(m) <= decision.hops_left]
+    n, simulations = decision.posterior.n, decision.simulations
+    levels = [m for m in simulations.levels if n * simulations.hops(m) <= decision.hops_left]
     every = np.arange(n)
     times = np.exp(decision.posterior.marginal()[0])
     for level in reversed([m for m in levels if m > 1]):
-        after = fidelity.observe_coarse(decision.posterior, every, times, level)
+        after = simulations.observe_coarse(decision.posterior, every, times, level)
         if expected_rcc(after) >= decision.rcc:
             return level
     return levels[0] if levels else None

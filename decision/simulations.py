@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -55,80 +54,6 @@ _ERROR_OF_LENGTH, _BOUND_SHARE = 0.32, 0.3
 _FLOW_ERROR = 0.2
 
 
-class Fidelity(ABC):
-    """Times of candidates, with real packets or with several in one.
-
-    Parameters
-    ----------
-    lower, release : ndarray, shape (n,)
-        Bounds in seconds, by which coarse times are corrected.
-    packets : float
-        Packets of the mean message.
-    """
-
-    def __init__(self, lower: Floats, release: Floats, packets: float) -> None:
-        self.lower, self.release, self.packets = lower, release, packets
-
-    @abstractmethod
-    def __call__(self, which: Indices, coarsening: int = 1) -> Floats:
-        """Return the seconds of these candidates."""
-
-    @abstractmethod
-    def hops(self, coarsening: int = 1) -> float:
-        """Return the packet-hops that one of them takes."""
-
-    @property
-    @abstractmethod
-    def levels(self) -> Sequence[int]:
-        """Numbers of packets that may be one, finest first."""
-
-    def observe_coarse(
-        self, posterior: Posterior, which: Indices, times: Floats, coarsening: int
-    ) -> Posterior:
-        """Return the posterior once these coarse times are observed.
-
-        The fewer packets messages keep, the more the order is that of the release bounds.
-        """
-        width = np.zeros(posterior.n)
-        reach = reach_of_corrections(times, self.lower[which])
-        width[which] = coarse_error(coarsening, self.packets) * reach
-        logs = np.log(times)
-        apart = np.log(self.release[which]) - logs
-        share = _BOUND_SHARE * min(1.0, coarsening / max(self.packets, 1.0))
-        logs = logs + share * (apart - apart.mean())
-        term = ErrorTerm(width, _COARSE_KERNEL)
-        return posterior.with_error(COARSE, COARSE, term).condition(which, COARSE, np.exp(logs))
-
-
-class RecordedTimes(Fidelity):
-    """Times that were simulated before: by the number of packets in one, ``(n,)`` each."""
-
-    def __init__(
-        self,
-        times: Mapping[int, Floats],
-        lower: Floats,
-        release: Floats,
-        packets: float = 1.0,
-        costs: Mapping[int, float] | None = None,
-    ) -> None:
-        super().__init__(lower, release, packets)
-        self.times = times
-        self.costs = {level: 1 / level for level in times} if costs is None else costs
-
-    def __call__(self, which: Indices, coarsening: int = 1) -> Floats:
-        """Return recorded seconds."""
-        return self.times[coarsening][which]
-
-    def hops(self, coarsening: int = 1) -> float:
-        """Return the cost that was given, or that of real packets over their number."""
-        return self.costs[coarsening]
-
-    @property
-    def levels(self) -> list[int]:
-        """Numbers of packets in one that were recorded."""
-        return sorted(self.times)
-
-
 class PossibleNetwork(NamedTuple):
     """A network that the machine may have."""
 
@@ -156,8 +81,14 @@ def possible_networks(torus: Torus, routing: Routing = "deterministic") -> list[
     return found
 
 
-class Simulations(Fidelity):
-    """Simulated times of the candidates of a problem."""
+class Simulations:
+    """Simulated times of the candidates of a problem, with real packets or with several in one.
+
+    Parameters
+    ----------
+    lower, release : ndarray, shape (n,)
+        Bounds in seconds, by which coarse times are corrected.
+    """
 
     def __init__(
         self,
@@ -168,7 +99,9 @@ class Simulations(Fidelity):
         n_jobs: int = 1,
         networks: Sequence[PossibleNetwork] | None = None,
     ) -> None:
-        super().__init__(lower, release, problem.derive(mean_message))
+        self.lower, self.release = lower, release
+        self.packets = problem.derive(mean_message)
+        """Packets of the mean message."""
         self.problem, self.mappings, self.n_jobs = problem, mappings, n_jobs
         self.networks = networks or possible_networks(problem.torus, problem.routing)
         self.times = np.full((len(mappings), len(self.networks)), np.nan)
@@ -202,6 +135,23 @@ class Simulations(Fidelity):
         largest = LARGEST_PACKET / (network.payload + network.header)
         most = max(min(self.packets, largest), 16)
         return [2**k for k in range(int(most).bit_length())]
+
+    def observe_coarse(
+        self, posterior: Posterior, which: Indices, times: Floats, coarsening: int
+    ) -> Posterior:
+        """Return the posterior once these coarse times are observed.
+
+        The fewer packets messages keep, the more the order is that of the release bounds.
+        """
+        width = np.zeros(posterior.n)
+        reach = reach_of_corrections(times, self.lower[which])
+        width[which] = coarse_error(coarsening, self.packets) * reach
+        logs = np.log(times)
+        apart = np.log(self.release[which]) - logs
+        share = _BOUND_SHARE * min(1.0, coarsening / max(self.packets, 1.0))
+        logs = logs + share * (apart - apart.mean())
+        term = ErrorTerm(width, _COARSE_KERNEL)
+        return posterior.with_error(COARSE, COARSE, term).condition(which, COARSE, np.exp(logs))
 
 
 def _simulated_time(

@@ -10,10 +10,10 @@ import toruscast as tc
 from toruscast.decision import Budget
 from toruscast.decision.loop import Decision, decide
 from toruscast.decision.posterior import Posterior
-from toruscast.decision.simulations import RecordedTimes
 from toruscast.training import rcc, rcc_told_apart, regret
 from toruscast.training.evaluation import random_splits
 
+from ..recorded_times import RecordedTimes
 from ..study import Findings, Inputs, Target
 from .plan import SMALL, blocks
 from .samples import EACH_BLOCK, cases, load, processor_seconds

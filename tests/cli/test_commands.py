@@ -615,8 +615,8 @@ def test_times_in_another_unit_are_asked_about_once(run, folder, tmp_path):
 def test_options_that_measured_times_exclude(run, folder, tmp_path):
     times, given = measured_case(tmp_path)
     write_times(tmp_path, times.items())
-    assert "--check simulates" in run(f"rank {given} --check", 2).stderr
-    assert "exclude each other" in run(f"rank {given} --model m.npz", 2).stderr
+    assert "--check goes without --times" in run(f"rank {given} --check", 2).stderr
+    assert "--model goes without --times" in run(f"rank {given} --model m.npz", 2).stderr
     alone = f"rank --comm halo.csv --torus 4x4 --times {tmp_path}/t.csv"
     assert "--times needs --mappings" in run(alone, 2).stderr
     write_times(tmp_path, list(times.items())[:5])

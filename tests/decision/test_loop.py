@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from studies.recorded_times import RecordedTimes
 from toruscast.decision import Budget, forecast
 from toruscast.decision.loop import MAX_PROOF, Decision, decide
 from toruscast.decision.posterior import (
@@ -20,7 +21,6 @@ from toruscast.decision.posterior import (
 )
 from toruscast.decision.simulations import (
     HOPS_PER_SECOND,
-    RecordedTimes,
     Simulations,
     coarse_error,
     mean_hops,

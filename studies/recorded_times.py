@@ -1,0 +1,40 @@
+"""Simulated times that were recorded, in place of simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.decision.simulations import Simulations
+
+Floats = NDArray[np.float64]
+
+
+class RecordedTimes(Simulations):
+    """Times that were simulated before: by the number of packets in one, ``(n,)`` each."""
+
+    def __init__(
+        self,
+        recorded: Mapping[int, Floats],
+        lower: Floats,
+        release: Floats,
+        packets: float = 1.0,
+        costs: Mapping[int, float] | None = None,
+    ) -> None:
+        self.recorded, self.lower, self.release, self.packets = recorded, lower, release, packets
+        self.costs = {level: 1 / level for level in recorded} if costs is None else costs
+
+    def __call__(self, which: NDArray[np.int64], coarsening: int = 1) -> Floats:
+        """Return recorded seconds."""
+        return self.recorded[coarsening][which]
+
+    def hops(self, coarsening: int = 1) -> float:
+        """Return the cost that was given, or that of real packets over their number."""
+        return self.costs[coarsening]
+
+    @property
+    def levels(self) -> Sequence[int]:
+        """Numbers of packets in one that were recorded."""
+        return sorted(self.recorded)
