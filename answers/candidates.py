@@ -31,7 +31,7 @@ from toruscast.text import (
 )
 
 from . import svg
-from .blocks import Chart, File, Headline, Section
+from .blocks import Answer, Chart, File, Headline, Section
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
 from .table import Column, Mark, Table
 
@@ -334,14 +334,17 @@ class View:
         ]
         return Table(frame, columns, title)
 
-    def facts(self) -> list[tuple[str, str]]:
-        """Return what the traffic and the torus are."""
-        comm = self.problem.comm
-        return [
+    def answer(self, headline: Headline, **how: Any) -> Answer:
+        """Return an answer about the best and what it was made from; ``how`` is of `Answer`."""
+        comm, torus = self.problem.comm, self.problem.torus
+        facts = [
             ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
-            ("torus", f"{self.problem.torus}, {counted(self.problem.torus.n_nodes, 'node')}"),
+            ("torus", f"{torus}, {counted(torus.n_nodes, 'node')}"),
             ("routing", self.problem.routing),
+            ("candidates", str(len(self.candidates))),
         ]
+        omitted = self.problem.workload.omitted
+        return Answer(headline, facts=facts, omitted=omitted, mapping=self.best, **how)
 
     def launcher_file(self) -> File | None:
         """Return the best mapping as the launcher's file; None if it is too long for a page."""

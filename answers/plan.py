@@ -60,11 +60,11 @@ def answer(
     view = ranking.view(made.problem, [by_name[name] for name in ranking.names])
     sections += [*view.why(), *_runs(made), *view.where(), view.traffic()]
     about = setting_of(made.problem)
-    runs = runs_made(made, times)
-    return Answer(
+    runs = _runs_made(made, times)
+    return view.answer(
+        _headline(made, ranking),
         setting=f"{setting}; {runs}." if setting else f"{about}, {runs}",
         title=f"Plan of runs: {about}",
-        headline=_headline(made, ranking),
         badge=badge(made.verdict, made.problem.workload) if len(made.names) > 1 else "",
         notes=notes,
         table=candidates(made, top),
@@ -87,9 +87,6 @@ def answer(
             "mappings": records(table),
         },
         file=view.launcher_file(),
-        omitted=made.problem.workload.omitted,
-        mapping=made.best,
-        facts=view.facts(),
     )
 
 
@@ -172,7 +169,7 @@ def _how_sure(made: Plan) -> str:
     return f"{how_sure(verdict)} {gain}"
 
 
-def runs_made(made: Plan, times: str | None = None) -> str:
+def _runs_made(made: Plan, times: str | None) -> str:
     """Return how many runs there are."""
     file = "" if times is None else f" in {shown_name(times)}"
     if made.runs is None:

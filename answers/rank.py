@@ -103,19 +103,16 @@ class _Ranking:
         said = [trust(found), interval, self._distance(), ranking.alike()]
         if found.fitted.target != "measured":
             said.append(_NETWORK_ONLY)
-        return Answer(
+        return view.answer(
+            ranking.headline(),
             setting=setting or about,
             title=about,
-            headline=ranking.headline(),
             badge=self._badge(),
             notes=list(filter(None, said)),
             table=self.candidates(top),
             sections=[*sections, view.traffic()],
             content=self._content(),
             file=view.launcher_file(),
-            omitted=found.problem.workload.omitted,
-            mapping=found.best,
-            facts=[*view.facts(), ("candidates", str(n))],
         )
 
     def _source(self, how: str) -> str:

@@ -58,19 +58,16 @@ def answer(found: SearchResult, *, yours: bool = False, setting: str = "", top: 
     ]
     if found.objective != TIME:
         del sections[0]
-    return Answer(
+    return view.answer(
+        _headline(found, against),
         setting=setting or setting_of(found.problem),
         title=f"Search: {setting_of(found.problem)}",
-        headline=_headline(found, against),
         badge=proof,
         notes=notes,
         sections=sections,
         content=_content(found),
         table=compared(found, top, yours),
         file=view.launcher_file(),
-        omitted=found.problem.workload.omitted,
-        mapping=found.mapping,
-        facts=view.facts(),
     )
 
 
@@ -88,10 +85,10 @@ def _headline(found: SearchResult, against: str) -> Headline:
         return Headline("Best found: ", best, f", {what}{missing}")
     if found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
         return Headline(f"Keep {against}, ", best, f": {what}; nothing better was found")
+    # Times that were simulated to an error give the ends of the gain.
     low, high = found.gain_interval
-    between = f" ({percent(low, 1)} to {percent(high, 1)})" if high - low > 2e-3 else ""
-    gain = less(found.value, found.initial_value, against)
-    return Headline("Best found: ", best, f", {what}, {gain}{between} ({given})")
+    share = (1 - high, 1 - low) if high - low > 2e-3 else 1 - found.gain
+    return Headline("Best found: ", best, f", {what}, {less(share, 1.0, against)} ({given})")
 
 
 def _how_sure(found: SearchResult) -> tuple[str, list[str]]:
@@ -239,10 +236,10 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
         Section("Hottest links", [_hot_links(why, other)], folded=True),
         Section("What the model weighs", [_weights(why, other)], folded=True),
     ]
-    return Answer(
+    return view.answer(
+        head,
         setting=setting or setting_of(why.problem),
         title=f"Explanation of {name}: {setting_of(why.problem)}",
-        headline=head,
         notes=notes,
         sections=sections,
         content={
@@ -258,9 +255,6 @@ def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
             "exchanges": records(why.exchanges),
         },
         table=Table(why.pairs, ()),
-        omitted=view.problem.workload.omitted,
-        mapping=why.mapping,
-        facts=view.facts(),
     )
 
 

@@ -105,18 +105,15 @@ def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "")
     if least:
         head += f", {result.time / least:.2f} times the lower bound of {seconds(least)}"
     about = setting_of(result.problem)
-    return Answer(
+    return view.answer(
+        Headline("", name, head),
         setting=setting or f"{about}, mapping {name}",
         title=f"Simulation of {name}: {about}",
-        headline=Headline("", name, head),
         notes=_notes(result, why, view),
         sections=[one for one in sections if _holds_something(one)],
         content=content,
         table=Table(_one_row(content), ()),
         file=view.launcher_file(),
-        omitted=result.problem.workload.omitted,
-        mapping=result.mapping,
-        facts=view.facts(),
     )
 
 

@@ -63,7 +63,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 SURE_BOUND = "sure_bound"
 Stage = Literal["features", "simulations"]
-Progress = Callable[[Stage, int, int], None]
+Progress = Callable[[Stage, int, int], object]
 
 
 def forecast(

@@ -119,7 +119,7 @@ class Decision:
         *,
         default: int | None = None,
         n_cores: int = 1,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> None:
         budget = Budget() if budget is None else budget
         self.posterior, self.simulations, self.goal = posterior, simulations, goal
@@ -164,15 +164,15 @@ class Decision:
         best = np.flatnonzero(self.times == self.best_time)
         return self.posterior.sample(np.concatenate([best, self.likely_rivals()[0]]))
 
-    def certainty(self, share: float = REGRET) -> float:
-        """Return the probability that no other is more than a share of its time faster."""
+    def certainty(self) -> float:
+        """Return the probability that no other is faster by more than `REGRET`."""
         if not self.n_simulated:
             return 0.0
-        likely, chance = self.likely_rivals(share)
+        likely, chance = self.likely_rivals(REGRET)
         best = int(np.nanargmin(self.times))
         loss = self.posterior.sample(np.concatenate([[best], likely])).loss(best)
         rest = float(chance[likely.size :].sum())
-        return max(0.0, float((loss <= np.log1p(share)).mean()) - rest)
+        return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - rest)
 
     def verdict(self) -> tuple[Literal["proved", "sure", "open"], float]:
         """Return whether the best simulated is proved or sure to be fastest, and how sure."""

@@ -32,14 +32,14 @@ measured time, such as a program's start that is in its trace but not in its loo
 _SECONDS_AT_FIRST = 5.0
 
 
-def simulate_all(simulations: Simulations, *, seconds: float = _SECONDS_AT_FIRST) -> int | None:
+def simulate_all(simulations: Simulations) -> int | None:
     """Fill the times of ``simulations`` with the finest packets that take a few seconds.
 
     Return how many packets are one; None, with nothing simulated, if even the coarsest take longer.
     """
-    n, most = len(simulations.mappings), seconds * simulations.n_jobs * HOPS_PER_SECOND
-    levels = simulations.levels
-    found = [m for m in levels if n * simulations.hops(m) <= min(most, MAX_HOPS)]
+    n = len(simulations.mappings)
+    most = min(_SECONDS_AT_FIRST * simulations.n_jobs * HOPS_PER_SECOND, MAX_HOPS)
+    found = [m for m in simulations.levels if n * simulations.hops(m) <= most]
     if not found:
         return None
     simulations(np.arange(n), found[0])

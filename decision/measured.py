@@ -15,7 +15,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
 from toruscast.mapping import MappingProblem
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.text import percent
 from toruscast.training.feature_sets import REFERENCES, feature_set
 from toruscast.training.metrics import r2, rcc_told_apart, regret
@@ -37,7 +37,7 @@ _MANY = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(NotebookCard):
     """A model of measured times and its held-out scores; made by `learn`.
 
     Attributes
@@ -66,9 +66,6 @@ class Measured:
         kind = "a line and features" if self.corrected else "a line"
         return f"Measured({kind} in {self.model.reference}, from {self.runs!r})"
 
-    def _repr_html_(self) -> str:
-        return html_card(self)
-
     @property
     def line(self) -> TargetTransform:
         """Constant and slope of the measured times."""
@@ -86,7 +83,7 @@ class Measured:
         """
         times, predicted = self.runs.times, self.predicted
         return {
-            "rcc": float(np.mean([rcc_told_apart(times, row) for row in predicted])),
+            "rcc": _mean_rcc(predicted, times),
             "rcc_possible": possible_rcc(self.runs),
             "tied": tied_share(self.runs),
             "r2": float(np.mean([r2(times, row) for row in predicted])),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
 from toruscast.formats.times import holds_runs
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.routing import Routing
 from toruscast.text import counted, shown_name
 from toruscast.training import fitted
@@ -56,7 +55,7 @@ _RIVAL = 0.05
 _DISTURBANCE, _MIN_RUNS, _N_SUSPECTS = float(np.log(0.05)), 4, 24
 
 
-class Plan:
+class Plan(NotebookCard):
     """Runs of mappings, one after the other: ask which is next, observe its time.
 
     `plan` makes it and documents its parameters.
@@ -67,9 +66,6 @@ class Plan:
             f"Plan({counted(self.n_runs, 'run')}, {counted(len(self.names), 'mapping')}: "
             f"{shown_name(self.names[self._best])} leads, {self.verdict.kind})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
     def __init__(
         self,
@@ -350,10 +346,6 @@ class Plan:
         return float(np.delete(chance, self._likely).sum())
 
 
-def _report_features(progress: Callable[[int, int], object], _: str, done: int, n: int) -> None:
-    progress(done, n)
-
-
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
     """Return by how much one run of each mapping is expected to lower the least expected time.
 
@@ -488,7 +480,7 @@ def plan(
         chosen,
         job_count(n_jobs),
         seed,
-        None if progress is None else partial(_report_features, progress),
+        None if progress is None else lambda _, done, n: progress(done, n),
     )
     coarsening = None
     if simulate and len(several) > 1 and isinstance(chosen, DefaultModel):

@@ -18,7 +18,7 @@ from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.formats.times import MAPPING, Run, read_runs
 from toruscast.mapping import TaskMapping
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.text import counted, factor, percent, seconds
 
 LEAST_MAPPINGS = 6
@@ -43,7 +43,7 @@ _DRIFTS, _DRIFT_SHARE = 1e-3, 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class Runs(NotebookCard):
     """Times of mappings, each measured once or more.
 
     Attributes
@@ -80,9 +80,6 @@ class Runs:
             f"Runs({counted(len(self.seconds), 'run')} of {counted(len(self.names), 'mapping')}: "
             f"{ends})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
     @classmethod
     def of(cls, times: Times) -> Self:
@@ -306,14 +303,11 @@ def possible_rcc(runs: Runs) -> float:
     """
     if math.isnan(runs.noise):
         return math.nan
-    some = np.linspace(0, len(runs.names) - 1, min(len(runs.names), _PAIRED)).astype(np.int64)
-    logs, errors = np.log(runs.times)[some], np.maximum(runs.errors[some], 1e-12)
+    some, apart, blur = _pairs(runs)
     # Noise spreads measured times wider than true ones.
-    spread = float(logs.var())
-    true = max(0.0, 1 - float((errors**2).mean()) / spread) if spread else 0.0
-    i, j = np.triu_indices(logs.size, 1)
-    apart = np.abs(logs[i] - logs[j])
-    right = scipy.stats.norm.cdf(math.sqrt(true) * apart / np.hypot(errors[i], errors[j]))
+    spread = float(np.log(runs.times)[some].var())
+    true = max(0.0, 1 - float((runs.errors[some] ** 2).mean()) / spread) if spread else 0.0
+    right = scipy.stats.norm.cdf(math.sqrt(true) * apart / np.maximum(blur, 1e-12))
     return float(right[apart > 0].mean()) if (apart > 0).any() else math.nan
 
 
@@ -324,7 +318,13 @@ def tied_share(runs: Runs) -> float:
     """
     if math.isnan(runs.noise):
         return math.nan
+    _, apart, blur = _pairs(runs)
+    return float((apart < 2 * blur).mean())
+
+
+def _pairs(runs: Runs) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Some or all mappings, and how far each two differ, with the standard error, in logarithms."""
     some = np.linspace(0, len(runs.names) - 1, min(len(runs.names), _PAIRED)).astype(np.int64)
     logs, errors = np.log(runs.times)[some], runs.errors[some]
     i, j = np.triu_indices(logs.size, 1)
-    return float((np.abs(logs[i] - logs[j]) < 2 * np.hypot(errors[i], errors[j])).mean())
+    return some, np.abs(logs[i] - logs[j]), np.hypot(errors[i], errors[j])

@@ -16,7 +16,7 @@ from toruscast.features.reasons import Reasons, hottest_links
 from toruscast.features.reasons import explain as reasons_of
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.routing.messages import mean_message
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import seconds, shown_name
@@ -39,7 +39,7 @@ _GOAL = Goal(4, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(NotebookCard):
     """Why a mapping takes its time, compared with another one; made by `explain`."""
 
     mapping: TaskMapping
@@ -67,9 +67,6 @@ class Explanation:
             f"{shown_name(self.against.name)}: {seconds(self.against_time)}, "
             f"limited by {self.reasons.binding})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
 
 def explain(

@@ -20,7 +20,7 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation, least_capacity
-from toruscast.notebook import html_card
+from toruscast.notebook import NotebookCard
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import longest_message
@@ -63,7 +63,7 @@ _LONGER = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult:
+class SearchResult(NotebookCard):
     """The best mapping of a search, and how much better it is."""
 
     mapping: TaskMapping
@@ -94,9 +94,6 @@ class SearchResult:
             f"SearchResult({shown_name(self.mapping.name)}: {self.objective} {value}, "
             f"{percent(self.gain)} less than {shown_name(self.reference.name or 'given')})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_card(self)
 
     @property
     def time(self) -> float:

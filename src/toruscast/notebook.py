@@ -9,6 +9,13 @@ from importlib import import_module
 from .text import shown_name
 
 
+class NotebookCard:
+    """An object that a notebook shows as its card."""
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
+
+
 def html_card(thing: object, facts: Iterable[tuple[str, object]] = ()) -> str:
     """Return what a notebook shows of an object: its repr, facts, table and picture.
 

@@ -109,3 +109,18 @@ def test_proofs_hold_for_what_is_counted_wherever_they_are_stated():
     assert f"remapping has no more to give {scope}." in " ".join(ranked.lines)
     assert f"nothing is left to gain {scope}." in " ".join(searched.lines)
     assert ranked.badge == searched.badge == f"proved {scope}"
+
+
+@pytest.mark.parametrize(
+    ("interval", "gain"),
+    [
+        ((0.0995, 0.1), "10 % less"),
+        ((0.08, 0.12), "8 to 12 % less"),
+        ((-0.01, 0.02), "1 % more to"),
+    ],
+)
+def test_a_search_states_a_gain_between_the_errors_of_its_times(interval, gain):
+    slow = tc.TaskMapping(np.random.default_rng(4).permutation(16), TORUS, name="slow")
+    found = tc.search_mapping(HALO, TORUS, [slow], turns=2)
+    known = replace(found, value=0.9 * found.initial_value, gain_interval=interval)
+    assert f", {gain}" in str(answer_of(known).headline)
