@@ -185,7 +185,7 @@ class View:
         if self.estimated:
             lead += " Packets choose their way, so the times are expected values."
         if others > 0:
-            lead += f" {counted(others, 'candidate')} are left out, to keep the file small."
+            lead += f" Left out, to keep the file small: {counted(others, 'candidate')}."
         curves = Chart("spread", "", "", self._spread)
         where = LinkMap(self.problem.torus, self.load)
         return [
@@ -515,7 +515,7 @@ class Ranking:
         scale, unit = time_unit([self.times[self.best]])
         rows = list(map(self._row, chosen))
         out = n - len(chosen)
-        left_out = f"{counted(out, 'candidate')} between are not drawn" if out else ""
+        left_out = f"not drawn: {counted(out, 'candidate')} between" if out else ""
         against = f"; per cent against {self.against}" if self.baseline else ""
         ticks = " Every tick below is a candidate." if len(every) > 1 else ""
         marked = [(row.time, row.kind) for row in rows if row.kind != "other"]

@@ -124,3 +124,9 @@ def test_a_search_states_a_gain_between_the_errors_of_its_times(interval, gain):
     found = tc.search_mapping(HALO, TORUS, [slow], turns=2)
     known = replace(found, value=0.9 * found.initial_value, gain_interval=interval)
     assert f", {gain}" in str(answer_of(known).headline)
+
+
+def test_one_candidate_that_is_not_drawn_is_one():
+    names, times = [str(i) for i in range(7)], [float(i + 1) for i in range(7)]
+    drawn = Ranking(names, times, 0).chart().draw()
+    assert "not drawn: 1 candidate between<" in drawn
