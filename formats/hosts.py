@@ -45,9 +45,11 @@ _RANK, _HOST, _NODE = r"(?P<rank>\d{1,9})", r"(?P<host>[A-Za-z0-9_][\w.-]*)", r"
 PRINTED_LINES = tuple(
     re.compile(line.format(rank=_RANK, host=_HOST, node=_NODE), re.I)
     for line in (
-        # srun -l hostname; mpirun --tag-output hostname of Open MPI 4, and of older ones.
+        # srun -l hostname; mpirun -l hostname of MPICH and Intel MPI; mpirun --tag-output hostname
+        # of Open MPI 4 and 5, and of older ones.
         r"{rank}:\s*{host}",
-        r"\[\d+,{rank}\](?:<stdout>)?\s*:\s*{host}",
+        r"\[{rank}\]\s+{host}",
+        r"\[(?:[\w.-]+@)?\d+,{rank}\](?:<stdout>)?\s*:\s*{host}",
         # MPICH_RANK_REORDER_DISPLAY of Cray MPICH.
         r"\[PE_\d+\]: rank {rank} is on {host}(?:[;,] originally was on .*)?",
         r"\[PE_\d+\]: MPI.*",

@@ -32,7 +32,7 @@ from .placements import (
 from .source import NUMBER, WHOLE, Source, Text, cells, comments, label, warn_of, whole, write_text
 from .tables import TextTable, read_table, table_of, write_rows
 
-RANGE = re.compile(r"\d+-\d+")
+_RANGES = re.compile(r"[\d;-]+")
 _LABELLED = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?\s*+")
 
 
@@ -107,7 +107,7 @@ def _is_name(word: str) -> bool:
     _, colon, number = word.rpartition(":")
     is_label = bool(colon) and bool(WHOLE.fullmatch(number.strip()))
     is_number = all(NUMBER.fullmatch(part) for part in re.split(r"[\s;]+", word) if part)
-    return not (is_number or is_label or "\t" in word or RANGE.fullmatch(word))
+    return not (is_number or is_label or "\t" in word or _RANGES.fullmatch(word))
 
 
 def read_counted(source: Source, names: Sequence[str], what: str) -> TextTable:

@@ -46,9 +46,6 @@ from .traces import check_algorithms
 AnyHosts = Hosts | AnyPath
 
 
-_NAMES = "a dictionary of names of columns"
-
-
 def read_hosts(path: AnyPath, torus: TorusLike) -> Hosts:
     r"""Read the names of a job's hosts and the node of each, in the order of the file.
 
@@ -205,9 +202,19 @@ def mapping_options(
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    check_type(columns, "columns", Mapping | None, _NAMES)
-    named = dict(columns or {})
-    return MappingOptions(torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), named)
+    return MappingOptions(
+        torus, tasks_per_node, n_tasks, _as_hosts(hosts, torus), _names_of_columns(columns)
+    )
+
+
+def _names_of_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Our names of columns and the file's."""
+    expected = "a dictionary of names of columns"
+    check_type(columns, "columns", Mapping | None, expected)
+    known = dict(columns or {})
+    for name in known.values():
+        check_type(name, "name of a column", str, expected)
+    return known
 
 
 def _as_hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
@@ -429,7 +436,6 @@ def read_workload(
     one_of(duplicates, "duplicates", get_args(Duplicates))
     one_of(gathered, "gathered", get_args(Gathered))
     check_call(progress)
-    check_type(columns, "columns", Mapping | None, _NAMES)
     check_type(collectives, "collectives", Mapping | None, "a dictionary of algorithms")
     if messages is not None:
         check_path(messages)
@@ -441,7 +447,7 @@ def read_workload(
         label(path) if name is None else name,
         n_tasks,
         include,
-        dict(columns or {}),
+        _names_of_columns(columns),
         duplicates,
         algorithms,
         gathered,

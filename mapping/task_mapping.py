@@ -76,6 +76,7 @@ class TaskMapping(PickledByFields):
     ) -> None:
         host = None if isinstance(torus, Real) else as_torus(torus)  # type: ignore[arg-type]
         n_nodes = host.n_nodes if host else whole_number(torus, "number of nodes", 1, MAX_NODES)
+        check_type(name, "name of a mapping", str, "a text")
         if tasks_per_node is not None:
             tasks_per_node = whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
         expected = "a TaskMapping, or the node of each task"
@@ -371,13 +372,17 @@ class Hosts:
         torus = as_torus(torus)
         check_type(names, "names of hosts", Sequence, "a sequence of text")
         check_type(aliases, "aliases", Mapping | None, "a dictionary of names")
+        known = dict(aliases or {})
+        for name in (*names, *known):
+            check_type(name, "name of a host", str, "a text")
+        if unknown := {*known.values()} - {*names}:
+            raise InputError("alias of an unknown host", found=min(unknown), expected=joined(names))
         nodes = torus.check_nodes(node).astype(np.int64)
         if nodes.shape != (len(names),):
             raise InputError("nodes of hosts missing", found=nodes.size, expected=len(names))
         if len(set(names)) != len(names):
             twice = repeated(names)[0]
             raise InputError("host stands twice", found=twice, expected="each host once")
-        known = dict(aliases or {})
         vars(self).update(names=tuple(names), node=nodes, torus=torus, aliases=known)
 
     @lazy

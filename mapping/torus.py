@@ -19,6 +19,7 @@ from toruscast.notebook import html_card
 from toruscast.text import counted, shown_name
 from toruscast.validation import (
     as_array,
+    check_type,
     one_of,
     real_number,
     whole_array,
@@ -505,6 +506,7 @@ class Torus(PickledByFields):
 
     def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
         """Return the same torus with links of other bandwidths, bytes per second by link number."""
+        check_type(bandwidths, "bandwidths", Mapping, "bytes per second by link number")
         slow = dict(self.holes.slow)
         for link, bandwidth in bandwidths.items():
             number = self._existing_link(link)

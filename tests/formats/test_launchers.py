@@ -1,10 +1,13 @@
 """Files of launchers: what is written reads back, what is known of them is read as it is meant."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import toruscast as tc
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_hosts, read_mapping, write_mapping
 from toruscast.formats.registry import dialect_of, dialects
@@ -515,12 +518,17 @@ def test_ranges_a_line_may_be_tasks_of_nodes_or_an_order(tmp_path):
     for text in ("# MPICH_RANK_ORDER\n0-3\n4-7\n", "0-3,\n4-7\n"):
         path.write_text(text)
         assert read_mapping(path, torus).node.tolist() == [*range(8)]
-    path.write_text("0-3;4-7\n")
-    assert read_mapping(path, torus).node.tolist() == [0] * 4 + [1] * 4
+    for text in ("0-3;4-7\n", "0-3;4,5-7\n"):
+        path.write_text(text)
+        assert read_mapping(path, torus).node.tolist() == [0] * 4 + [1] * 4
 
 
 PRINTED = {
     "srun": "1: c01\n0: c00\n2: c01\n3: c03\n",
+    "mpich": "[1] c01\n[0] c00\n[2] c01\n[3] c03\n",
+    "tags of 5": "".join(
+        f"[prterun-c00-4242@1,{rank}]<stdout>: c0{host}\n" for rank, host in enumerate((0, 1, 1, 3))
+    ),
     "cray": "[PE_0]: MPI rank order: Using a custom rank order from file: MPICH_RANK_ORDER\n"
     "[PE_0]: rank 0 is on c00\n[PE_0]: rank 1 is on c01\n[PE_0]: rank 2 is on c01\n"
     "[PE_0]: rank 3 is on c03; originally was on c02\n",
@@ -709,3 +717,11 @@ def test_columns_that_are_not_used_are_named(tmp_path):
 def test_names_of_hosts_may_hold_hashes(tmp_path, content):
     (tmp_path / "job.hosts").write_text(content)
     assert read_hosts(tmp_path / "job.hosts", Torus((2,))).names == ("n#1", "n#2")
+
+
+@pytest.mark.parametrize("read", [tc.read_workload, partial(tc.read_mapping, torus="2x2")])
+def test_names_of_columns_are_texts(tmp_path, read):
+    path = tmp_path / "table.csv"
+    path.write_text("task,node\n0,0\n")
+    with pytest.raises(InputError, match="bad name of a column: found 1"):
+        read(path, columns={"task": 1})

@@ -110,6 +110,7 @@ def test_all_links_slow_is_a_slower_torus():
         lambda t: t.with_links({0: 5e9}),
         lambda t: t.with_links({0: -1}),
         lambda t: t.with_links({99: 1e9}),
+        lambda t: t.with_links([0]),
         lambda t: t.read_link("(9,9) +0"),
         lambda t: t.read_link("north"),
         lambda t: t.read_link("(0,0) +7"),

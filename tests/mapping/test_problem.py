@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import toruscast as tc
+from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, patterns
 
 MATRIX = np.array([[0.0, 8.0, 0.0], [0.0, 0.0, 4.0], [2.0, 0.0, 0.0]])
@@ -144,3 +145,11 @@ def test_what_is_no_torus_is_refused_everywhere(torus, tmp_path):
     ):
         with pytest.raises(tc.InputError):
             call()
+
+
+@pytest.mark.parametrize(
+    "names", [(["a", 3], None), (["a", "b"], {"z": "c"}), (["a", "b"], {1: "a"})]
+)
+def test_names_of_hosts_are_texts_and_known(names):
+    with pytest.raises(InputError, match=r"name of a host|alias of an unknown host"):
+        tc.Hosts(names[0], [0, 1], "2x2", names[1])

@@ -42,6 +42,7 @@ BAD = [
     *({"node": [0, 0], "slot": slot} for slot in ([1, 1], [-1, 0], [0], [0.5, 0], [0, 2**62])),
     *({"node": [0], "torus": torus} for torus in (0, -3, "4xx", None, 1.5)),
     {"node": [0, 0, 0], "tasks_per_node": 2},
+    {"node": [0], "name": 5},
     {"node": [0, 0], "slot": [0, 2], "tasks_per_node": 2},
 ]
 
