@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.mapping.task_mapping import Hosts, TaskMapping
+from toruscast.mapping.task_mapping import Hosts, TaskMapping, check_room
 from toruscast.mapping.torus import Torus
 
 from .hosts import expand_list
@@ -99,9 +99,7 @@ def in_order(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> Tas
     Without hosts the nodes are those of PJM's jobs, the first coordinate fastest.
     """
     nodes = first_fastest(torus) if hosts is None else hosts.node
-    if n_tasks > share * nodes.size:
-        expected = f"at most {share * nodes.size}, {share} on each of {nodes.size}"
-        raise InputError("more tasks than the job takes", found=n_tasks, expected=expected)
+    check_room(n_tasks, nodes.size, share)
     place = np.arange(n_tasks) // share
     slot = np.arange(n_tasks) % share
     most = 1

@@ -16,7 +16,6 @@ from toruscast.mapping.task_mapping import (
     Hosts,
     TaskMapping,
     check_shares,
-    crowded_tasks,
     cumcount,
     first_repeat,
     least_capacity,
@@ -54,6 +53,10 @@ class MappingOptions:
     def most(self) -> int:
         """Hosts at the node that has most."""
         return 1 if self.hosts is None else self.hosts.most
+
+    def describe(self, place: int) -> str:
+        """Return what a position in the allocation is called."""
+        return f"node {place}" if self.hosts is None else f"host {self.hosts.names[place]}"
 
     def tasks_of_host(self, n_tasks: int) -> int:
         """Return how many tasks a host takes, of so many in all."""
@@ -191,24 +194,12 @@ def mapping_of(
     node, slot = node[order], None if slot is None else slot[order]
     if slot is None:
         most = capacity or max(options.tasks_of_host(node.size) * options.most, stated)
-        check_rows(table, order, node, most)
+        with at_file(table.text.file):
+            check_shares(node, most, line=lambda task: table.line(int(order[task])))
         capacity = capacity or int(np.bincount(node).max())
     name = label(table.text.file) if name is None else name
     with at_file(table.text.file):
         return TaskMapping(node, options.torus, slot=slot, tasks_per_node=capacity, name=name)
-
-
-def check_rows(
-    table: TextTable, order: Whole, place: Whole, most: int, names: Sequence[str] = ()
-) -> None:
-    """Raise, naming the line, where more than ``most`` tasks have the same place.
-
-    ``order`` has the row of each task.
-    """
-    crowd = crowded_tasks(place, most)
-    line = table.line(int(order[crowd[most]])) if crowd.size else None
-    with table.text.at(line):
-        check_shares(place, most, lambda at: f"host {names[at]}" if names else f"node {at}")
 
 
 def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
@@ -266,8 +257,10 @@ def mapping_on_hosts(
         order = order[: options.n_tasks]
         if options.most == 1 or options.capacity is None:
             most = options.capacity or max(options.tasks_of_host(order.size), stated)
-            names = () if options.hosts is None else options.hosts.names
-            check_rows(table, order, place[order], most, names)
+            with at_file(text.file):
+                check_shares(
+                    place[order], most, options.describe, lambda task: int(at[order[task]])
+                )
         given = slots_of(place, table.columns.get("task"), options)
     columns = {"node": node, "slot": given, "task": task}
     return mapping_of(table_of(text, at, **columns), options, name)

@@ -33,6 +33,7 @@ from toruscast.mapping.task_mapping import (
     TaskMapping,
     as_mapping,
     as_mappings,
+    check_room,
 )
 from toruscast.mapping.torus import Torus
 from toruscast.validation import check_call, check_type, one_of, whole_number, whole_sizes
@@ -299,10 +300,7 @@ def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, sha
     nodes = problem.torus.usable_nodes
     if target.hosts is not None:
         nodes = np.intersect1d(nodes, target.hosts.node)
-    if problem.n_tasks > share * nodes.size:
-        expected = f"at most {share * nodes.size}, {share} on each of {nodes.size}"
-        found = problem.n_tasks
-        raise InputError("more tasks than the job takes", found=found, expected=expected)
+    check_room(problem.n_tasks, nodes.size, share)
     dialect_of(dialect, "mapping").check_job(target, problem.n_tasks, share)
 
 

@@ -196,24 +196,31 @@ def least_capacity(n_tasks: int, n_nodes: int) -> int:
     return max(-(-n_tasks // max(n_nodes, 1)), 1)
 
 
-def crowded_tasks(place: NDArray[np.integer], most: int) -> NDArray[np.int64]:
-    """Return the tasks of the first place that has more than ``most``; none if there is none."""
-    if np.bincount(place).max(initial=0) <= most:
-        return np.empty(0, dtype=np.int64)
-    late = np.flatnonzero(cumcount(place) >= most)
-    return np.flatnonzero(place == place[late[0]])
+def check_room(n_tasks: int, n_nodes: int, share: int) -> None:
+    """Raise `InputError` unless nodes take so many tasks, ``share`` each."""
+    if n_tasks > share * n_nodes:
+        expected = f"at most {share * n_nodes}, {share} on each of {n_nodes}"
+        raise InputError("more tasks than places", found=n_tasks, expected=expected)
 
 
 def check_shares(
-    place: NDArray[np.integer], most: int, describe: Callable[[int], str] = "node {}".format
+    place: NDArray[np.integer],
+    most: int,
+    describe: Callable[[int], str] = "node {}".format,
+    line: Callable[[int], int | None] = lambda _: None,
 ) -> None:
-    """Raise `InputError` where more than ``most`` tasks have the same place."""
-    crowd = crowded_tasks(place, most)
-    if crowd.size:
-        needed = int(np.bincount(place).max())
+    """Raise `InputError` where more than ``most`` tasks have the same place.
+
+    ``line`` gives that of a task.
+    """
+    needed = int(np.bincount(place).max(initial=0))
+    if needed > most:
+        late = np.flatnonzero(cumcount(place) >= most)[0]
+        crowd = np.flatnonzero(place == place[late])
         raise InputError(
-            f"tasks {joined(crowd.tolist())} share {describe(int(place[crowd[0]]))}; "
+            f"tasks {joined(crowd.tolist())} share {describe(int(place[late]))}; "
             f"--tasks-per-node {needed} allows it",
+            line=line(int(late)),
             expected=f"at most {most}",
         )
 
@@ -268,11 +275,6 @@ class Allocation:
                 fault = f"too many tasks are bound to node {node}"
                 raise InputError(fault, found=held, expected=f"at most {self.tasks_per_node}")
 
-    @property
-    def n_places(self) -> int:
-        """Tasks that our nodes take."""
-        return int(np.asarray(self.nodes).size) * self.tasks_per_node
-
     @lazy
     def room(self) -> NDArray[np.int64]:
         """Places that each node of the torus has for us, ``(n_nodes,)``."""
@@ -282,10 +284,7 @@ class Allocation:
 
     def check(self, n_tasks: int) -> None:
         """Raise `InputError` unless the tasks fit, and all that are bound exist."""
-        if n_tasks > self.n_places:
-            found = counted(n_tasks, "task")
-            expected = f"at most {self.n_places}, {self.tasks_per_node} on each node of ours"
-            raise InputError("more tasks than places", found=found, expected=expected)
+        check_room(n_tasks, np.asarray(self.nodes).size, self.tasks_per_node)
         for task in self.fixed or {}:
             whole_number(task, "task that is bound", 0, n_tasks - 1)
 

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.text import counted
 from toruscast.validation import machine_shape
 
 from .. import machines
 from ..comm_graph import CommGraph, Workload
-from ..task_mapping import TaskMapping, least_capacity
+from ..task_mapping import TaskMapping, check_room, least_capacity
 from ..torus import Torus
 from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
@@ -188,13 +187,9 @@ def ordered(
     if letters is None:
         raise InputError("no order of this machine", found=word, expected=_expected_words(torus))
     capacity = tasks_per_node or least_capacity(n_tasks or 1, torus.usable_nodes.size)
+    check_room(n_tasks or 1, torus.n_nodes, capacity)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
     place = permuted((*torus.shape, capacity), axes)[:n_tasks]
-    if n_tasks is not None and n_tasks > place.size:
-        expected = f"at most {place.size}"
-        raise InputError(
-            "more tasks than places", found=counted(n_tasks, "task"), expected=expected
-        )
     return TaskMapping(
         place // capacity, torus, slot=place % capacity, tasks_per_node=capacity, name=word
     )

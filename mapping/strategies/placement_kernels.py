@@ -8,19 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, inner_kernel, kernel
+from toruscast._jit import inner_kernel, kernel
 
 from ..comm_graph import Partners
 from ..twist import Metric
-
-
-@bare_kernel
-def ring_distance(a: float, b: float, size: float, wraps: bool) -> float:
-    """Hops between two coordinates of one dimension."""
-    gap = abs(a - b)
-    if wraps and size - gap < gap:
-        gap = size - gap
-    return gap
 
 
 @inner_kernel
@@ -30,7 +21,8 @@ def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: Metric) -> float:
     if images.shape[0] == 0:
         total = 0.0
         for d in range(shape.size):
-            total += ring_distance(a[d], b[d], shape[d], wrap[d])
+            gap = abs(a[d] - b[d])
+            total += min(gap, shape[d] - gap) if wrap[d] else gap
         return total
     least = np.inf
     for i in range(images.shape[0]):

@@ -83,7 +83,7 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
         ("--comm few.edges --torus 2x2x2x2 --out a.vcoord", "the job's own coordinates"),
         (
             "--comm few.edges --torus 4x4 --out a.rankfile --hosts hosts.csv",
-            "more tasks than the job takes",
+            "more tasks than places",
         ),
         ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "Slurm does not take"),
         ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host without a number"),
