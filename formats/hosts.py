@@ -16,10 +16,19 @@ from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import joined
+from toruscast.validation import repeated
 
 from .dialect import Dialect
 from .orders import axes_in, known_columns
-from .placements import MAX_RANKS, MappingOptions, Target, mapping_on_hosts, place_of, read_ranks
+from .placements import (
+    MAX_RANKS,
+    RANKS,
+    MappingOptions,
+    Target,
+    mapping_on_hosts,
+    place_of,
+    read_ranks,
+)
 from .source import WHOLE, Source, Text, cells, warn_of, whole, write_text
 from .tables import read_words
 
@@ -103,7 +112,7 @@ def expand_list(text: str) -> list[str]:
 def _expand_range(text: str) -> list[str]:
     found = []
     for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+        match = RANKS.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if match is None or last < first or last - first >= MAX_RANKS:
             raise InputError("bad range of hosts", found=f"[{text}]", expected="[low-high,...]")
@@ -398,12 +407,8 @@ def is_table(source: Source) -> bool:
     line = source.lines[0][1]
     if PAIRS.fullmatch(line):
         return "x_coord" in line
-    names = [name.lower() for name in cells(line)[1]]
-    columns = known_columns(names)
-    if "nid" in names:
-        columns[names.index("nid")] = "host"
-    places = "node" in columns or any(c is not None and len(c) == 1 for c in columns)
-    return "host" in columns and places
+    keys = {*_column_keys(cells(line)[1])}
+    return bool(keys & {"host", "nid"}) and ("node" in keys or any(len(key) == 1 for key in keys))
 
 
 def are_names(source: Source) -> bool:
@@ -418,7 +423,11 @@ def read_table(source: Source, torus: Torus) -> Hosts:
     if PAIRS.fullmatch(source.first_line()[1]):
         rows = [(n, _read_pairs(text, n, line)) for n, line in text.lines("#")]
     else:
-        rows = _named_rows(text)
+        names, cells_of = read_words(text, text.lines("#"), lambda _: True)
+        keys = _column_keys(names)
+        if twice := repeated(keys):
+            raise text.fault("column stands twice", None, twice[0], "each column once")
+        rows = [(number, dict(zip(keys, row, strict=True))) for number, row in cells_of]
     nodes: list[int] = []
     aliases: dict[str, str] = {}
     # Line of each host.
@@ -440,14 +449,9 @@ def read_table(source: Source, torus: Torus) -> Hosts:
     return Hosts(list(lines), nodes, torus, aliases)
 
 
-def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
-    names, rows = read_words(text, text.lines("#"), lambda _: True)
-    keys = _column_keys([name.lower() for name in names])
-    return [(number, dict(zip(keys, row, strict=True))) for number, row in rows]
-
-
 def _column_keys(names: list[str]) -> list[str]:
     """What each column is called here: host, node, nid, a letter, or its own name."""
+    names = [name.lower() for name in names]
     keys = [column or name for column, name in zip(known_columns(names), names, strict=True)]
     if "nid" in names and any(column and len(column) == 1 for column in keys):
         # With coordinates beside it, it is the number of a host, not of a node of the torus.
@@ -459,9 +463,8 @@ def _read_pairs(text: Text, number: int, line: str) -> dict[str, str]:
     if not PAIRS.fullmatch(line):
         raise text.fault("bad line of a table of hosts", number, line, "name=value,name=value,...")
     pairs = [part.partition("=") for part in line.split(",") if part.strip()]
-    names = [name.strip().lower() for name, _, _ in pairs]
     values = [value.strip().strip("'\"") for _, _, value in pairs]
-    return dict(zip(_column_keys(names), values, strict=True))
+    return dict(zip(_column_keys([name.strip() for name, _, _ in pairs]), values, strict=True))
 
 
 def _host_names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str | None]:
@@ -476,9 +479,7 @@ def _host_names(text: Text, number: int, row: dict[str, str]) -> tuple[str, str 
 
 
 def _node_of(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
-    columns: list[Any] = list(row)
-    axes = axes_in(columns, torus)
-    if axes:
+    if axes := axes_in([*row], torus):
         return place_of(text, number, [row[axis] for axis in axes], torus)
     if "node" in row:
         return whole(text, number, "node", row["node"], torus.n_nodes - 1)

@@ -104,17 +104,17 @@ def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) 
 
 
 def _link_number(torus: Torus, link: object) -> int:
-    return torus.read_link(link if isinstance(link, str) else str(link))
+    return torus.read_link(str(link))
 
 
 def content_of(torus: Torus) -> dict[str, Any]:
     """Return the keys of a machine file that describe a torus; nothing that is a default."""
     plain = Torus(torus.shape)
-    content: dict[str, Any] = {"shape": list(torus.shape)}
+    content: dict[str, Any] = {"shape": torus.shape}
     for field in fields(Torus):
         value = getattr(torus, field.name)
         if field.name not in ("shape", "network", "holes") and value != getattr(plain, field.name):
-            content[field.name] = _as_lists(value)
+            content[field.name] = value
     if torus.name == "":
         # Without it a file names its torus.
         content["name"] = ""
@@ -124,27 +124,22 @@ def content_of(torus: Torus) -> dict[str, Any]:
         if getattr(torus.network, field.name) != getattr(plain.network, field.name)
     }
     content |= {"network": changed} if changed else {}
-    holes = {name: _as_lists(getattr(torus.holes, name)) for name in ("nodes", "links", "slow")}
-    kept = {name: value for name, value in holes.items() if value}
-    return content | ({"holes": kept} if kept else {})
-
-
-def _as_lists(value: Any) -> Any:
-    return [_as_lists(item) for item in value] if isinstance(value, tuple) else value
+    holes = {name: value for name in _OF_HOLES if (value := getattr(torus.holes, name))}
+    return content | ({"holes": holes} if holes else {})
 
 
 def write_toml(torus: Torus, path: Path) -> None:
     """Write all fields of a torus as TOML."""
     content = content_of(torus)
     tables = {name: content.pop(name) for name in ("network", "holes") if name in content}
-    lines = [f"{key} = {_toml_value(value)}" for key, value in content.items()]
+    lines = _toml_lines(content)
     for name, table in tables.items():
-        lines += [
-            "",
-            f"[{name}]",
-            *(f"{key} = {_toml_value(value)}" for key, value in table.items()),
-        ]
+        lines += ["", f"[{name}]", *_toml_lines(table)]
     write_text(path, "\n".join(lines) + "\n")
+
+
+def _toml_lines(table: dict[str, Any]) -> list[str]:
+    return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
 
 
 def write_json(torus: Torus, path: Path) -> None:
@@ -159,7 +154,7 @@ def write_json(torus: Torus, path: Path) -> None:
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return f"[{', '.join(map(_toml_value, value))}]"
     if not isinstance(value, str):
         return repr(value)

@@ -21,6 +21,7 @@ from .dialect import Dialect
 from .placements import (
     GAP,
     MAX_RANKS,
+    RANKS,
     MappingOptions,
     Target,
     check_range,
@@ -34,7 +35,6 @@ from .tables import read_table, read_words, table_of, write_rows
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # The ranks of a host in the writer's comment, and in that of CrayPat.
 SHARE = re.compile(r"#.*(?:\b([0-9]{1,6}) ranks a node|Max PEs/Node:\s*([1-9][0-9]{0,5}))")
-ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
 A_LINE = 16
 
 
@@ -45,7 +45,7 @@ def is_rank_order(source: Source) -> bool:
     """
     lines = [line for _, line in source.lines]
     items = [item.strip() for line in lines for item in line.removesuffix(",").split(",")]
-    if not any(items) or not all(map(ITEM.fullmatch, filter(None, items))):
+    if not any(items) or not all(map(RANKS.fullmatch, filter(None, items))):
         return False
     ranged = "-" in "".join(lines) and all(line.endswith(",") for line in lines[:-1])
     return ranged or "" in items or any(SIGN.match(line) for line in source.raw_lines)
@@ -254,27 +254,21 @@ NAMES = {
     "host": ("host", "hostname", "nodename", "node_name", "nodelist", "host_name"),
 }
 _OURS = {word: name for name, words in NAMES.items() for word in words}
-_LETTERS = "xyzabcdefgh"
-
-
-def axis_of(name: str) -> str | None:
-    """Return the letter of a column of coordinates; None if it is none."""
-    bare = name.removesuffix("coord").removesuffix("_").removeprefix("coord").removeprefix("_")
-    return bare if len(bare) == 1 and bare in _LETTERS else None
+# A column of coordinates, and the letter of its dimension.
+_AXIS = re.compile(r"(?:coord)?_?([a-hxyz])_?(?:coord)?")
 
 
 def known_columns(names: list[str]) -> list[str | None]:
     """Return what each column means: task, node, slot, host, a letter, or None."""
-    return [_OURS.get(name) or axis_of(name) for name in names]
+    axes = [_AXIS.fullmatch(name) for name in names]
+    return [_OURS.get(name) or (x and x[1]) for name, x in zip(names, axes, strict=True)]
 
 
 def axes_in(columns: list[str | None], torus: Torus | None) -> list[str]:
     """Return the letters of the torus' dimensions, if all of them are columns; else none."""
-    letters = [c for c in columns if c is not None and len(c) == 1]
-    if torus is None:
-        return sorted(letters) if letters else []
-    wanted = [letter.lower() for letter in torus.axes]
-    return wanted if set(wanted) <= set(letters) else []
+    letters = sorted(c for c in columns if c is not None and len(c) == 1)
+    wanted = letters if torus is None else [*torus.axes.lower()]
+    return wanted if {*wanted} <= {*letters} else []
 
 
 def is_named(source: Source) -> bool:

@@ -27,6 +27,7 @@ from .source import Text, label, warn_of, whole
 from .tables import TextTable, Whole, table_of
 
 MAX_RANKS = 2**20
+RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 # In place of a rank: the core stays idle.
 GAP = -1
 
@@ -132,7 +133,7 @@ def read_ranks(
             if gaps and not part:
                 ranks.append(GAP)
                 continue
-            match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+            match = RANKS.fullmatch(part)
             if match is None:
                 raise text.fault("bad rank", line, part or words, "ranks such as 0,2,4-7")
             first, last = int(match[1]), int(match[2] or match[1])

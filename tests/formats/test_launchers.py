@@ -725,3 +725,10 @@ def test_names_of_columns_are_texts(tmp_path, read):
     path.write_text("task,node\n0,0\n")
     with pytest.raises(InputError, match="bad name of a column: found 1"):
         read(path, columns={"task": 1})
+
+
+def test_columns_of_hosts_stand_once(tmp_path):
+    path = tmp_path / "hosts.csv"
+    path.write_text("host,x,y,x\nc00,0,0,1\n")
+    with pytest.raises(InputError, match="column stands twice: found x"):
+        read_hosts(path, "2x2")
