@@ -235,7 +235,6 @@ def mapping_on_hosts(
     *,
     task: Sequence[int] | Whole | None = None,
     slot: Sequence[int] | Whole | None = None,
-    name: str | None = None,
     stated: int = 1,
 ) -> TaskMapping:
     """Build the mapping of tasks on hosts, each by its name or its position in the allocation.
@@ -255,16 +254,17 @@ def mapping_on_hosts(
     else:
         node = options.on_host(place, place, 1)[0]
         order = np.arange(place.size) if task is None else rows_by_task(table)
-        order = order[: options.n_tasks]
+        first = order[: options.n_tasks]
         if options.most == 1 or options.capacity is None:
-            most = options.capacity or max(options.tasks_of_host(order.size), stated)
+            most = options.capacity or max(options.tasks_of_host(first.size), stated)
             with at_file(text.file):
-                check_shares(
-                    place[order], most, options.describe, lambda task: int(at[order[task]])
-                )
-        given = slots_of(place, table.columns.get("task"), options)
+                check_shares(place[first], most, options.describe, lambda t: int(at[first[t]]))
+        rank = np.empty_like(place)
+        rank[order] = cumcount(place[order])
+        share = max(int(rank.max()) + 1, options.tasks_of_host(0))
+        given = options.on_host(place, rank, share)[1]
     columns = {"node": node, "slot": given, "task": task}
-    return mapping_of(table_of(text, at, **columns), options, name)
+    return mapping_of(table_of(text, at, **columns), options)
 
 
 def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -> int:
@@ -286,14 +286,6 @@ def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -
         known = ", ".join(options.hosts.names[:3])
         raise text.fault("host that is not in the table of hosts", line, host, f"{known}, ...")
     return found
-
-
-def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole:
-    """Slots of tasks on hosts by rank."""
-    by = np.arange(place.size) if task is None else np.argsort(task, kind="stable")
-    rank = np.empty_like(place)
-    rank[by] = cumcount(place[by])
-    return options.on_host(place, rank, max(int(rank.max()) + 1, options.tasks_of_host(0)))[1]
 
 
 def first_fastest(torus: Torus) -> Whole:

@@ -32,7 +32,6 @@ from toruscast.mapping.task_mapping import (
     Hosts,
     TaskMapping,
     as_mapping,
-    as_mappings,
     check_room,
 )
 from toruscast.mapping.torus import Torus
@@ -321,7 +320,9 @@ def write_mappings(
     ['identity.map']
     """
     check_path(folder)
-    mappings = as_mappings(mappings)
+    check_type(mappings, "mappings", Iterable | TaskMapping, "TaskMappings")
+    several = [mappings] if isinstance(mappings, TaskMapping) else mappings
+    mappings = [as_mapping(each) for each in several]
     torus = None if torus is None else as_torus(torus)
     seen: set[str] = set()
     for mapping in mappings:

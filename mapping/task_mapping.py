@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -170,15 +170,6 @@ def as_mapping(mapping: object) -> TaskMapping:
         expected = "a TaskMapping, such as strategies.make or read_mapping gives"
         raise InputError("bad mapping", found=repr(mapping), expected=expected)
     return mapping
-
-
-def as_mappings(mappings: object) -> tuple[TaskMapping, ...]:
-    """Return several mappings; a single one is a list of one."""
-    if isinstance(mappings, TaskMapping):
-        return (mappings,)
-    if not isinstance(mappings, Iterable) or isinstance(mappings, str):
-        raise InputError("bad mappings", found=repr(mappings), expected="TaskMappings")
-    return tuple(map(as_mapping, mappings))
 
 
 def cumcount(values: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -66,7 +66,7 @@ A = TypeVar("A", bound=NDArray[Any])
 MAX_NODES = 2**24
 MAX_DIMENSIONS = 8
 # No link is slower or faster, and with them times of any traffic stay finite.
-_MIN_BANDWIDTH, _MAX_BANDWIDTH = 1, 1e30
+_BANDWIDTHS, _RATE = (1, 1e30), "bandwidth in bytes per second"
 # Other rules do not say what they do where more than two routes are shortest.
 _TWISTED_TIES = ("source_parity", "plus")
 
@@ -179,7 +179,7 @@ class Torus(PickledByFields):
         if math.prod(shape) > MAX_NODES:
             raise InputError("torus too large", found=shape, expected=f"at most {MAX_NODES} nodes")
         ndim = len(shape)
-        rings = wraps(self.wrap, ndim)
+        rings, rates = wraps(self.wrap, ndim), _per_dimension(self.bandwidth, ndim, "bandwidth")
         # Half a surrogate pair is no character, and no file can hold it.
         if not isinstance(self.name, str) or re.search("[\ud800-\udfff]", self.name):
             raise InputError("bad name", found=repr(self.name), expected="a text")
@@ -189,7 +189,7 @@ class Torus(PickledByFields):
         for name, value in (
             ("shape", shape),
             ("wrap", rings),
-            ("bandwidth", _checked_bandwidths(self.bandwidth, ndim)),
+            ("bandwidth", tuple(real_number(rate, _RATE, *_BANDWIDTHS) for rate in rates)),
             ("order", _routing_order(self.order, ndim)),
             ("zones", _checked_zones(self.zones, ndim)),
             ("twist", twisted.checked_twist(self.twist, shape, rings)),
@@ -577,13 +577,6 @@ def wraps(value: object, ndim: int) -> tuple[bool, ...]:
         if not (isinstance(flag, bool | np.bool_) or (isinstance(flag, Real) and flag in (0, 1))):
             raise InputError("bad wrap", found=repr(flag), expected="True or False")
     return tuple(map(bool, values))
-
-
-def _checked_bandwidths(value: object, ndim: int) -> tuple[float, ...]:
-    """Bytes per second of a link in each dimension."""
-    what = "bandwidth in bytes per second"
-    values = _per_dimension(value, ndim, "bandwidth")
-    return tuple(real_number(b, what, _MIN_BANDWIDTH, _MAX_BANDWIDTH) for b in values)
 
 
 def _routing_order(value: object, ndim: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
 from toruscast.text import closest
-from toruscast.validation import one_of, read_sizes, whole_number, whole_sizes
+from toruscast.validation import check_type, one_of, read_sizes, whole_number, whole_sizes
 
 from ..network import Network, routing_order
 from ..torus import Torus, wraps
@@ -356,10 +356,13 @@ def get(text: str) -> Torus:
     >>> get("tpu_v4:4x4x8").diameter, get("tpu_v4:4x4x8:untwisted").diameter
     (6, 8)
     """
-    name, separator, rest = _split_name(text)
+    check_type(text, "machine", str, "a text such as tpu_v4:4x4x8")
+    name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
+    behind = text.strip()[len(name) :].strip()
     machine = named(name)
-    if not separator:
+    if not behind:
         return machine()
+    rest = behind.removeprefix(":").strip()
     if not rest:
         form = str(machine()).replace(" ", ":")
         expected = f"{machine.name} alone, or with sizes as in {form}"
@@ -394,7 +397,9 @@ def get(text: str) -> Torus:
 
 def torus_from_text(text: str) -> Torus:
     """Return the torus of sizes such as ``8x8x8m``, or of a machine as in `get`."""
-    is_machine = isinstance(text, str) and text.strip()[:1].isalpha()
+    expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
+    check_type(text, "torus", str, f"a text of {expected}")
+    is_machine = text.strip()[:1].isalpha()
     return get(text) if is_machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
 
 
@@ -412,23 +417,12 @@ def as_torus(torus: TorusLike) -> Torus:
     return Torus(shape)
 
 
-def _split_name(text: str) -> tuple[str, str, str]:
-    """Name of a machine, what separates it from its sizes, and these."""
-    if not isinstance(text, str):
-        raise InputError("bad machine", found=repr(text), expected="a text such as tpu_v4:4x4x8")
-    name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
-    rest = text.strip()[len(name) :].strip()
-    return name, rest[:1], rest.removeprefix(":").strip()
-
-
 def parse_sizes(text: str) -> Torus:
     """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
 
     ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
     """
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
-    if not isinstance(text, str):
-        raise InputError("bad torus", found=repr(text), expected=f"a text of {expected}")
     plain, is_twisted = split_twist(text)
     parts = plain.lower().split("x")
     sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))

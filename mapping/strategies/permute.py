@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import machine_shape
+from toruscast.validation import whole_sizes
 
 from .. import machines
 from ..comm_graph import CommGraph, Workload
@@ -234,7 +234,9 @@ def job_torus(
     With the coordinates of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it
     is the box of the machine around them, whose X, Y and Z do not wrap.
     """
-    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    sizes = whole_sizes(shape, "torus shape")
+    if not 1 <= len(sizes) <= 3:
+        raise InputError("bad Fugaku job shape", found=sizes, expected="1 or 2 or 3 sizes")
     n_nodes = int(np.prod(sizes))
     if coords is None:
         torus = machines.tofu_d(sizes, wrap=tuple(size > 2 for size in sizes))

@@ -100,15 +100,6 @@ def whole_sizes(values: object, what: str) -> tuple[int, ...]:
     return tuple(whole_number(value, what, 1) for value in values)
 
 
-def machine_shape(values: object, ndims: tuple[int, ...], machine: str) -> tuple[int, ...]:
-    """Return the sizes of a machine's torus, of which it has one of these numbers."""
-    sizes = whole_sizes(values, "torus shape")
-    if len(sizes) not in ndims:
-        expected = " or ".join(map(str, ndims)) + " sizes"
-        raise InputError(f"bad {machine} shape", found=sizes, expected=expected)
-    return sizes
-
-
 def as_array(values: ArrayLike, what: str, expected: str) -> NDArray[Any]:
     """Return an array of any shape and type."""
     try:
