@@ -20,7 +20,7 @@ import toruscast as tc
 from toruscast._slow import numpy as np
 from toruscast.errors import InputError, InputWarning
 from toruscast.files import at_file, check_target
-from toruscast.text import closest
+from toruscast.text import closest, joined
 
 from .options import Candidates, Placing, is_default, option, refuse
 from .output import Output, check_folder
@@ -103,20 +103,20 @@ def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: 
         return check_mapping(problem, chosen, mapping, fixed)
     if rank_orders.letters_of(mapping, torus):
         made = rank_orders.ordered(mapping, torus, problem.n_tasks, capacity)
-        return confine([made], torus, fixed)[0]
-    if not is_known:
+    elif not is_known:
         known = tc.strategies.examples()
         raise InputError(
             "neither a file nor a mapping strategy",
             found=mapping,
             expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
-    if said := rank_orders.remark(mapping, torus):
-        warnings.warn(said, InputWarning, stacklevel=2)
-    with working("Making the mapping"):
-        made = tc.strategies.make(
-            mapping, problem.workload, torus, tasks_per_node=capacity, seed=seed
-        )
+    else:
+        if said := rank_orders.remark(mapping, torus):
+            warnings.warn(said, InputWarning, stacklevel=2)
+        with working("Making the mapping"):
+            made = tc.strategies.make(
+                mapping, problem.workload, torus, tasks_per_node=capacity, seed=seed
+            )
     return confine([made], torus, fixed)[0]
 
 
@@ -209,7 +209,6 @@ def _read_coords(path: str) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(len(rows), 6)
 
 
-_NAMED = 3
 OUT_FORMAT = (
     "Format of what is written, such as rank-order or rankfile; by its suffix if not given. "
     "'toruscast formats' lists all."
@@ -308,8 +307,6 @@ def write_to_folder(
     written = {f"{mapping.name}.map" for mapping in mappings}
     others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
     if others:
-        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         output.message(
-            f"{folder} also holds mappings that this run has not written: "
-            f"{', '.join(others[:_NAMED])}{more}"
+            f"{folder} also holds mappings that this run has not written: {joined(others)}"
         )

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.validation import read_sizes
+
 from .orders import (
     block_shape,
     boxes,
@@ -132,11 +134,7 @@ def _place_tasks(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _tile_sizes(placement: Placement, word: str) -> tuple[int, ...]:
-    sizes = (
-        tuple(int(k) for k in word.split("x"))
-        if re.fullmatch("[0-9]{1,9}(x[0-9]{1,9})*", word)
-        else ()
-    )
+    sizes = read_sizes(word) or ()
     if len(sizes) != len(placement.grid) or min(sizes) < 1:
         raise VariantError
     return sizes

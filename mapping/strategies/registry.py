@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
-from toruscast.text import counted
 from toruscast.validation import check_type, whole_number
 
 from ..comm_graph import CommGraph, Partners
 from ..problem import MappingProblem
-from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, least_capacity
+from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_room, least_capacity
 from ..torus import Torus
 from ..twist import Metric, images
 from .orders import near_cube
@@ -66,12 +65,7 @@ class Placement:
         if capacity is None:
             capacity = min(least_capacity(n_tasks, n_nodes), MAX_SLOTS)
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
-        if n_tasks > n_nodes * capacity:
-            name = self.problem.workload.name
-            where = f" in {name}" if name else ""
-            found = f"{n_tasks}{where}"
-            expected = f"at most {counted(n_nodes, 'node')} x {capacity}"
-            raise InputError("too many tasks for the torus", found=found, expected=expected)
+        check_room(n_tasks, n_nodes, capacity)
         object.__setattr__(self, "tasks_per_node", capacity)
 
     @property
