@@ -386,9 +386,9 @@ A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the
         documentation="""
 A rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname` print them,
 in any order; or the number of its node in the order of the allocation. The same from the lines of
-`xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open MPI's `--report-bindings` and `--display map`, and Intel
-MPI's `I_MPI_DEBUG=4`; a line of none of them is refused. `--hosts FILE` gives the node of each
-host.
+`mpirun -l hostname` of MPICH, `xthi`, `MPICH_RANK_REORDER_DISPLAY`, Open MPI's `--report-bindings`
+and `--display map`, and Intel MPI's `I_MPI_DEBUG=4`; a line of none of them is refused.
+`--hosts FILE` gives the node of each host.
 """,
         example="0: c00\n2: c03\n1: c01\n3: c02\n",
     ),
