@@ -29,8 +29,6 @@ from .progress import working
 from .slow import allocation, rank_orders, readers, registry, sampling, sources, strategy_names
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 DEFAULT_CANDIDATES = 84
@@ -199,14 +197,11 @@ def scattered_job(
     if torus.name != _FUGAKU:
         expected = "a job on Fugaku, such as --torus fugaku:4x6x8"
         raise InputError("--coords of another machine", found=str(torus), expected=expected)
-    return rank_orders.job_mappings(problem.workload, torus.shape, _read_coords(path))
-
-
-def _read_coords(path: str) -> NDArray[np.int64]:
     text = sources.read_text(path)
     found = text.matches(_PLACE, "coordinates", "six whole numbers, X Y Z a b c")
     rows = [[int(word) for word in match.groups()] for _, match in found]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), 6)
+    coords = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
+    return rank_orders.job_mappings(problem.workload, torus.shape, coords)
 
 
 OUT_FORMAT = (

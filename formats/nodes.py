@@ -247,9 +247,8 @@ def _may_start_with_tasks(table: TextTable, width: int, options: MappingOptions)
         return False
     first, second, *_ = table.columns.values()
     every = np.array_equal(np.sort(first), np.arange(table.n_rows))
-    if ndim == 1:
-        return bool(every and second.any() and second.max() < options.torus.n_nodes)
-    return bool(every and second.max() < options.torus.n_nodes)
+    are_nodes = second.max() < options.torus.n_nodes and (ndim > 1 or second.any())
+    return bool(every and are_nodes)
 
 
 def bluegene_text(mapping: TaskMapping, torus: Torus) -> str:

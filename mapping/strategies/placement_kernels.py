@@ -195,9 +195,7 @@ def bisect_both(
             to_right *= high[right, d] - low[right, d]
             centre[left, d] = (low[left, d] + high[left, d] - 1) / 2
             centre[right, d] = (low[right, d] + high[right, d] - 1) / 2
-        mine = np.empty(stop - start, np.int64)
-        for i in range(mine.size):
-            mine[i] = tasks[start + i]
+        mine = tasks[start:stop].copy()
         both = to_left + to_right
         share = (2 * mine.size * to_left + both) // (2 * both)
         n_left = min(max(share, mine.size - to_right), to_left)
@@ -291,10 +289,7 @@ def _best_order(
             # Rounding does not decide between equals.
             if cost < least - 1e-9 * abs(cost):
                 least, best, best_along = cost, order, along
-            back = np.empty(order.size, np.int64)
-            for i in range(order.size):
-                back[i] = order[order.size - 1 - i]
-            order = back
+            order = order[::-1].copy()
     return best, best_along
 
 

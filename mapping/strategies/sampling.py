@@ -262,20 +262,16 @@ class _Selection:
         """How many are chosen."""
         return len(self.names)
 
-    def is_new(self, node: NDArray[Any]) -> bool:
-        """Whether no chosen or excluded mapping is the same."""
-        return _digest_of(node) not in self.taken
-
     def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
         """Choose the mapping of that name and return it; none if it is there already."""
         if node is None:
             node = registry.nodes(self.placement, name, self.seed)
-        if not self.is_new(node):
+        digest = _digest_of(node)
+        if digest in self.taken:
             return []
-        mapping = self.placement.mapping(node, name)
-        self.taken.add(_digest_of(mapping.node))
+        self.taken.add(digest)
         self.names.add(name)
-        return [mapping]
+        return [self.placement.mapping(node, name)]
 
 
 def _digest_of(node: NDArray[Any]) -> bytes:
@@ -298,8 +294,9 @@ def _add_structured(
                 node = registry.nodes(placement, name, chosen.seed)
                 cost = placement.hop_bytes(node)
                 found.append((cost, name))
-                if not _is_near(cost, costs) and chosen.is_new(node):
-                    yield from chosen.add(name, node)
+                new = [] if _is_near(cost, costs) else chosen.add(name, node)
+                yield from new
+                if new:
                     costs.append(cost)
                     break
                 equivalent.append(name)
