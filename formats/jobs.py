@@ -186,12 +186,11 @@ def launcher_option(
     """
     # Debian's names where several MPI libraries are installed.
     name, _, library = Path(words[0]).name.partition(".") if words else ("", "", "")
-    if name in ("mpiexec", "mpirun") and job is not None and job.manager == "PJM":
-        return _VCOORD
-    if name in ("mpiexec", "mpirun") and (
-        library in ("hydra", "mpich") or (not library and "HYDRA" in version)
-    ):
-        return _HYDRA
+    if name in ("mpiexec", "mpirun"):
+        if job is not None and job.manager == "PJM":
+            return _VCOORD
+        if library in ("hydra", "mpich") or (not library and "HYDRA" in version):
+            return _HYDRA
     known = {"mpirun": _RANKFILE, "mpiexec": _RANKFILE, "prun": _RANKFILE}
     known |= {"srun": _SRUN, "aprun": _APRUN}
     if name == "flux" and len(words) > 1 and words[1] in ("run", "submit"):
