@@ -50,7 +50,7 @@ def hop_bytes(comm, torus, node):
 def test_levels_keep_to_the_places_and_beat_chance(shape, capacity, nodes):
     torus = Torus(shape)
     allocation = Allocation(torus, nodes, capacity)
-    n = allocation.n_places - 1
+    n = allocation.nodes.size * capacity - 1
     ring = CommGraph(n, range(n), [*range(1, n), 0], np.full(n, 1000.0))
     mapping = multilevel(MappingProblem(ring, torus), allocation, 1, Clock())
     assert np.isin(mapping.node, allocation.nodes).all()
