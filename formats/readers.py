@@ -271,7 +271,7 @@ def write_mapping(
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "two.map"
-    >>> advice = write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
+    >>> advice = write_mapping(TaskMapping([3, 3], "2x2", tasks_per_node=2), path)
     >>> print(path.read_text(), end="")
     1 1 0
     1 1 1
