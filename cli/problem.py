@@ -494,8 +494,10 @@ def occupancy(mappings: Sequence[TaskMapping]) -> str:
     Examples
     --------
     >>> from toruscast.mapping import TaskMapping
-    >>> occupancy([TaskMapping([3, 2, 1, 0], 4)]), occupancy([TaskMapping([0, 0, 0, 1], 4)])
-    ('1 task a node', '1 to 3 tasks a node on 2 of 4 nodes')
+    >>> occupancy([TaskMapping([3, 2, 1, 0], 4)])
+    '1 task a node'
+    >>> occupancy([TaskMapping([0, 0, 0, 1], 4, tasks_per_node=3)])
+    '1 to 3 tasks a node on 2 of 4 nodes'
     """
     seen = Occupancy()
     for mapping in mappings:
