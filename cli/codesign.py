@@ -17,7 +17,7 @@ from toruscast.answers.table import Column, Table, records
 from toruscast.text import joined, rounded
 
 from .app import SubCommands
-from .options import named_numbers, option, read_numbers, read_pair, sub_command
+from .options import by_name, named_numbers, option, read_numbers, read_pair, refuse, sub_command
 from .output import Output
 
 # Half of the last digit that ratios are published with.
@@ -99,14 +99,20 @@ class Applications:
 
     def read(self) -> list[tc.scaling.Application]:
         """Return the applications; the five with published models if none is named."""
-        chosen = []
-        for name in self.app or tc.scaling.application_names():
-            # A folder or an extension tells a file from a name.
-            is_file = Path(name).name != name or Path(name).suffix
-            if is_file:
-                chosen.append(tc.scaling.read_application(name, dict(self.metric), self.callpath))
-            else:
-                chosen.append(tc.scaling.application(name, self.printed))
+        names = self.app or tuple(tc.scaling.application_names())
+        # A folder or an extension tells a file from a name.
+        files = [name for name in names if Path(name).name != name or Path(name).suffix]
+        if not files:
+            refuse("with --app FILE of measurements or fitted models", "metric", "callpath")
+        if len(files) == len(names):
+            refuse("with a published application", "printed")
+        metrics = by_name("--metric", self.metric)
+        chosen = [
+            tc.scaling.read_application(name, metrics, self.callpath)
+            if name in files
+            else tc.scaling.application(name, self.printed)
+            for name in names
+        ]
         seen = [app.name for app in chosen]
         if len(set(seen)) < len(seen):
             raise click.UsageError(f"applications need different names: found {', '.join(seen)}")

@@ -187,10 +187,8 @@ def _constants(model: tc.scaling.Interconnect) -> list[str]:
         ("alpha", model.alpha, model.alpha_interval, "latencies a message"),
         ("beta", model.beta, model.beta_interval, "transmission times a message"),
     ):
-        given = (
-            "" if math.isnan(low) else f", {percent(model.level)} interval {low:.3f} to {high:.3f}"
-        )
-        lines.append(f"{name:5} {value:.3f} {what}{given}")
+        interval = f", {percent(model.level, digits=6)} interval {low:.3f} to {high:.3f}"
+        lines.append(f"{name:5} {value:.3f} {what}{'' if math.isnan(low) else interval}")
     if not math.isnan(model.residual):
         lines.append(
             f"{model.n_jobs} jobs; the residuals of differences of two runs have a standard "

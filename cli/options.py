@@ -9,11 +9,11 @@ import inspect
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from types import NoneType
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -24,6 +24,7 @@ from toruscast.validation import Routing, read_bytes, repeated
 from .slow import registry
 from .workers import on_workers
 
+Value = TypeVar("Value")
 Include = Literal["all", "point_to_point", "collective"]
 GROUPS = ("Input", "Machine", "Mappings", "Answer", "Work", "Output")
 MAPPING_HELP = (
@@ -218,6 +219,13 @@ def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[
     return dict(map(read_pair, text.split(","))) if text else {}
 
 
+def by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    """Return the values of an option by their names, and refuse a name that stands twice."""
+    if twice := repeated(name for name, _ in pairs):
+        raise click.UsageError(f"{option} given twice for {twice[0] or 'all loops'}")
+    return dict(pairs)
+
+
 def read_numbers(text: str, least: int = 1, most: int = 100) -> list[float]:
     """Read V,V,..: so many numbers at least and at most."""
     with suppress(ValueError):
@@ -376,12 +384,9 @@ class HloOptions:
     @property
     def stated(self) -> dict[str, Any]:
         """Return what `read_hlo` is given."""
-        for option_name, pairs in (("--trips", self.trips), ("--branch", self.branches)):
-            if twice := repeated(name for name, _ in pairs):
-                raise click.UsageError(f"{option_name} given twice for {twice[0] or 'all loops'}")
         return {
-            "trips": dict(self.trips) or None,
-            "branches": dict(self.branches),
+            "trips": by_name("--trips", self.trips) or None,
+            "branches": by_name("--branch", self.branches),
             "ragged_bytes": None if self.ragged_bytes is None else read_bytes(self.ragged_bytes),
         }
 

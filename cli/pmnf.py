@@ -15,11 +15,20 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast._slow import pandas as pd
-from toruscast.answers.table import Table, csv_text, records
+from toruscast.answers.table import Column, Table, csv_text, records
 from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
-from .options import LEVEL, argument, named_numbers, option, read_pair, sub_command, top_option
+from .options import (
+    LEVEL,
+    argument,
+    by_name,
+    named_numbers,
+    option,
+    read_pair,
+    sub_command,
+    top_option,
+)
 from .output import Output, write_text
 from .progress import working
 from .slow import formula, scaling_fit, scaling_models, stages
@@ -116,11 +125,10 @@ def compose(asked: Composition, output: Output) -> None:
         raise click.UsageError("--range takes one --at, with the other parameters")
     if asked.workers is not None and (asked.span is not None or len(asked.at) != 1):
         raise click.UsageError("--workers needs one --at, and takes no --range")
-    known: dict[str, tc.scaling.Expression] = {}
-    for name, text in asked.task:
-        if name in known:
-            raise click.UsageError(f"bad --task: found {name} twice, expected each name once")
-        known[name] = tc.scaling.sequential(name, _model(name, text))
+    known = {
+        name: tc.scaling.sequential(name, _model(name, text))
+        for name, text in by_name("--task", asked.task).items()
+    }
     programs = [tc.scaling.composed(text, known) for text in asked.expressions]
     reference = None
     if asked.against is not None:
@@ -161,7 +169,7 @@ def compose(asked: Composition, output: Output) -> None:
             better, steps = tc.scaling.replicate(p, asked.workers, _own(asked.at[0][1], p))
             tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
             output.message(f"{p} with {len(steps)} more workers: {better}")
-    blocks = [Table(pd.DataFrame(rows)) for rows in tables.values()]
+    blocks = [Table(frame, _headed(frame)) for frame in map(pd.DataFrame, tables.values())]
     output.deliver(
         answers.blocks.Answer(
             answers.blocks.Headline(""),
@@ -363,16 +371,20 @@ def deliver(
     top: int = TOP,
 ) -> None:
     """Write a table, and show some of its columns."""
-    # The same metric or place in all rows is the first that a narrow terminal can spare.
+    block = Table(table, _headed(table if shown is None else table[[*shown]]), top=top)
+    output.deliver(answers.blocks.of_table("", block, content=content))
+
+
+def _headed(table: pd.DataFrame) -> list[Column]:
+    """Return the columns of a table, with units and with what a narrow terminal can spare."""
+    # The same metric or place in all rows goes first.
     priorities = {"smape": 1, "adjusted_r2": 2}
     priorities |= {n: 3 for n in ("metric", "at") if n in table and table[n].nunique() < 2}
-    headings = {"smape": "smape, %"}
-    columns = [
+    headings = {"smape": "smape, %", "error": "error, %"}
+    return [
         replace(each, heading=headings.get(each.name, ""), priority=priorities.get(each.name, 0))
-        for each in Table(table if shown is None else table[[*shown]]).shown
+        for each in Table(table).shown
     ]
-    block = Table(table, columns, top=top)
-    output.deliver(answers.blocks.of_table("", block, content=content))
 
 
 @sub_command("fit", command)
@@ -626,11 +638,14 @@ def plan(asked: RunOptions, output: Output) -> None:
     deliver(output, table, {"plan": records(table)})
     if asked.file is None and budget is not None:
         output.message(f"the richest plan within {budget:g} is {name}")
+    elif table.empty:
+        within = "" if budget is None else f" within the budget of {budget:g}"
+        output.message(f"no run{within} would make the predictions surer")
 
 
 def _plans(asked: RunOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return all plans, and the points and the name of the richest within the budget."""
-    levels, budget = dict(asked.values), asked.budget
+    levels, budget = by_name("--values", asked.values), asked.budget
     if not levels or asked.at:
         raise click.UsageError("without FILE, plan needs --values, and takes no --at")
     groups = [[part.strip() for part in text.split(",")] for text in asked.together]
@@ -653,7 +668,7 @@ def _next(asked: RunOptions, file: str) -> pd.DataFrame:
             f"plan needs call paths measured at the same points: found {len(fitted)} sets"
         )
     models = fitted[0][0]
-    data, levels = models.measurements, dict(asked.values)
+    data, levels = models.measurements, by_name("--values", asked.values)
     goal = points_of(asked.at, data.parameters)
     unknown = [name for name in levels if name not in data.parameters]
     if unknown:

@@ -313,19 +313,28 @@ def _of_models(
 ) -> dict[str, Formula]:
     """Return the models of requirements, by their metrics."""
     fault = partial(InputError, file=file)
-    wanted = {metric: name for name, metric in metrics.items()}
-    named = {key: wanted.get(key[1], key[1]) for key in formulas if callpath in (None, key[0])}
-    known = {key: name for key, name in named.items() if name in REQUIREMENTS}
-    for name in set(known.values()):
-        paths = [path for (path, _), each in known.items() if each == name]
+    known = [metric for path, metric in formulas if callpath in (None, path)]
+    try:
+        if not known:
+            one_of(callpath, "call path", tuple(dict.fromkeys(path for path, _ in formulas)))
+        for name, metric in metrics.items():
+            one_of(name, "requirement", tuple(REQUIREMENTS))
+            one_of(metric, f"metric of {name}", tuple(dict.fromkeys(known)))
+    except InputError as error:
+        raise error.replace(file=file) from None
+    models = {}
+    for name in REQUIREMENTS:
+        metric = metrics.get(name, name)
+        paths = [path for path, each in formulas if each == metric and callpath in (None, path)]
         if len(paths) > 1:
             found, expected = ", ".join(paths), "one: choose by --callpath"
             raise fault(f"several call paths have {name}", found=found, expected=expected)
-    if not known:
-        found = ", ".join(dict.fromkeys(metric for _, metric in named)) or f"no {callpath}"
+        if paths:
+            models[name] = formulas[paths[0], metric]
+    if not models:
         expected = f"metrics called {', '.join(REQUIREMENTS)}, or --metric bytes_used=NAME"
-        raise fault("no model is of a requirement", found=found, expected=expected)
-    return {name: formulas[key] for key, name in known.items()}
+        raise fault("no model is of a requirement", found=", ".join(known), expected=expected)
+    return models
 
 
 def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:

@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.text import counted
 from toruscast.validation import repeated
+
+from .formula import ScalingWarning
 
 Array = NDArray[np.float64]
 PathLike = str | os.PathLike[str]
@@ -281,6 +284,8 @@ class Records:
         self.parameters = list(parameters)
         # The point and the value of each repetition.
         self.rows: dict[Key, list[tuple[Point, float]]] = {}
+        # What the file holds besides, and how often.
+        self.left_out: Counter[str] = Counter()
 
     def fault(
         self, message: str, line: int | None = None, found: object = None, expected: object = None
@@ -347,6 +352,9 @@ class Records:
         ]
         if not paths:
             raise self.fault("holds no measurements")
+        if self.left_out:
+            found = ", ".join(f"{what} ({count} times)" for what, count in self.left_out.items())
+            warnings.warn(f"{self.file}: not read: {found}", ScalingWarning, stacklevel=3)
         try:
             return group_paths(self.parameters, paths)
         except InputError as error:

@@ -236,7 +236,7 @@ def parse_cube(folder: Path, choice: Choice) -> Records:
     for path, run in zip(profiles, runs, strict=True):
         try:
             point = records.point([run[name] for name in changing])
-            for key, value in _read_profile(path, choice, parents).items():
+            for key, value in _read_profile(path, choice, parents, records).items():
                 records.add(key, point, [value], what=f"a number for {key[0]}")
         except InputError as error:
             raise error.replace(file=path) from None
@@ -268,7 +268,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _read_profile(
-    path: Path, choice: Choice, parents: Mapping[str, str]
+    path: Path, choice: Choice, parents: Mapping[str, str], records: Records
 ) -> dict[tuple[str, str], float]:
     """Return the value of each call path and metric of a profile."""
     result: dict[tuple[str, str], Any] = {}
@@ -284,9 +284,11 @@ def _read_profile(
                 node = profile.get_cnode(number)
                 values = np.asarray(found.cnode_values(node, convert_to_exclusive=True))
                 # Metrics with several numbers a place, such as histograms, have no single value.
-                if values.dtype.kind in "iuf":
-                    key = parents.get(paths[number], paths[number]), metric.name
-                    result[key] = result.get(key, 0) + values
+                if values.dtype.kind not in "iuf":
+                    records.left_out[f"metric {metric.name}, several numbers a place"] += 1
+                    continue
+                key = parents.get(paths[number], paths[number]), metric.name
+                result[key] = result.get(key, 0) + values
     return {key: choice.reduced(values) for key, values in result.items()}
 
 

@@ -304,6 +304,8 @@ def parse_json_lines(content: str, file: PathLike) -> Records:
         records.parameters = records.parameters or names
         if sorted(names) != sorted(records.parameters):
             raise records.fault("other parameters than before", line, names, records.parameters)
+        known = {*_PARAMETERS, "callpath", "metric", "value"}
+        records.left_out.update(f"key {name}" for name in entry if name not in known)
         key = entry.get("callpath", "main"), entry.get("metric", "time")
         for name, what in zip(key, ("callpath", "metric"), strict=True):
             _check_name(name, what, records, line)

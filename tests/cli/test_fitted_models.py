@@ -1,6 +1,7 @@
 """Fitted models go from pmnf into codesign and compose, as files and as objects."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -99,3 +100,24 @@ def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
     renamed.write_text(table.read_text().replace("bytes_used", "VmPeak").replace("main", "solve"))
     named = run(*given[:3], renamed, *given[4:], "--metric", "bytes_used=VmPeak", "--csv", "-")
     assert named.replace("renamed", "runs") == at_once
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--app", "kripke", "--metric", "bytes_used=x"), "--metric goes with --app FILE"),
+        (("--app", "kripke", "--callpath", "x"), "--callpath goes with --app FILE"),
+        (("--app", "solver.csv", "--printed"), "--printed goes with a published application"),
+        (("--app", "solver.csv", "--metric", "flopp=y"), "bad requirement: found flopp"),
+        (("--app", "solver.csv", "--metric", "flop=y"), "bad metric of flop: found y"),
+        (("--app", "solver.csv", "--metric", "flop=y", "--metric", "flop=z"), "given twice"),
+        (("--app", "solver.csv", "--callpath", "y"), "bad call path: found y"),
+    ],
+)
+def test_options_that_name_nothing_are_refused(monkeypatch, tmp_path, options, message):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{p},{n},{n}\n" for p in (2, 4, 8) for n in (10, 20, 40))
+    Path("solver.csv").write_text("p,n,value\n" + rows)
+    result = CliRunner().invoke(main, ["codesign", "models", *options])
+    assert result.exit_code == 2
+    assert message in result.output

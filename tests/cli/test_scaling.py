@@ -189,3 +189,16 @@ def test_the_only_metric_is_the_first_column_to_go(file, monkeypatch):
     assert heads[80] == (every, [])
     without = [name for name in every if name != "metric"]
     assert heads[36] == (without, ["(no room for: metric)"])
+
+
+def test_names_stand_once(file):
+    plan = run("plan", "--values", "p=1,2", "--values", "p=3,4,5")
+    assert (plan.exit_code, "--values given twice for p" in plan.output) == (2, True)
+    again = run("plan", file, "--values", "p=64", "--values", "p=128")
+    assert again.exit_code == 2
+
+
+def test_a_plan_without_runs_says_so(file):
+    planned = run("plan", file, "--cost", "p", "--budget", "1e-9")
+    assert planned.exit_code == 0
+    assert "no run within the budget of 1e-09" in planned.stderr

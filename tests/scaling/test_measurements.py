@@ -9,6 +9,7 @@ import pytest
 from toruscast.errors import InputError
 from toruscast.scaling import (
     Measurements,
+    ScalingWarning,
     TermSpace,
     fit_many,
     from_rows,
@@ -105,6 +106,13 @@ def test_json_lines(write):
     assert m.points.tolist() == [[2, 1], [4, 1]]
     (single,) = read_measurements(write(json.dumps(lines[0]) + "\n"))
     assert single.values.tolist() == [[[4.0]]]
+
+
+def test_unknown_keys_of_json_lines_are_named(write):
+    lines = [{"params": {"p": p}, "value": p, "metirc": "flop"} for p in (2, 4)]
+    path = write("\n".join(map(json.dumps, lines)))
+    with pytest.warns(ScalingWarning, match=r"not read: key metirc \(2 times\)"):
+        read_measurements(path)
 
 
 def test_json_of_numbered_tables(write):
