@@ -151,8 +151,8 @@ def upgrade(chosen: Applications, asked: UpgradeOptions, output: Output) -> None
     toruscast codesign upgrade --app runs.csv --metric bytes_used=VmPeak --by 2,4,8
     """  # noqa: D301
     output.check()
-    if asked.by is not None and asked.upgrade:
-        raise click.UsageError("--by and --upgrade exclude each other")
+    if asked.by is not None:
+        refuse("without --by", "upgrade")
     usual = replace(tc.scaling.LARGE_BASE, name="before")
     asked_for = {"processes": asked.processes, "memory": asked.memory}
     changes: dict[str, Any] = {k: value for k, value in asked_for.items() if value is not None}
@@ -345,15 +345,7 @@ def _deliver(
 ) -> None:
     """Write an answer, and say why values are missing; CSV holds all columns of the table."""
     head, *notes = lines
-    sentences = [answers.blocks.Sentence(text, as_it_is=True) for text in below]
-    output.deliver(
-        answers.blocks.Answer(
-            answers.blocks.Headline(head),
-            notes=notes,
-            sections=[answers.blocks.Section("", [shown, *sentences])],
-            table=Table(table, ()),
-            content=content,
-        )
-    )
+    blocks, how = (Table(table, ()), shown), {"notes": notes, "content": content}
+    output.deliver(answers.blocks.of_table(head, *blocks, below=below, **how))
     for reason in dict.fromkeys(reason for reason in table["reason"].tolist() if reason):
         output.message(reason)

@@ -50,8 +50,8 @@ class OtherNetwork:
     bandwidth: float | None = option(
         "... with this bandwidth (inf: infinite). Other constants stay as they were.", "BYTES/S"
     )
-    alpha: float | None = option("Use this constant and --beta, fit none.", "N")
-    beta: float | None = option("Use this constant and --alpha, fit none.", "N")
+    alpha: float | None = option("Use this constant and --beta, fit none.", "N", needs=("beta",))
+    beta: float | None = option("Use this constant and --alpha, fit none.", "N", needs=("alpha",))
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,6 @@ def what_if(runs: JobFile, asked: OtherNetwork, output: Output) -> None:
     toruscast interconnect what-if runs.csv --latency 1e-6 --bandwidth 12e9
     """  # noqa: D301
     output.check()
-    if (asked.alpha is None) != (asked.beta is None):
-        raise click.UsageError("--alpha and --beta go together")
     jobs = runs.read()
     if asked.alpha is not None and asked.beta is not None:
         model = tc.scaling.Interconnect(asked.alpha, asked.beta)

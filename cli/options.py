@@ -6,6 +6,7 @@ A command takes records: `sub_command` makes its options from their fields.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 from collections import Counter
@@ -75,6 +76,13 @@ class GroupedOption(click.Option):
     ) -> None:
         super().__init__(*args, **how)
         self.group, self.needs = group, needs
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert it; NaN, which is in every range of click, is no number."""
+        result = super().type_cast_value(ctx, value)
+        if isinstance(result, float) and math.isnan(result):
+            raise click.BadParameter("found nan, expected a number", ctx, self)
+        return result
 
 
 class GroupedCommand(click.Command):

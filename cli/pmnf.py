@@ -20,12 +20,14 @@ from toruscast.text import percent, printable, shortened
 
 from .app import SubCommands
 from .options import (
+    ABOVE_0,
     LEVEL,
     argument,
     by_name,
     named_numbers,
     option,
     read_pair,
+    refuse,
     sub_command,
     top_option,
 )
@@ -76,7 +78,7 @@ def read_range(text: str) -> tuple[str, float, float]:
 class Composition:
     """Expressions, models of their tasks, and what is asked about them."""
 
-    expressions: tuple[str, ...] = argument("[EXPRESSION]...", nargs=-1, required=False)
+    expressions: tuple[str, ...] = argument("EXPRESSION...", nargs=-1)
     task: tuple[tuple[str, str], ...] = option(
         "Model of a sequential task, such as qsort='0.03899 n log2(n)', or the file that pmnf "
         "fit --json wrote, of which the call path NAME is taken. May be given again.",
@@ -98,9 +100,13 @@ class Composition:
         type=read_range,
     )
     workers: int | None = option(
-        "With --at: give N more workers to the slowest stages, and say what each gains.", "N"
+        "With --at: give N more workers to the slowest stages, and say what each gains.",
+        "N",
+        needs=("at",),
     )
-    against: str | None = option("With --at: the error from this model, in percent.", "FORMULA")
+    against: str | None = option(
+        "With --at: the error from this model, in percent.", "FORMULA", needs=("at",)
+    )
 
 
 @sub_command("compose")
@@ -117,14 +123,10 @@ def compose(asked: Composition, output: Output) -> None:
         --task qsort='0.03899 n log2(n)' --task inc='0.02599 n'
     """  # noqa: D301
     output.check()
-    if not asked.expressions:
-        raise click.UsageError("nothing to compose: expected an EXPRESSION")
-    if asked.against is not None and (asked.span is not None or not asked.at):
-        raise click.UsageError("--against needs --at, and takes no --range")
-    if asked.span is not None and len(asked.at) > 1:
-        raise click.UsageError("--range takes one --at, with the other parameters")
-    if asked.workers is not None and (asked.span is not None or len(asked.at) != 1):
-        raise click.UsageError("--workers needs one --at, and takes no --range")
+    if asked.span is not None:
+        refuse("without --range", "against", "workers")
+    if len(asked.at) > 1 and (asked.span is not None or asked.workers is not None):
+        raise click.UsageError("--range and --workers take one --at")
     known = {
         name: tc.scaling.sequential(name, _model(name, text))
         for name, text in by_name("--task", asked.task).items()
@@ -170,14 +172,8 @@ def compose(asked: Composition, output: Output) -> None:
             tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
             output.message(f"{p} with {len(steps)} more workers: {better}")
     blocks = [Table(frame, _headed(frame)) for frame in map(pd.DataFrame, tables.values())]
-    output.deliver(
-        answers.blocks.Answer(
-            answers.blocks.Headline(""),
-            sections=[answers.blocks.Section("", blocks)],
-            table=replace(blocks[-1], columns=()),
-            content=dict(tables),
-        )
-    )
+    last = replace(blocks[-1], columns=())
+    output.deliver(answers.blocks.of_table("", last, *blocks, content=dict(tables)))
 
 
 def _model(name: str, text: str) -> str | tc.scaling.Formula:
@@ -601,7 +597,7 @@ class RunOptions:
         default=(),
         group="Input",
     )
-    budget: float | None = option("Largest cost of all runs together.", "COST")
+    budget: float | None = option("Largest cost of all runs together.", "COST", type=ABOVE_0)
     at: tuple[Place, ...] = option(
         "With FILE: where predictions are wanted.  [default: four times the largest values]",
         "NAME=VALUE,..",
@@ -627,8 +623,6 @@ def plan(asked: RunOptions, output: Output) -> None:
     """  # noqa: D301
     output.check({"--points": asked.points})
     budget = asked.budget
-    if budget is not None and not budget > 0:
-        raise click.UsageError(f"bad --budget: found {budget:g}, expected a cost above 0")
     if asked.file is None:
         table, chosen, name = _plans(asked)
     else:
@@ -646,8 +640,9 @@ def plan(asked: RunOptions, output: Output) -> None:
 def _plans(asked: RunOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return all plans, and the points and the name of the richest within the budget."""
     levels, budget = by_name("--values", asked.values), asked.budget
-    if not levels or asked.at:
-        raise click.UsageError("without FILE, plan needs --values, and takes no --at")
+    refuse("with FILE", "at")
+    if not levels:
+        raise click.UsageError("plan needs a FILE or --values")
     groups = [[part.strip() for part in text.split(",")] for text in asked.together]
     table, points = tc.scaling.run_plans(levels, asked.cost, groups)
     within = table[table["cost"] <= budget] if budget is not None else table[:1]
@@ -660,8 +655,7 @@ def _plans(asked: RunOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
 
 
 def _next(asked: RunOptions, file: str) -> pd.DataFrame:
-    if asked.together:
-        raise click.UsageError("--together takes no FILE")
+    refuse("without FILE", "together")
     fitted = MeasuredFile(file).fit(ModelSearch())
     if len(fitted) > 1:
         raise click.UsageError(

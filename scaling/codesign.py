@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.optimize import bisect
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, parse_json, parse_toml, read_limited
+from toruscast.files import as_string, at_file, parse_json, parse_toml, read_limited
 from toruscast.validation import one_of
 
 from .fit import fit_many
@@ -90,17 +90,12 @@ class Application:
         if "bytes_used" not in models:
             found, expected = ", ".join(models) or "none", "bytes_used, which limits the problem"
             raise fault(f"{name} lacks a requirement", found=found, expected=expected)
-        try:
-            least = float(smallest)
-        except OverflowError:
-            least = np.inf
-        if not 0 < least < np.inf:
-            raise fault(f"{name}: bad smallest problem", found=least, expected="above 0")
+        check_positive(**{f"smallest problem of {name}": smallest})
         vars(self).update(
             name=name,
             requirements=models,
             notes=tuple(notes),
-            smallest=least,
+            smallest=float(smallest),
             file=where,
             held=None,
         )
@@ -181,7 +176,9 @@ def check_positive(**values: Any) -> None:
     for name, value in values.items():
         try:
             number = math.nan if isinstance(value, bool | str) else float(value)
-        except (TypeError, ValueError, OverflowError):
+        except OverflowError:
+            value = number = math.inf
+        except (TypeError, ValueError):
             number = math.nan
         if not (math.isfinite(number) and number > 0):
             raise InputError(f"bad {name}", found=f"{value}", expected="a finite number above 0")
@@ -218,8 +215,7 @@ def application(name: str, printed: bool = False) -> Application:
     >>> application("kripke").largest(p=1e6, memory=2e9)
     20000.0
     """
-    if name not in _models():
-        raise InputError("unknown application", found=name, expected=", ".join(application_names()))
+    one_of(name, "application", tuple(_models()))
     known = _models()[name]
     models, notes = known["requirements"], known["notes"]
     for key, reading in known["readings"].items():
@@ -290,9 +286,9 @@ def read_application(
         key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
         for key, value in document["requirements"].items()
     }
-    return Application(
-        **{"name": Path(file).stem, **document, "requirements": requirements}, file=file
-    )
+    known = {"name": Path(file).stem, **document, "requirements": requirements}
+    with at_file(file):
+        return Application(**known, file=file)
 
 
 def _measured(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
@@ -314,14 +310,12 @@ def _of_models(
     """Return the models of requirements, by their metrics."""
     fault = partial(InputError, file=file)
     known = [metric for path, metric in formulas if callpath in (None, path)]
-    try:
+    with at_file(file):
         if not known:
             one_of(callpath, "call path", tuple(dict.fromkeys(path for path, _ in formulas)))
         for name, metric in metrics.items():
             one_of(name, "requirement", tuple(REQUIREMENTS))
             one_of(metric, f"metric of {name}", tuple(dict.fromkeys(known)))
-    except InputError as error:
-        raise error.replace(file=file) from None
     models = {}
     for name in REQUIREMENTS:
         metric = metrics.get(name, name)

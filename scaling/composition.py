@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import one_of, whole_number
+from toruscast.validation import check_type, one_of, whole_number
 
 from .formula import Fitted, Formula, Powers
 from .stages import (
@@ -66,12 +66,9 @@ class Expression:
     ('0.019495 n log2(n)', [0.039, 199.6288])
     """
 
-    def __init__(self, text: str, stages: tuple[Stage, ...], depth: int) -> None:
-        if depth > DEEPEST:
-            raise InputError("nested too deep", found=depth, expected=f"at most {DEEPEST}")
+    def __init__(self, text: str, stages: tuple[Stage, ...]) -> None:
         self._text = text
-        self.depth = depth
-        self._normal = tuple(sorted(stages, key=lambda stage: stage.order))
+        self._normal = tuple(sorted(stages))
         self.stages = stages
         self.parameters = acting(stages)
 
@@ -91,7 +88,7 @@ class Expression:
         """Return the normal form: one pipeline of task pools, sorted by name."""
         parts = [str(stage) for stage in self._normal]
         text = parts[0] if len(parts) == 1 else f"pipe({', '.join(parts)})"
-        return Expression(text, self._normal, 1)
+        return Expression(text, self._normal)
 
     def slowest(self) -> tuple[Stage, ...]:
         """Return the stages that are the slowest once every parameter is large.
@@ -218,7 +215,7 @@ def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expre
     """
     _check_name(name)
     products = Formula.from_model(model, path, place=name).sum()
-    return Expression(name, (Stage.from_products(name, products.items()),), 0)
+    return Expression(name, (Stage.from_products(name, products.items()),))
 
 
 def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expression:
@@ -263,8 +260,7 @@ def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expr
         for powers, coefficient in _part(tasks[k].passage(), size, part)
     ]
     text = f"{name}_{count}({', '.join(map(str, tasks))})"
-    depth = 1 + max(task.depth for task in tasks)
-    return Expression(text, (Stage.from_products(text, products),), depth)
+    return Expression(text, (Stage.from_products(text, products),))
 
 
 def _part(task: Stage, size: str, part: float) -> Sequence[tuple[Powers, float]]:
@@ -308,7 +304,7 @@ def tpool(task: Expression, workers: int) -> Expression:
     if count * max(stage.workers for stage in task.stages) > MAX_WORKERS:
         raise InputError("too many workers", found=workers)
     stages = tuple(replace(stage, workers=stage.workers * count) for stage in task.stages)
-    return Expression(f"tpool_{count}({task})", stages, task.depth + 1)
+    return Expression(f"tpool_{count}({task})", stages)
 
 
 def pipe(*tasks: Expression) -> Expression:
@@ -331,15 +327,11 @@ def pipe(*tasks: Expression) -> Expression:
             if models.setdefault(stage.name, stage.terms) != stage.terms:
                 raise InputError("two models for one task", found=stage.name)
     stages = tuple(stage for task in tasks for stage in task.stages)
-    text = f"pipe({', '.join(map(str, tasks))})"
-    return Expression(text, stages, 1 + max(task.depth for task in tasks))
+    return Expression(f"pipe({', '.join(map(str, tasks))})", stages)
 
 
 def _check_expression(task: object) -> None:
-    if not isinstance(task, Expression):
-        raise InputError(
-            "not a composition", found=repr(task), expected="sequential(..), tpool(..) or pipe(..)"
-        )
+    check_type(task, "composition", Expression, "sequential(..), tpool(..) or pipe(..)")
 
 
 def _check_name(name: str) -> None:
@@ -400,7 +392,7 @@ def replicate(
         time = -order[0][0]
         rows.append((stages[k].name, given[k], time, before.item() / time, last / time))
         last = time
-    tasks = [Expression(stage.name, (replace(stage, workers=1),), 0) for stage in stages]
+    tasks = [Expression(stage.name, (replace(stage, workers=1),)) for stage in stages]
     parts = [tpool(task, n) if n > 1 else task for task, n in zip(tasks, given, strict=True)]
     columns = ["stage", "workers", "time", "speed_up", "gain"]
     return parts[0] if len(parts) == 1 else pipe(*parts), pd.DataFrame(rows, columns=columns)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from itertools import product
+from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 Array = NDArray[np.float64]
+Key = TypeVar("Key", bound=Hashable)
+Amount = TypeVar("Amount", float, Fraction)
 Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
 # A product, by the exponents of each parameter's power and logarithm, and a sum of products.
@@ -119,7 +122,7 @@ class Formula:
     ) -> None:
         self.text, self.variables, self.file, self.place = text, variables, file, place
         if not isinstance(text, str):
-            self._refuse(0, repr(text), "a text such as 1e6 n")
+            self._refuse(0, repr(text), "a text such as 1e6 n, or a fitted PMNFRegressor or Models")
         if len(text) > MAX_LENGTH:
             self._refuse(MAX_LENGTH, f"{len(text)} characters", f"at most {MAX_LENGTH}")
         self._steps = self._parsed()
@@ -135,14 +138,6 @@ class Formula:
             return model
         if isinstance(model, Fitted):
             return model.formula(path)
-        if not isinstance(model, str):
-            where = f"{place}: " if place else ""
-            raise InputError(
-                f"{where}not a model",
-                file=file,
-                found=model,
-                expected="a formula, or a fitted PMNFRegressor or Models",
-            )
         return cls(model, file=file, place=place)
 
     @classmethod
@@ -352,19 +347,13 @@ class Formula:
 
     def _joined(self, operator: str, left: Sum, right: Sum) -> Sum:
         if operator in ("+", "-"):
-            result = dict(left)
             sign = 1.0 if operator == "+" else -1.0
-            for powers, coefficient in right.items():
-                result[powers] = result.get(powers, 0.0) + sign * coefficient
-            return result
+            return added_up([*left.items(), *((powers, sign * c) for powers, c in right.items())])
         if operator == "*":
             if len(left) * len(right) > _MAX_TERMS:
                 self._refuse(0, self.text, f"at most {_MAX_TERMS} terms when multiplied out")
-            result = {}
-            for (a, c), (b, d) in ((x, y) for x in left.items() for y in right.items()):
-                powers = _times(a, b)
-                result[powers] = result.get(powers, 0.0) + c * d
-            return result
+            pairs = product(left.items(), right.items())
+            return added_up((_times(a, b), c * d) for (a, c), (b, d) in pairs)
         if operator == "/":
             if len(right) > 1:
                 self._refuse(0, self.text, "no division by a sum")
@@ -412,6 +401,14 @@ def _raised(powers: Powers, exponent: float) -> Powers:
     return tuple((name, (i * exponent, j * exponent)) for name, (i, j) in powers if exponent)
 
 
+def added_up(amounts: Iterable[tuple[Key, Amount]]) -> dict[Key, Amount]:
+    """Add up the amounts of equal keys."""
+    total: dict[Key, Amount] = {}
+    for key, amount in amounts:
+        total[key] = total[key] + amount if key in total else amount
+    return total
+
+
 def aligned(products: Mapping[Powers, float], parameters: Sequence[str]) -> list[Term]:
     """Return a sum as terms with exponents for each parameter; the constant comes first."""
     terms = [
@@ -451,11 +448,7 @@ def quoted(name: str) -> str:
 
 def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
     """Add up terms with equal exponents; the constant comes first. There is always a term."""
-    total: dict[Exponents, float] = {}
-    for coefficient, exponents in terms:
-        total[exponents] = total.get(exponents, 0.0) + coefficient
-    if not total:
-        total[((0.0, 0.0),) * n_parameters] = 0.0
+    total = added_up((e, c) for c, e in terms) or {((0.0, 0.0),) * n_parameters: 0.0}
     return [(total[e], e) for e in sorted(total, key=lambda e: (any(map(any, e)), e))]
 
 

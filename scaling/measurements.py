@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import at_file
 from toruscast.text import counted
 from toruscast.validation import repeated
 
@@ -355,10 +356,8 @@ class Records:
         if self.left_out:
             found = ", ".join(f"{what} ({count} times)" for what, count in self.left_out.items())
             warnings.warn(f"{self.file}: not read: {found}", ScalingWarning, stacklevel=3)
-        try:
+        with at_file(self.file):
             return group_paths(self.parameters, paths)
-        except InputError as error:
-            raise error.replace(file=self.file) from None
 
 
 def as_number(value: object) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -15,43 +15,34 @@ from scipy.optimize import brentq
 from toruscast.errors import InputError
 
 from . import formula
-from .formula import Powers, Sum, aligned, term_values
+from .formula import Powers, added_up, aligned, term_values
 from .measurements import real_numbers
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Stage:
     """A sequential task and the workers that share its items."""
 
     name: str
-    parameters: tuple[str, ...]
-    # Time per item of one worker; only the parameters that act, so that equal models are equal.
+    # Time per item of one worker; sorted, so that equal models are equal.
     terms: tuple[tuple[Powers, float], ...]
     workers: int = 1
 
     @classmethod
     def from_products(cls, name: str, products: Iterable[tuple[Powers, float]]) -> Stage:
         """Return the stage of one worker whose time is a sum of products."""
-        total: Sum = {}
-        for powers, coefficient in products:
-            total[powers] = total.get(powers, 0.0) + coefficient
-        total = {powers: c for powers, c in total.items() if c} or {(): 0.0}
-        names = sorted({parameter for powers in total for parameter, _ in powers})
-        terms = [
-            (tuple((n, pair) for n, pair in zip(names, exponents, strict=True) if any(pair)), c)
-            for c, exponents in aligned(total, names)
-        ]
-        return cls(name, tuple(names), tuple(terms))
+        terms = [(powers, c) for powers, c in added_up(products).items() if c]
+        return cls(name, tuple(sorted(terms or [((), 0.0)])))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Parameters that the model depends on, in alphabetical order."""
+        return tuple(sorted({name for powers, _ in self.terms for name, _ in powers}))
 
     def __str__(self) -> str:
         return self.name if self.workers == 1 else f"tpool_{self.workers}({self.name})"
-
-    @property
-    def order(self) -> tuple[str, int]:
-        """Sort key among the stages of a normal form."""
-        return self.name, self.workers
 
     def exact_terms(self) -> dict[Powers, Fraction]:
         """Coefficient of each product over the workers.
@@ -142,9 +133,8 @@ def outgrows(a: Stage, b: Stage) -> bool:
     The order of growth decides, then the lead coefficients, then the next terms. With several
     parameters neither may outgrow the other, as with n^2 and p^2.
     """
-    difference = a.exact_terms()
-    for product, coefficient in b.exact_terms().items():
-        difference[product] = difference.get(product, 0) - coefficient
+    theirs = ((product, -coefficient) for product, coefficient in b.exact_terms().items())
+    difference = added_up([*a.exact_terms().items(), *theirs])
     positive = [product for product, c in difference.items() if c > 0]
     negative = [product for product, c in difference.items() if c < 0]
     return bool(positive) and all(any(_faster(p, n) for p in positive) for n in negative)
@@ -158,7 +148,7 @@ def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     """
     kept: list[Stage] = []
     seen: list[dict[Powers, object]] = []
-    for stage in sorted(set(stages), key=lambda stage: stage.order):
+    for stage in sorted(set(stages)):
         terms: dict[Powers, object] = {p: c for p, c in stage.exact_terms().items() if c}
         if terms in seen or any(outgrows(other, stage) for other in stages):
             continue
@@ -239,7 +229,7 @@ def pieces(
     for stage in stages:  # so that the sums below stay finite in the whole range
         for end in (low, high):
             stage.values({name: np.array([x]) for name, x in {**fixed, parameter: end}.items()})
-    ordered = sorted(set(stages), key=lambda stage: stage.order)
+    ordered = sorted(set(stages))
     first = slowest(ordered)
     ordered = [*first, *(stage for stage in ordered if stage not in first)]
     sums = {stage: _along(stage, parameter, fixed) for stage in ordered}
@@ -254,12 +244,9 @@ def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Along:
     """Return the model of a stage as a sum over x^i log2(x)^j of one parameter."""
     result: Along = {}
     for powers, coefficient in stage.terms:
-        key, factor = (0.0, 0.0), coefficient / stage.workers
-        for name, (i, j) in powers:
-            if name == parameter:
-                key = (i, j)
-            else:
-                factor *= float(term_values(i, j, fixed[name]))
+        others = (term_values(*pair, fixed[name]) for name, pair in powers if name != parameter)
+        key = dict(powers).get(parameter, (0.0, 0.0))
+        factor = float(math.prod(others, start=coefficient / stage.workers))
         result[key] = result.get(key, 0.0) + factor
     return result
 
@@ -277,9 +264,8 @@ def _split(piece: RangePart, stage: Stage, sums: Mapping[Stage, Along]) -> list[
 def _merged(parts: Sequence[RangePart]) -> list[RangePart]:
     result: list[RangePart] = []
     for part in parts:
-        if result and result[-1].stage == part.stage:
-            part = RangePart(part.parameter, result.pop().low, part.high, part.stage)
-        result.append(part)
+        alike = result and result[-1].stage == part.stage
+        result.append(replace(part, low=result.pop().low) if alike else part)
     return result
 
 
@@ -362,13 +348,11 @@ def _turns(terms: Along, grid: list[float], most: int) -> list[float]:
     if len(terms) < 2 or most == 0:
         return grid
     i0, j0 = min(terms)
-    derived: Along = {}
-    for (i, j), c in terms.items():
-        power, log = i - i0, j - j0
-        if log:
-            derived[power, log - 1] = derived.get((power, log - 1), 0.0) + c * log
-        if power:
-            derived[power, log] = derived.get((power, log), 0.0) + c * power * math.log(2)
+    rest = [((i - i0, j - j0), c) for (i, j), c in terms.items()]
+    derived = added_up(
+        [((i, j - 1), c * j) for (i, j), c in rest if j]
+        + [((i, j), c * i * math.log(2)) for (i, j), c in rest if i]
+    )
     derived = {key: c for key, c in derived.items() if c}
     inner = _turns(derived, grid, most - 1)
     places = []

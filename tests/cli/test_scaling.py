@@ -202,3 +202,9 @@ def test_a_plan_without_runs_says_so(file):
     planned = run("plan", file, "--cost", "p", "--budget", "1e-9")
     assert planned.exit_code == 0
     assert "no run within the budget of 1e-09" in planned.stderr
+
+
+def test_nan_is_no_number_of_an_option(file):
+    for given in (("plan", file, "--budget"), ("predict", file, "--at", "p=2", "--interval")):
+        refused = run(*given, "nan")
+        assert (refused.exit_code, "found nan, expected a number" in refused.output) == (2, True)

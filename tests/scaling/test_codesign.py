@@ -216,7 +216,7 @@ def test_systems_need_positive_numbers(value):
         ({}, "lacks"),
         ({"flop": "n"}, "found flop, expected bytes_used"),
         ({"bytes_used": "n", "flops": "n"}, "unknown requirement: found flops"),
-        ({"bytes_used": 3}, "a, bytes_used: not a model"),
+        ({"bytes_used": 3}, "a, bytes_used: bad formula"),
     ],
 )
 def test_wrong_requirements(requirements, message):
@@ -230,7 +230,7 @@ def test_names_must_differ():
         upgrade_ratios(app, upgrades=[Upgrade("A", 1, 1), Upgrade("A", 2, 1)])
     with pytest.raises(InputError, match="no system"):
         compare_systems(app, [])
-    with pytest.raises(InputError, match="unknown application: found MILC, expected kripke"):
+    with pytest.raises(InputError, match="bad application: found MILC, expected kripke"):
         application("MILC")
 
 

@@ -205,22 +205,17 @@ def test_other_bad_input():
             sequential(name, "n")
     with pytest.raises(InputError, match="needs a stage"):
         pipe()
-    with pytest.raises(InputError, match="not a composition"):
+    with pytest.raises(InputError, match="bad composition"):
         pipe("inc")
     with pytest.raises(InputError, match="two models"):
         pipe(INC, sequential("inc", "3 n"))
     with pytest.raises(InputError, match="not a model"):
         sequential("t", PMNFRegressor())
-    with pytest.raises(InputError, match="not a model"):
+    with pytest.raises(InputError, match="a fitted PMNFRegressor"):
         sequential("t", 3.0)
     models = fit_many(Measurements(["n"], [[2.0], [4.0]], [[[1.0], [2.0]]]))
     with pytest.raises(InputError, match="bad number of the call path"):
         sequential("t", models, 1)
-    deep = INC
-    for _ in range(100):
-        deep = pipe(deep)
-    with pytest.raises(InputError, match="nested too deep"):
-        pipe(deep)
     wide = pipe(*[INC] * 9000)
     with pytest.raises(InputError, match="too many stages"):
         pipe(wide, wide)
