@@ -17,8 +17,8 @@ import pandas as pd
 from scipy.optimize import bisect
 
 from toruscast.errors import InputError
-from toruscast.files import as_string, at_file, parse_json, parse_toml, read_limited
-from toruscast.validation import one_of
+from toruscast.files import as_string, at_file, check_path, parse_json, parse_toml, read_limited
+from toruscast.validation import check_type, one_of
 
 from .fit import fit_many
 from .formula import Fitted, Formula
@@ -81,6 +81,7 @@ class Application:
     ) -> None:
         where = None if file is None else os.fspath(file)
         fault = partial(InputError, file=where)
+        check_type(requirements, "requirements", Mapping, "formulas by requirement")
         models = {}
         for key, text in requirements.items():
             if key not in REQUIREMENTS:
@@ -260,6 +261,7 @@ def read_application(
     >>> solver.name, list(solver.requirements)
     ('solver', ['bytes_used', 'flop'])
     """
+    check_path(path)
     file = os.fspath(path)
     fault = partial(InputError, file=file)
     document = _document(Path(file), file)
@@ -286,9 +288,9 @@ def read_application(
         key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
         for key, value in document["requirements"].items()
     }
-    known = {"name": Path(file).stem, **document, "requirements": requirements}
+    own = {"name": Path(file).stem, **document, "requirements": requirements}
     with at_file(file):
-        return Application(**known, file=file)
+        return Application(**own, file=file)
 
 
 def _measured(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
@@ -395,9 +397,9 @@ class System:
     cache: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("processes", "memory", "flops", "network", "accesses", "cache"):
-            if name in ("processes", "memory") or getattr(self, name) is not None:
-                check_positive(**{f"{name} of system {self.name}": getattr(self, name)})
+        for name, value in vars(self).items():
+            if name in ("processes", "memory") or (name != "name" and value is not None):
+                check_positive(**{f"{name} of system {self.name}": value})
         if self.processes < 1:
             message = f"bad processes of system {self.name}"
             raise InputError(message, found=self.processes, expected="1 or more")
@@ -448,7 +450,7 @@ def compare_systems(
     1              vector  200.0     1.000000e+10      100.0
     2              hybrid  100.0     1.000000e+10      100.0
     """
-    names = [system.name for system in systems]
+    names = [_checked_system(system).name for system in systems]
     if not systems or len(set(names)) < len(names):
         raise InputError("systems need different names", found=", ".join(names) or "no system")
     found = [_filled(application, system) for system in systems]
@@ -464,8 +466,14 @@ def compare_systems(
     return table.join(pd.DataFrame(times, columns=columns).astype({"wall_time": float}))
 
 
+def _checked_system(system: System) -> System:
+    check_type(system, "system", System, "a System")
+    return system
+
+
 def _filled(application: Application, system: System) -> tuple[float, str]:
     """Return the problem size that fills the memory, or NaN and why there is none."""
+    check_type(application, "application", Application, "an Application")
     try:
         return application.largest(system.processes, system.memory), ""
     except DoesNotFitError as error:
@@ -588,7 +596,8 @@ def upgrade_ratios(
     names = [upgrade.name for upgrade in upgrades]
     if not upgrades or len(set(names)) < len(names):
         raise InputError("upgrades need different names", found=", ".join(names) or "no upgrade")
-    p = base.processes
+    p = _checked_system(base).processes
+    check_type(application, "application", Application, "an Application")
     n = application.largest(p, base.memory)
     held = application.with_logarithms_at(p, n)
     wanted = [name for name in application.requirements if name != "bytes_used"]

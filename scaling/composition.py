@@ -160,6 +160,7 @@ class Expression:
 
         `at` names the parameters of both.
         """
+        _check_expression(reference)
         check_names(sorted({*self.parameters, *reference.parameters}), at)
         true = reference._values(at)
         if (true == 0).any():
@@ -372,6 +373,7 @@ def replicate(
     >>> print(program, steps["time"].tolist())
     pipe(tpool_3(qsort), tpool_2(inc)) [45.0, 40.0, 30.0]
     """
+    _check_expression(program)
     count = whole_number(workers, "number of workers", 1, _MAX_ADDED)
     before = program.predict(at)
     if before.size != 1:
@@ -421,6 +423,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     >>> composed("tpool_2(tpool(qsort, 3))", tasks).formula()
     '0.0064983 n log2(n)'
     """
+    check_type(text, "expression", str, "text such as tpool_4(task)")
     if len(text) > _LONGEST:
         raise InputError("expression too long", found=f"{len(text)} characters")
     levels = accumulate((sign == "(") - (sign == ")") for sign in text)

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
-from toruscast.validation import one_of, whole_number
+from toruscast.validation import check_call, check_type, one_of, whole_number
 
 from .formula import Formula, ScalingWarning, Term
 from .measurements import Measurements, check_points, gather, logarithms, off_zero
@@ -97,6 +97,9 @@ def fit_many(
     [[259.0], [0.78125], [7.0]]
     """
     began = time.perf_counter()
+    check_type(measurements, "measurements", Measurements, "Measurements")
+    check_type(options, "options", FitOptions | None, "FitOptions")
+    check_call(progress)
     options = options or FitOptions()
     centred = centres(measurements.values, options.noise)
     active = _active(measurements.points, centred.centre)
@@ -121,19 +124,13 @@ def fit_many(
         )
     else:
         found = _constants(centred.centre)
-    n_points, seconds = len(measurements.points), time.perf_counter() - began
-    logger.info(
-        "fitted %d call paths at %d points, in %.3g s",
-        measurements.n_paths,
-        n_points,
-        seconds,
-        extra={
-            "event": "fitted",
-            "call_paths": measurements.n_paths,
-            "points": n_points,
-            "seconds": seconds,
-        },
-    )
+    amounts = {
+        "call_paths": measurements.n_paths,
+        "points": len(measurements.points),
+        "seconds": time.perf_counter() - began,
+    }
+    text = "fitted %(call_paths)d call paths at %(points)d points, in %(seconds).3g s"
+    logger.info(text, amounts, extra={"event": "fitted", **amounts})
     return Models(measurements, dict(zip(active, spaces, strict=True)), found, centred)
 
 

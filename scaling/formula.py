@@ -8,6 +8,7 @@ numbers, names, arithmetic and a few functions pass; nothing is executed.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -117,7 +118,7 @@ class Formula:
         self,
         text: str,
         variables: Sequence[str] | None = None,
-        file: str | None = None,
+        file: str | os.PathLike[str] | None = None,
         place: str = "",
     ) -> None:
         self.text, self.variables, self.file, self.place = text, variables, file, place
@@ -131,7 +132,11 @@ class Formula:
 
     @classmethod
     def from_model(
-        cls, model: str | Formula | Fitted, path: int = 0, file: str | None = None, place: str = ""
+        cls,
+        model: str | Formula | Fitted,
+        path: int = 0,
+        file: str | os.PathLike[str] | None = None,
+        place: str = "",
     ) -> Formula:
         """Return the formula of a text or of a fitted model."""
         if isinstance(model, Formula):
@@ -145,7 +150,7 @@ class Formula:
         cls,
         terms: Sequence[Term],
         parameters: Sequence[str],
-        file: str | None = None,
+        file: str | os.PathLike[str] | None = None,
         place: str = "",
     ) -> Formula:
         """Return the formula of a model, with all digits."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from scipy.special import stdtrit
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 from toruscast.text import counted
-from toruscast.validation import one_of
+from toruscast.validation import check_type, one_of
 
 from .formula import ScalingWarning
-from .measurements import table_rows
+from .measurements import PathLike, table_rows
 
 _MAX_BYTES = 2**28
 # Columns of numbers, and whether these may be 0.
@@ -48,7 +47,7 @@ _PLAUSIBLE = {
 }
 
 
-def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = None) -> pd.DataFrame:
+def read_jobs(path: PathLike, units: Mapping[str, str] | None = None) -> pd.DataFrame:
     r"""Read runs from a CSV file.
 
     Parameters
@@ -83,22 +82,15 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
     0         slow  0.000043    900.0
     1         fast  0.000022    800.0
     """
-    file = os.fspath(path)
-    fault = partial(InputError, file=file)
+    fault = partial(InputError, file=path)
     stated = units or {}
     for column, unit in stated.items():
         one_of(column, "column with a unit", tuple(UNITS))
         one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
-    content = as_string(read_limited(file, _MAX_BYTES), file)
-    (header, names), *rows = [*table_rows(content, file, comments=True)] or [(0, [])]
-    if not rows:
-        raise fault("holds no runs", expected=f"a header {','.join(JOB_COLUMNS)} and rows")
-    for name in JOB_COLUMNS:
-        if name not in names:
-            found, expected = ",".join(names), f"a column {name}"
-            raise fault("bad header", line=header, found=found, expected=expected)
-    lines = [line for line, _ in rows]
-    jobs = check_jobs(pd.DataFrame([row for _, row in rows], columns=names), file, lines)
+    content = as_string(read_limited(path, _MAX_BYTES), path)
+    (header, names), *rows = [*table_rows(content, path, comments=True)] or [(1, [])]
+    lines = [header, *(line for line, _ in rows)]
+    jobs = check_jobs(pd.DataFrame([row for _, row in rows], columns=names), path, lines)
     for name, factors in UNITS.items():
         if name in stated:
             jobs[name] *= factors[stated[name]]
@@ -109,21 +101,26 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
             row, usual = strange[0], next(iter(factors))
             message = f"this {name} looks like another unit than {usual}; give --{name}-unit"
             expected = f"{limit}, or one of {', '.join(factors)}"
-            raise fault(message, line=lines[row], found=jobs[name][row], expected=expected)
+            raise fault(message, line=lines[row + 1], found=jobs[name][row], expected=expected)
     return jobs
 
 
 def check_jobs(
-    jobs: pd.DataFrame, file: str | None = None, lines: Sequence[int] = ()
+    jobs: pd.DataFrame, file: PathLike | None = None, lines: Sequence[int] = ()
 ) -> pd.DataFrame:
-    """Check runs, which may come from the lines of a file; return them with numbers as floats."""
+    """Check runs, and return them with numbers as floats.
+
+    They may come from the lines of a file, of which the first is the header.
+    """
+    check_type(jobs, "table of runs", pd.DataFrame, "a DataFrame, as read_jobs returns")
     fault = partial(InputError, file=file)
     absent = [name for name in JOB_COLUMNS if name not in jobs.columns]
     if absent or jobs.columns.duplicated().any():
         found, expected = ", ".join(map(str, jobs.columns)), ", ".join(absent or JOB_COLUMNS)
-        raise fault("the table of runs needs each column once", found=found, expected=expected)
+        message, line = "the table of runs needs each column once", lines[0] if lines else None
+        raise fault(message, line=line, found=found or "none", expected=expected)
     if jobs.empty:
-        raise fault("the table of runs is empty")
+        raise fault("the table of runs is empty", expected="a row for each run")
     checked = jobs.reset_index(drop=True)
     for name in JOB_COLUMNS:
         column, expected = checked[name], "a name"
@@ -138,7 +135,7 @@ def check_jobs(
             row = int(np.argmin(good))
             run = f"row {row}" if name == "job" else f"job {checked['job'][row]}"
             found = "nothing" if str(column[row]) in ("", "None") else column[row]
-            line = lines[row] if lines else None
+            line = lines[row + 1] if lines else None
             raise fault(f"bad {name} of {run}", line=line, found=found, expected=expected)
     for name in ("latency", "bandwidth"):
         for net, values in checked.groupby("interconnect", sort=False)[name].unique().items():
@@ -193,7 +190,7 @@ class Interconnect:
             ("alpha", self.alpha, "a longer latency"),
             ("beta", self.beta, "a lower bandwidth"),
         ):
-            if not np.isfinite(value):
+            if not isinstance(value, numbers.Real) or not math.isfinite(value):
                 raise InputError(f"bad {name}", found=value, expected="a finite number")
             if value < 0:
                 message = f"{name} is negative ({value:.4g}): {worse} would make jobs faster"
@@ -234,7 +231,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     >>> round(model.alpha, 6), round(model.beta, 6)
     (3.0, 2.0)
     """
-    if not 0 < level < 1:
+    if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise InputError("bad level", found=level, expected="between 0 and 1")
     checked = check_jobs(jobs)
     # A run that sends nothing, such as one on a single task, says nothing about interconnects.
@@ -353,6 +350,7 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
     [100.0, 60.0, 10.0, 70.0, 30.0, 0.7]
     """
     checked = check_jobs(jobs)
+    check_type(model, "model", Interconnect, "an Interconnect")
     table = checked[["job", "interconnect", "elapsed"]].copy()
     table["latency_time"] = model.alpha * checked["messages"] * checked["latency"]
     table["bandwidth_time"] = (
@@ -390,6 +388,8 @@ def what_if(
     >>> what_if(jobs, Interconnect(3.0, 2.0)).iloc[0, 2:].round(6).tolist()
     [100.0, 70.0, 40.0, 95.0, 30.0]
     """
+    for scenario in scenarios:
+        check_type(scenario, "scenario", Scenario, "a Scenario")
     names = ["job", "interconnect", "measured", *(scenario.name for scenario in scenarios)]
     if len(set(names)) < len(names):
         raise InputError("scenarios need different names", found=", ".join(names[3:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import operator
-import os
 import re
 import struct
 import time
@@ -18,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_damaged, as_string, note_read, parse_json, read_limited
+from toruscast.files import (
+    as_damaged,
+    as_string,
+    check_path,
+    note_read,
+    parse_json,
+    read_limited,
+)
 from toruscast.validation import one_of, repeated
 
 from .formula import Formula, ScalingWarning
@@ -46,7 +52,7 @@ _FORMATS = (
 
 
 def read_measurements(
-    path: str | os.PathLike[str],
+    path: PathLike,
     value: str | Sequence[str] = (),
     *,
     parameters: Sequence[str] = (),
@@ -100,6 +106,7 @@ def read_measurements(
     (('main',), ('time',), [[[1.0, 2.0], [3.0, nan]]])
     """
     began = time.perf_counter()
+    check_path(path)
     wanted = [value] if isinstance(value, str) else [*value]
     if absent is not None:
         one_of(absent, "treatment of absent call paths", ("merge", "omit", "zero"))
@@ -148,7 +155,7 @@ def _parsed(path: Path, choice: Choice) -> Records:
     raise InputError("is no file of measurements", file=path, found=first, expected=_FORMATS)
 
 
-def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
+def read_formulas(path: PathLike) -> dict[tuple[str, str], Formula]:
     """Read the models that ``toruscast pmnf fit --json`` wrote.
 
     Returns a formula for each (call path, metric), in full precision.
@@ -163,15 +170,14 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
     >>> read_formulas("models.json")
     {('solve', 'time'): Formula('2.5 p^(1/2) log2(p)')}
     """
-    file = os.fspath(path)
     expected = "the file that toruscast pmnf fit --json wrote"
-    document = parse_json(as_string(read_limited(file, _MAX_FORMULAS), file), file)
+    document = parse_json(as_string(read_limited(path, _MAX_FORMULAS), path), path)
     models = document.get("models") if isinstance(document, dict) else None
     if not isinstance(models, list) or not models:
-        raise InputError("holds no fitted models", file=file, expected=expected)
+        raise InputError("holds no fitted models", file=path, expected=expected)
     result: dict[tuple[str, str], Formula] = {}
     for number, model in enumerate(models):
-        with in_layout(file, f"fitted model, number {number}", expected):
+        with in_layout(path, f"fitted model, number {number}", expected):
             key = str(model["callpath"]), str(model["metric"])
             names = sorted({name for term in model["terms"] for name in term["exponents"]})
             terms = [
@@ -184,9 +190,9 @@ def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula
                 )
                 for term in model["terms"]
             ]
-            formula = Formula.from_terms(terms, names, file, key[0])
+            formula = Formula.from_terms(terms, names, path, key[0])
         if key in result:
-            raise InputError("two models of one call path", file=file, found=" ".join(key))
+            raise InputError("two models of one call path", file=path, found=" ".join(key))
         result[key] = formula
     return result
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.validation import check_type
 
 from .formula import Fitted, Formula
 from .measurements import Measurements, check_points, real_numbers
@@ -43,6 +44,7 @@ def variations(measurements: Measurements) -> pd.DataFrame:
     >>> variations(m)["variation"].round(3).tolist()
     [0.1, 0.0]
     """
+    check_type(measurements, "measurements", Measurements, "Measurements")
     values = measurements.values
     there = np.isfinite(values)
     n = there.sum(axis=2)
@@ -214,6 +216,7 @@ def next_runs(
     >>> next_runs(models, [[1024]], [[4], [64], [256]], cost="p", budget=200)["p"].tolist()
     [64.0, 64.0, 64.0]
     """
+    check_type(models, "models", Models, "Models, as fit_many returns")
     data = models.measurements
     goals = models.places(goal)
     if candidates is None:

@@ -101,6 +101,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a regular file, or of standard input, of at most so many bytes."""
+    check_path(path)
     is_stdin = os.fspath(path) == _STDIN
     if not is_stdin:
         check_regular(path)
