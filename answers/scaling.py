@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
@@ -17,9 +17,6 @@ from toruscast.text import counted, percent, printable, shortened
 
 from . import svg
 from .figures import save_svg
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -72,12 +69,10 @@ class ModelCurve:
             )
         self.x: Array = columns[self.name][there]
         self.values: Array = data.values[path][there]
-        self._parameters = data.parameters
 
-    def points(self, x: Array) -> Array:
-        """Values of all parameters where the free one has the values x; shape (m, n_parameters)."""
-        columns = [self.held.get(name, x) for name in self._parameters]
-        return np.column_stack([np.broadcast_to(column, x.shape) for column in columns])
+    def points(self, x: Array) -> pd.DataFrame:
+        """Values of all parameters where the free one has the values x."""
+        return pd.DataFrame({self.name: x, **self.held})
 
 
 def save_model_figure(

@@ -51,17 +51,12 @@ def read_place(text: str) -> Place:
     >>> read_place("p=2,n=1e3")
     ('p=2,n=1e3', {'p': 2.0, 'n': 1000.0})
     """
-    given: dict[str, float] = {}
-    for part in text.split(","):
-        name, value = read_pair(part)
-        if name in given:
-            raise click.BadParameter(f"found {name} twice, expected each name once")
-        given[name] = math.nan
-        with suppress(ValueError):
-            given[name] = float(value)
-        if not 0 <= given[name] < math.inf:
-            raise click.BadParameter(f"found {part}, expected NAME=NUMBER, 0 or more")
-    return text, given
+    given = by_name("--at", [read_pair(part) for part in text.split(",")])
+    with suppress(ValueError):
+        numbers = {name: float(value) for name, value in given.items()}
+        if all(0 <= number < math.inf for number in numbers.values()):
+            return text, numbers
+    raise click.BadParameter(f"found {text}, expected NAME=NUMBER, 0 or more")
 
 
 def read_range(text: str) -> tuple[str, float, float]:

@@ -82,6 +82,9 @@ class Application:
         where = None if file is None else os.fspath(file)
         fault = partial(InputError, file=where)
         check_type(requirements, "requirements", Mapping, "formulas by requirement")
+        check_type(notes, "notes", list | tuple, "a list of texts")
+        for note in notes:
+            check_type(note, "note", str, "a text")
         models = {}
         for key, text in requirements.items():
             if key not in REQUIREMENTS:
@@ -190,7 +193,7 @@ _KEYS: dict[str, tuple[Any, str]] = {
     "name": (str, "a text"),
     "requirements": (dict, "a table of expressions"),
     "notes": (list, "a list of texts"),
-    "smallest": ((int, float), "a number above 0"),
+    "smallest": (int | float, "a number above 0"),
 }
 _MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
@@ -277,13 +280,10 @@ def read_application(
     if "requirements" not in keys:
         expected = f"a table requirements with some of {', '.join(REQUIREMENTS)}"
         raise fault("is no application", expected=expected)
-    for key, value in document.items():
-        if key not in _KEYS:
-            raise fault("unknown key", found=key, expected=", ".join(_KEYS))
-        kind, expected = _KEYS[key]
-        bad = not isinstance(value, kind) or isinstance(value, bool)
-        if bad or (key == "notes" and not all(isinstance(note, str) for note in value)):
-            raise fault(f"bad {key}", found=value, expected=expected)
+    with at_file(file):
+        for key, value in document.items():
+            one_of(key, "key", tuple(_KEYS))
+            check_type(value, key, *_KEYS[key])
     requirements = {
         key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
         for key, value in document["requirements"].items()

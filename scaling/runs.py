@@ -274,18 +274,9 @@ def _root_mean(covariance: Array) -> float:
 
 def _costs(cost: str | Formula | Fitted, names: Sequence[str], points: Array) -> Array:
     """Return the cost of each point, and refuse one that is not positive."""
-    formula = Formula.from_model(cost, place="cost")
-    unknown = [name for name in formula.parameters if name not in names]
-    if unknown:
-        raise InputError(
-            "the cost depends on no such parameter",
-            found=", ".join(unknown),
-            expected=" or ".join(names),
-        )
-    at = dict(zip(names, points.T, strict=True))
-    price = np.broadcast_to(
-        np.asarray(formula(**{name: at[name] for name in formula.parameters}), float), len(points)
-    )
+    formula = Formula(Formula.from_model(cost, place="cost").text, names, place="cost")
+    value = formula(**dict(zip(names, points.T, strict=True)))
+    price: Array = np.broadcast_to(np.asarray(value, dtype=float), len(points))
     if not (np.isfinite(price) & (price > 0)).all():
         raise InputError("the cost of a run must be above 0", found=price.min())
     return price

@@ -62,7 +62,7 @@ def test_the_least_plan_suffices_for_a_model():
     ("given", "message"),
     [
         (({},), "needs values of each parameter"),
-        (({"p": [1, 2]}, "q"), "depends on no such parameter: found q, expected p"),
+        (({"p": [1, 2]}, "q"), "cost: bad formula, column 1: found q, expected p"),
         (({"p": [1, 2]}, "p - 1"), "the cost of a run must be above 0"),
         (({"p": [-1, 2]},), "Negative values"),
         (({"p": [1, 2]}, "1", [["x"]]), "unknown parameter of a group"),
