@@ -81,10 +81,12 @@ class Application:
     ) -> None:
         where = None if file is None else os.fspath(file)
         fault = partial(InputError, file=where)
+        check_type(name, "name", str, "a text")
         check_type(requirements, "requirements", Mapping, "formulas by requirement")
         check_type(notes, "notes", list | tuple, "a list of texts")
         for note in notes:
             check_type(note, "note", str, "a text")
+        check_positive(**{f"smallest problem of {name}": smallest})
         models = {}
         for key, text in requirements.items():
             if key not in REQUIREMENTS:
@@ -94,7 +96,6 @@ class Application:
         if "bytes_used" not in models:
             found, expected = ", ".join(models) or "none", "bytes_used, which limits the problem"
             raise fault(f"{name} lacks a requirement", found=found, expected=expected)
-        check_positive(**{f"smallest problem of {name}": smallest})
         vars(self).update(
             name=name,
             requirements=models,
@@ -188,13 +189,6 @@ def check_positive(**values: Any) -> None:
             raise InputError(f"bad {name}", found=f"{value}", expected="a finite number above 0")
 
 
-# Types and meanings of the keys of an application's file.
-_KEYS: dict[str, tuple[Any, str]] = {
-    "name": (str, "a text"),
-    "requirements": (dict, "a table of expressions"),
-    "notes": (list, "a list of texts"),
-    "smallest": (int | float, "a number above 0"),
-}
 _MAX_TOML, _MAX_JSON = 1_000_000, 50_000_000
 
 
@@ -281,15 +275,14 @@ def read_application(
         expected = f"a table requirements with some of {', '.join(REQUIREMENTS)}"
         raise fault("is no application", expected=expected)
     with at_file(file):
-        for key, value in document.items():
-            one_of(key, "key", tuple(_KEYS))
-            check_type(value, key, *_KEYS[key])
-    requirements = {
-        key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
-        for key, value in document["requirements"].items()
-    }
-    own = {"name": Path(file).stem, **document, "requirements": requirements}
-    with at_file(file):
+        for key in document:
+            one_of(key, "key", ("name", "requirements", "notes", "smallest"))
+        check_type(document["requirements"], "requirements", dict, "a table of expressions")
+        requirements = {
+            key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
+            for key, value in document["requirements"].items()
+        }
+        own = {"name": Path(file).stem, **document, "requirements": requirements}
         return Application(**own, file=file)
 
 

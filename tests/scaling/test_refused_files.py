@@ -137,9 +137,9 @@ NUMBERED_TABLES = [
 ]
 HEADER = ",".join(JOB_COLUMNS)
 JOBS = [
-    ("", None, None),
+    ("", 1, "none"),
     (f"{HEADER}\n", None, None),
-    ("job,elapsed\na,1\n", 1, "job,elapsed"),
+    ("job,elapsed\na,1\n", 1, "job, elapsed"),
     (f"{HEADER},job\n", 1, "job"),
     (f"# x\n{HEADER}\n# y\na,b,1,1,1,1\n", 4, "a,b,1,1,1,1"),
     (f"{HEADER}\na,b,1,1,1,1,x\n", 2, "x"),
@@ -165,9 +165,9 @@ MODELS = [
 TOML = [
     ("x", None, None),
     ("", None, None),
-    ('requirements = "n"', None, "n"),
+    ('requirements = "n"', None, "'n'"),
     ("more = 1\n[requirements]\n", None, "more"),
-    ("notes = [1]\n[requirements]\n", None, "[1]"),
+    ("notes = [1]\n[requirements]\n", None, "1"),
     ("notes = 5\n[requirements]\n", None, "5"),
     ("smallest = true\n[requirements]\n", None, "True"),
     ('smallest = -1\n[requirements]\nbytes_used="n"', None, "-1"),
