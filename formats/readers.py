@@ -451,7 +451,7 @@ def read_workload(
         algorithms,
         gathered,
         trips,
-        dict(branches or {}),
+        branches or {},
         ragged_bytes,
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)

@@ -209,15 +209,17 @@ def _rank_layouts(
         else sends.n_devices
     )
     torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
-    devices = step.devices and mesh_devices.read_devices(step.devices, torus)
-    compare = step.compare and mesh_devices.read_layout(step.compare, torus, devices or None)
+    devices = None if step.devices is None else mesh_devices.read_devices(step.devices, torus)
+    compare = (
+        None if step.compare is None else mesh_devices.read_layout(step.compare, torus, devices)
+    )
     with output.progress("Laying out") as move:
         found = tc.rank_layouts(
             torus,
             step.axes,
             sends,
-            devices=devices or None,
-            compare=compare or None,
+            devices=devices,
+            compare=compare,
             overlap=step.order == "overlap",
             top=asked.top,
             n_jobs=work.jobs,

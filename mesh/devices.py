@@ -62,6 +62,12 @@ FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MAX_LISTED = 2**22
 # How else numbers of devices are written: by NumPy, in a program, and on one line.
 OWN_FORMS = ("json", "npy", "python", "torch", "neuron")
+# What `mesh` calls the options of other commands.
+_OURS = {
+    "--tasks-per-node": "--devices-per-chip",
+    "--hosts": "--devices",
+    "--format for a binary format": "an array of NumPy (.npy)",
+}
 _NPY = b"\x93NUMPY"
 _IN_PROGRAM = re.compile(r"\bnp\.array\(\s*(\[[\[\]\s\d,]*\])")
 _IS_OWN = re.compile(rb"import \w+|\s*+\d++(?:\s*,\s*\d++)++\s*+\Z")
@@ -360,8 +366,8 @@ def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[n
 def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of device numbers: the i-th task runs on the i-th of them."""
     if source.start.startswith(_NPY):
-        text, bare = Text(os.fspath(source.path)), ""
-        content = array_of_npy(source.data, source.path).tolist()
+        text, array = Text(os.fspath(source.path)), array_of_npy(source.data, source.path)
+        content, bare = array.tolist(), f"{array.dtype} {array.ravel()[:4].tolist()}"
     else:
         text = source.text
         words = re.sub(r"dtype\s*=\s*\w+", "", text.data.decode())
@@ -472,9 +478,13 @@ def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> Task
             hosts = Hosts(list(map(str, range(devices.nodes.size))), devices.nodes, torus)
         return read_mapping(path, torus, format=form, hosts=hosts)
     except InputError as error:
-        # The command has no option for the format alone.
-        expected = re.sub(r"--format ([\w-]+)", rf"--compare \1={path}", str(error.expected or ""))
-        raise error.replace(expected=expected or None) from None
+        # The command has other options, and none for the format alone.
+        expected = re.sub(
+            r"--format (?!for )([\w-]+)", rf"--compare \1={path}", str(error.expected)
+        )
+        for theirs, ours in _OURS.items():
+            expected = expected.replace(theirs, ours)
+        raise error.replace(expected=error.expected and expected) from None
 
 
 def _is_own(source: Source) -> bool:

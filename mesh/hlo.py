@@ -32,7 +32,7 @@ from toruscast.mapping.collectives.schedules import collective_total, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
 from toruscast.text import closest, counted
-from toruscast.validation import real_number, whole_number
+from toruscast.validation import check_type, real_number, whole_number
 
 # Instructions that are counted, and the kind of traffic of each. A broadcast hands the buffer on
 # through its group, as NCCL's ring does.
@@ -46,16 +46,29 @@ KINDS = {
     "collective-broadcast": "permute",
     "send": "permute",
 }
-_INSTRUCTION = re.compile(
-    r"\s*(ROOT\s+)?%?([\w.-]+)\s*=\s*(.+?)\s([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\((.*)"
-)
+_INSTRUCTION = re.compile(r"\s*(ROOT\s+)?%?([\w.-]+)\s*=\s*(.+?)\s([A-Za-z_][\w-]*+)\((.*)")
 _CALLED = re.compile(
     r"\b(calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.-]+)"
     r"|\b(?:branch_computations|called_computations)=\{([^}]*)\}"
 )
 # Instructions that do nothing but run computations, which are read in their turn.
 _RUN = ("while", "conditional", "call", "async", "fusion")
-# Attributes of instructions that communicate, and names of those that do.
+# Those that only compute (xla/hlo/ir/hlo_opcode.h); all others are counted or listed.
+_COMPUTE = """
+abs acos acosh add add-dependency after-all and asin asinh async-update atan atan2 atanh
+batch-norm-grad batch-norm-inference batch-norm-training bitcast bitcast-convert broadcast cbrt
+ceil cholesky clamp compare complex concatenate constant convert convolution copy cosh cosine
+count-leading-zeros divide domain dot dynamic-reshape dynamic-slice dynamic-update-slice erf
+exponential exponential-minus-one fft floor gather get-dimension-size get-tuple-element imag
+iota is-finite log log-plus-one logistic map maximum minimum mulhi multiply negate not
+opt-barrier or pad parameter partition-id popcnt power ragged-dot real reduce reduce-precision
+reduce-window remainder replica-id reshape reverse rng rng-bit-generator
+rng-get-and-update-state round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter
+select select-and-scatter set-dimension-size shift-left shift-right-arithmetic
+shift-right-logical shuffle sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh
+topk trace transpose triangular-solve tuple tuple-select xor
+"""
+# Attributes of custom calls that communicate, and names of those that do.
 _SIGNS = ("replica_groups=", "source_target_pairs=", "channel_id=", '"has_communication"')
 _COMMUNICATES = re.compile(
     r"all[-_]?(?:reduce|gather|to[-_]?all)|reduce[-_]?scatter|collective|ppermute|psum|bcast"
@@ -66,6 +79,8 @@ _TARGET = re.compile(r'\bcustom_call_target="([^"]*)"')
 _PAIRS = "(?:_xla_send_recv_)?source_target_pairs"
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
 _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
+# Where instructions come from: tables behind the name of the module.
+_TABLES = re.compile(r"\s*(?:FileNames|FunctionNames|FileLocations|StackFrames|[0-9]+ [\"{].*)?")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 # Limits for a collective, for all groups together, and for a loop; real programs stay below.
 _MAX_BYTES = 1e18
@@ -124,6 +139,9 @@ class _Call(NamedTuple):
 
 def step_of(text: Text, options: GraphOptions) -> HloStep:
     """Return the collectives of HLO text; ``options`` record what is omitted."""
+    expected = 'a dictionary such as {"conditional.1": 0}'
+    with text.at(None):
+        check_type(options.branches, "branches", Mapping, expected)
     program = _Program(text, options)
     for number, raw in enumerate(text.raw_lines(), start=1):
         program.add(number, _COMMENT.sub("", raw).rstrip())
@@ -141,6 +159,7 @@ class _Program:
         self.text, self.options = text, options
         self.sizes = dict.fromkeys(("num_partitions", "replica_count"), 1)
         self.where, self.entry = "", ""
+        self.is_open = False
         # All computations, and those that decide whether a loop goes on.
         self.defined: dict[str, None] = {}
         self.conditions: set[str] = set()
@@ -159,17 +178,29 @@ class _Program:
     def add(self, number: int, line: str) -> None:
         """Read a line."""
         if line.lstrip().startswith("HloModule"):
+            if "" in self.defined:
+                expected = "one HloModule, so a file for each program"
+                raise self.text.fault("several programs", number, line[:60], expected)
             self.sizes |= {key: int(value) for key, value in _HEAD.findall(line)}
             self.defined[""] = None
-        elif line.endswith("{") and (match := re.match(r"\s*(ENTRY\s+)?%?([\w.-]+)", line)):
-            self.where = match[2]
-            self.defined[self.where] = None
-            self.entry = self.where if match[1] else self.entry
         elif match := _INSTRUCTION.match(line):
             one = _Instruction(bool(match[1]), *match.groups()[1:])
             # What ends an instruction was counted where it starts.
-            if not one.opcode.endswith(("-done", "-update")):
+            if not one.opcode.endswith("-done"):
                 self._add_instruction(number, one, one.opcode.removesuffix("-start"))
+        elif line.endswith("{") and (match := re.match(r"\s*(ENTRY\s+)?%?([\w.-]+)", line)):
+            self.where, self.is_open = match[2], True
+            self.defined[self.where] = None
+            self.entry = self.where if match[1] else self.entry
+        elif line.lstrip().startswith("}"):
+            self.is_open = False
+        elif _TABLES.fullmatch(line) or line.lstrip().startswith("//"):
+            pass
+        elif self.is_open:
+            expected = "an instruction on one line, such as %x = f32[8] add(%a, %b)"
+            raise self.text.fault("no instruction", number, line.strip()[:60], expected)
+        else:
+            self.options.omit("line", f"line {number}", reason="not known here")
 
     def _add_instruction(self, number: int, one: _Instruction, opcode: str) -> None:
         called: list[str] = []
@@ -197,7 +228,8 @@ class _Program:
         target = _TARGET.search(one.rest) if opcode == "custom-call" else None
         what = f"{opcode} {target[1]}" if target else opcode
         if opcode in ("send", "recv", "infeed"):
-            size = bytes_of_type(next(iter(tuple_items(one.type)), ""))
+            nbytes = bytes_of_type(next(iter(tuple_items(one.type)), ""))
+            size = None if math.isnan(nbytes) else nbytes
         if opcode in ("infeed", "outfeed") or "is_host_transfer=true" in one.rest:
             reason = "to or from the host"
         elif opcode == "send" and attribute_of(one.rest, _PAIRS) is None:
@@ -212,9 +244,9 @@ class _Program:
         elif opcode == "ragged-all-to-all" and self.options.ragged_bytes is None:
             reason = "--ragged-bytes states it"
         else:
-            is_read = opcode in (*KINDS, *_RUN)
+            is_known = opcode in (*KINDS, *_RUN, *_COMPUTE.split())
             is_sign = _COMMUNICATES.search(what) or any(sign in one.rest for sign in _SIGNS)
-            if is_read or not is_sign:
+            if is_known or (opcode == "custom-call" and not is_sign):
                 return None
         return Omission(what, one.name, nbytes=size, reason=reason)
 
@@ -225,10 +257,16 @@ class _Program:
         said = attribute_of(one.rest, key) or ("none" if is_message else "{}")
         n_devices = 0 if is_message else math.prod(self.sizes.values())
         if (said, n_devices) not in self.groups:
-            self.groups[said, n_devices] = read_groups(said, n_devices)
+            found = self.groups[said, n_devices] = read_groups(said, n_devices)
             if sum(each.size for each in self.groups.values() if each is not None) > _MAX_LISTED:
                 expected = f"groups of at most {_MAX_LISTED} devices together"
                 raise self.text.fault("groups too large", number, said[:60], expected)
+            columns = () if found is None else found.T if is_message else (found.ravel(),)
+            if any(np.unique(column).size < column.size for column in columns):
+                message = (
+                    f"device stands twice in the {'pairs' if is_message else 'groups'} of {name}"
+                )
+                raise self.text.fault(message, number, said[:60], "each once")
         groups = self.groups[said, n_devices]
         if is_message and said.replace(" ", "") == "{}":
             return HloCollective(name, kind, 0.0, np.zeros((0, 2), dtype=np.int64))
@@ -238,15 +276,18 @@ class _Program:
                 key, expected = "source_target_pairs", "{{0,1},{1,0}}"
             raise self.text.fault(f"bad {key} of {name}", number, said[:60], expected)
         groups = _devices(groups, kind, one.rest, self.sizes)
+        if 1 < math.prod(self.sizes.values()) <= (last := int(groups.max(initial=0))):
+            expected = f"0 to {math.prod(self.sizes.values()) - 1}, the devices of the program"
+            raise self.text.fault(f"device of {name} out of range", number, last, expected)
         shape = one.type
         if opcode == "send" or one.opcode.endswith("-start"):
             shape = _of_start(kind, shape)
         size = bytes_of_type(shape)
         if opcode == "ragged-all-to-all":
             size = real_number(self.options.ragged_bytes, "bytes of a ragged all-to-all", 0)
-        if size > _MAX_BYTES:
-            expected = f"at most {_MAX_BYTES:.0e} bytes"
-            raise self.text.fault(f"type of {name} too large", number, shape[:60], expected)
+        if not size <= _MAX_BYTES:
+            expected = f"arrays such as f32[8], of at most {_MAX_BYTES:.0e} bytes"
+            raise self.text.fault(f"bad type of {name}", number, shape[:60], expected)
         if opcode == "collective-broadcast":
             groups = np.stack([groups[:, :-1], groups[:, 1:]], axis=-1).reshape(-1, 2)
         # An all-gather gives the whole buffer, a reduce-scatter one piece of it.
@@ -286,7 +327,9 @@ class _Program:
                     if name in self.defined or name in self.conditions:
                         continue
                     if call.opcode in _RUN[:-1] or _COMMUNICATES.search(name):
-                        missing = Omission(call.opcode, call.name, reason=f"without its {name}")
+                        missing = Omission(
+                            call.opcode, call.name, reason=f"computation {name} is missing"
+                        )
                         self.omitted[where].append(missing)
         for place, (where, one) in enumerate(self.found):
             if one.kind == "allreduce" and where in fused:
@@ -365,18 +408,20 @@ class _Program:
                     if other != names[0] and call.name not in options.branches:
                         where = f"{call.name}={k} {other}"
                         options.omit("branch", where, size_of([other]), reason)
-        _check_names({*trips}, loops, "loop with an unknown number of turns")
-        _check_names(options.branches, choices, "conditional that sends")
+        # Without a name the turns are those of all loops.
+        named = {*trips} - ({""} if loops else set())
+        _check_names(named, loops, "loop with an unknown number of turns", "--trips")
+        _check_names(options.branches, choices, "conditional that sends", "--branch")
         if options.ragged_bytes is not None and not self.has_ragged:
-            raise InputError("bytes of a ragged-all-to-all without one")
+            raise InputError("no ragged-all-to-all in the program", expected="no --ragged-bytes")
         return often
 
 
-def _check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+def _check_names(given: Iterable[str], known: Sequence[str], what: str, option: str) -> None:
     """Raise `InputError` if the caller names a loop or conditional that is not there."""
     for name in given:
-        if name not in known and not (known and not name):
-            expected = closest(name, known) or None
+        if name not in known:
+            expected = closest(str(name), known) or f"no {option}"
             raise InputError(f"no {what}", found=name or None, expected=expected)
 
 
@@ -455,8 +500,9 @@ def tuple_items(text: str) -> list[str]:
 
 
 def bytes_of_type(text: str) -> float:
-    """Return the bytes of a type, of all arrays in it together, up to about 1e30."""
-    return sum((count * _width(kind) for kind, count in _arrays(text)), 0.0)
+    """Return the bytes of all arrays of a type, up to about 1e30; NaN if its arrays are unknown."""
+    sizes = [count * _width(kind) for kind, count in _arrays(text)]
+    return sum(sizes) if sizes else math.nan
 
 
 def _arrays(text: str) -> Iterator[tuple[str, int]]:
@@ -474,7 +520,7 @@ def _width(kind: str) -> float:
     if kind in _NO_DIGITS:
         return _NO_DIGITS[kind]
     match = _BITS.match(kind)
-    return int(match[1][:4]) / 8 if match else 0.0
+    return int(match[1][:4]) / 8 if match else math.nan
 
 
 _IOTA = re.compile(r"\[([0-9,]+)\]\s*<=\s*\[([0-9,]+)\]\s*(?:T\(([0-9,]+)\))?")
@@ -595,11 +641,11 @@ def _numbers(text: str) -> list[int]:
     return [min(int(part[-19:]), 2**40) for part in text.replace(",", " ").split()]
 
 
-START = re.compile(rb"\s*HloModule\s")
+START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*+\n)*+HloModule\s")
 
 
 def is_hlo(source: Source) -> bool:
-    """Whether the first line names a module."""
+    """Whether the first line but comments names a module."""
     return bool(START.match(source.start))
 
 

@@ -229,6 +229,29 @@ def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_la
         path.unlink()
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("w.npy", np.arange(8.0), "found float64 [0.0, 1.0, 2.0, 3.0], expected an array of whole"),
+        ("w.npy", np.arange(8) - 1, "found int64 [-1, 0, 1, 2], expected an array of whole"),
+        ("w.npz", np.arange(8), "binary file: expected text, or an array of NumPy (.npy)"),
+        ("w.json", [[0, 1, 2, 3], [4, 5, 6, 99]], "--devices-per-chip N for chips of N devices"),
+        ("", None, "an empty path"),
+    ],
+)
+def test_a_layout_that_cannot_be_read_names_what_mesh_takes(
+    tmp_path, capsys, name, values, message
+):
+    path = tmp_path / name if name else ""
+    if name == "w.json":
+        path.write_text(json.dumps(values))
+    elif name:
+        (np.save if name == "w.npy" else np.savez)(path, values)
+    words = [*ASKED, "--traffic", "tensor:exchange:4MB"]
+    assert run(*words, "--compare", str(path)) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_an_order_of_ranks_is_not_taken_for_devices(tmp_path):
     path = tmp_path / "MPICH_RANK_ORDER"
     path.write_text("1,2,0,3\n")

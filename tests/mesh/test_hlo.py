@@ -336,7 +336,7 @@ FUSED = "%c = f32[32] fusion(%p), kind=kCustom, calls=%fused"
         ("ROOT %d = f32[32] dynamic-slice(%ar, %z)", "reduce_scatter"),
         ("%b = f32[8,32] bitcast(%ar)\nROOT %d = f32[1,32] dynamic-slice(%b)", "reduce_scatter"),
         (
-            "%b = bf16[256] convert(f32[256] %ar)\n%d = bf16[32] slice(%b)\nROOT %t = tuple(%d)",
+            "%b = bf16[256] convert(f32[256] %ar)\n%d = bf16[32] slice(%b)\nROOT %t = () tuple(%d)",
             "reduce_scatter",
         ),
         # Half of it needs more than a piece of each device.
@@ -400,7 +400,7 @@ def test_the_size_of_a_ragged_exchange_is_stated(tmp_path):
     assert (stated.collectives[0].kind, sent(stated), stated.omitted) == ("alltoall", 5600, ())
     with pytest.raises(InputError, match=r"step.hlo: no collective .*--ragged-bytes states it"):
         read(tmp_path, entry(line))
-    with pytest.raises(InputError, match="without one"):
+    with pytest.raises(InputError, match="expected no --ragged-bytes"):
         read(tmp_path, entry(REDUCED), ragged_bytes=800)
 
 
@@ -455,6 +455,49 @@ def test_what_communicates_and_cannot_be_counted_is_listed(tmp_path, line, what,
 )
 def test_what_computes_is_not_listed(tmp_path, line):
     assert read(tmp_path, entry(REDUCED, line)).omitted == ()
+
+
+@pytest.mark.parametrize("opcode", ["gossip", "Gossip", "all_shuffle", "gossip-update"])
+def test_an_unknown_opcode_is_listed(tmp_path, opcode):
+    step = read(tmp_path, entry(REDUCED, f"%g = f32[8] {opcode}(%ar)"))
+    assert [(each.what, each.where) for each in step.omitted] == [(opcode, "g")]
+
+
+def test_lines_outside_of_computations_are_listed_but_not_those_of_origins(tmp_path):
+    tables = 'FileNames\n1 "step.py"\n\nFileLocations\n1 {file_name_id=1 line=10}\n// made by hand'
+    assert read(tmp_path, f"{tables}\n{entry(REDUCED)}").omitted == ()
+    step = read(tmp_path, f"Sections\n{entry(REDUCED)}")
+    assert [(each.what, each.where) for each in step.omitted] == [("line", "line 2")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("%ar = f32[8] all-reduce(%p),\nreplica_groups={{0,1}}",), "4: no instruction"),
+        (("%c = s32[2,2] constant(\n{ 1, 2 }, { 3, 4 })", REDUCED), "4: no instruction"),
+        ((REDUCED, "}\nHloModule other"), "5: several programs"),
+        ((f"%ar = zz[8] all-reduce(%p), {ALL}",), "3: bad type of ar: found zz"),
+        ((f"%ar = none all-reduce(%p), {ALL}",), "3: bad type of ar: found none"),
+        (("%ar = f32[8] all-reduce(%p), replica_groups={{0,1},{1,2}}",), "stands twice in the gr"),
+        (
+            ("%cp = f32[8] collective-permute(%p), source_target_pairs={{0,1},{2,1}}",),
+            "3: device stands twice in the pairs of cp",
+        ),
+        (
+            ("%cp = f32[8] collective-permute(%p), source_target_pairs={{0,9}}",),
+            "3: device of cp out of range: found 9, expected 0 to 7",
+        ),
+    ],
+)
+def test_what_no_program_has_is_refused(tmp_path, lines, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, entry(*lines))
+
+
+@pytest.mark.parametrize("start", ["\ufeff", "// step of a model\n", "\n // a\n // b\n"])
+def test_a_program_may_begin_with_a_mark_or_comments(tmp_path, start):
+    step = read(tmp_path, entry(REDUCED), f"{start}HloModule m, num_partitions=8")
+    assert (sent(step), step.omitted) == (14 * 1024, ())
 
 
 def render(tree, names, blocks, times=1):
@@ -554,7 +597,10 @@ def test_a_branch_is_chosen():
         (WHILE, {"trips": 0}, "bad trips of while.9"),
         (COND, {"trips": 2}, "no loop with an unknown number of turns"),
         (COND, {"branches": {"conditional.1.clone": 2}}, "found 2, expected 0 to 1"),
-        (WHILE, {"branches": {"x": 0}}, "no conditional that sends: found x"),
+        (WHILE, {"branches": {"x": 0}}, "no conditional that sends: found x, expected no --branch"),
+        (COND, {"branches": {"": 1}}, "no conditional that sends: expected conditional.1.clone"),
+        (COND, {"branches": 1}, "bad branches: found 1"),
+        (WHILE, {"trips": {1: 2}}, "found 1, expected while.9"),
     ],
 )
 def test_what_is_stated_of_nothing_is_refused(file, how, message):
