@@ -104,7 +104,7 @@ class GroupedCommand(click.Command):
 
         Not every version of click asks for what is required.
         """
-        given = {p.name for p in self.params if not _is_default(ctx, p.name)}
+        given = {p.name for p in self.params if not is_default(p.name, ctx)}
         for parameter in self.params:
             if parameter.required and ctx.params.get(parameter.name or "") in (None, ()):
                 raise click.MissingParameter(ctx=ctx, param=parameter)
@@ -271,13 +271,10 @@ def refuse(where: str, *names: str | type) -> None:
             raise click.UsageError(f"{parameter.opts[0]} goes {where}")
 
 
-def is_default(name: str) -> bool:
+def is_default(name: str | None, context: click.Context | None = None) -> bool:
     """Whether nobody gave the option of this parameter."""
-    return _is_default(click.get_current_context(), name)
-
-
-def _is_default(ctx: click.Context, name: str | None) -> bool:
-    return ctx.get_parameter_source(name or "") in (None, ParameterSource.DEFAULT)
+    source = (context or click.get_current_context()).get_parameter_source(name or "")
+    return source in (None, ParameterSource.DEFAULT)
 
 
 def top_option(default: int) -> Any:
@@ -363,6 +360,10 @@ def read_named_count(text: str) -> tuple[str, int]:
     return name.lstrip("%"), int(number)
 
 
+# Options that read a compiled program.
+_PROGRAM = ("hlo", "comms")
+
+
 @dataclass(frozen=True)
 class HloOptions:
     """What the HLO text of a compiled program does not say."""
@@ -374,6 +375,7 @@ class HloOptions:
         "[NAME=]N",
         default=(),
         type=read_named_count,
+        needs=_PROGRAM,
     )
     branches: tuple[tuple[str, int], ...] = option(
         "Which branch of the conditional NAME of a compiled program runs, from 0; the one that "
@@ -382,11 +384,13 @@ class HloOptions:
         "--branch",
         default=(),
         type=read_named_count,
+        needs=_PROGRAM,
     )
     ragged_bytes: str | None = option(
         "Bytes that each device sends in a ragged all-to-all of a compiled program, as many to "
         "each other; it does not count otherwise.",
         "SIZE",
+        needs=_PROGRAM,
     )
 
     @property

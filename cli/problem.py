@@ -19,7 +19,7 @@ from toruscast.errors import InputError, MissingFileError
 from toruscast.text import closest, counted, nbytes, part_of, percent, printable, shortened, spanned
 from toruscast.validation import read_bytes, read_seconds, read_sizes
 
-from .options import HloOptions, Host, Include, TorusOptions, Traffic, read_pair, refuse
+from .options import Host, Include, TorusOptions, Traffic, read_pair
 from .progress import working
 from .slow import sources, tables
 
@@ -176,7 +176,6 @@ def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraff
     If there are several files, single ones may be without messages.
     """
     if traffic.collective is not None:
-        refuse("with --comm", HloOptions)
         return _load_collective(traffic, traffic.collective)
     if traffic.tasks is not None:
         raise click.UsageError("--tasks goes with --collective")

@@ -54,6 +54,7 @@ class Step(HloOptions):
         "the size is how often a step runs it.",
         "AXIS:COLLECTIVE:SIZE,...",
         "--traffic",
+        needs=("axes",),
     )
     hlo: str | None = option(
         "Instead: the collectives of a compiled program, in HLO text, such as "
@@ -185,10 +186,6 @@ def command(
     """  # noqa: D301
     if (step.sends is None) == (step.hlo is None):
         raise click.UsageError("one of --traffic and --hlo is needed")
-    if step.hlo is None:
-        refuse("with --hlo", HloOptions)
-    if step.axes is None and step.hlo is None:
-        raise click.UsageError("--traffic needs --axes")
     if asked.slices is not None:
         _rank_slices(machine, step, asked, work, output)
     elif machine.torus is None:
@@ -203,11 +200,8 @@ def _rank_layouts(
     """Rank the layouts on one slice, and write the best."""
     targets = check_files(asked.files, output)
     sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
-    n = (
-        mesh_traffic.parse_axes(step.axes or "").n_tasks
-        if isinstance(sends, str)
-        else sends.n_devices
-    )
+    is_text = isinstance(sends, str)
+    n = mesh_traffic.parse_axes(step.axes or "").n_tasks if is_text else sends.n_devices
     torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
     devices = None if step.devices is None else mesh_devices.read_devices(step.devices, torus)
     compare = (
@@ -252,17 +246,8 @@ def _rank_slices(
 ) -> None:
     """Rank the slices of as many chips as the user asks for."""
     n_chips = asked.slices or 0
-    given: dict[str, object] = {
-        "--write": asked.files,
-        "--report": output.report,
-        "--figures": output.figures,
-        "--compare": step.compare,
-        "--devices": step.devices,
-        "--network": machine.changes,
-        "--placements": asked.placements,
-    }
-    if wrong := [option for option, value in given.items() if value]:
-        raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
+    one_slice = ("devices", "devices_per_chip", "compare", "changes", "placements")
+    refuse("without --slices, which ranks several", *one_slice, "files", "report", "figures")
     output.check()
     sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
     with output.progress("Ranking slices") as move:

@@ -38,7 +38,7 @@ from toruscast.mapping.torus import Torus
 from toruscast.text import counted
 from toruscast.validation import whole_array, whole_number
 
-from .hlo import counted_along
+from .hlo import counted_along, whole_numbers
 
 _IN_C_ORDER = ("trainium", "galaxy")
 # Names of a dimension of devices: the first letter that no other dimension has.
@@ -410,7 +410,7 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
         sizes, over, turned, listed_ids = match[1], None, None, match[2]
     else:
         sizes, over, turned, listed_ids = match.groups()
-    shape = _whole_numbers(sizes)
+    shape = whole_numbers(sizes)
     if listed_ids is None:
         axes = over or ",".join(map(str, shape))
         counted = counted_along(axes, turned)
@@ -419,7 +419,7 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
             raise text.fault("bad order of axes, or too many devices", number, line[:60], expected)
         ids = counted
     else:
-        ids = np.array(_whole_numbers(listed_ids), dtype=np.int64)
+        ids = np.array(whole_numbers(listed_ids), dtype=np.int64)
     if ids.size != math.prod(shape):
         found_sizes = f"{ids.size} devices for {'x'.join(map(str, shape))}"
         raise text.fault("sizes and devices differ", number, found_sizes, math.prod(shape))
@@ -429,20 +429,14 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
 def _torch_ids(text: Text, match: re.Match[str]) -> NDArray[np.int64]:
     """The numbers of a mesh of PyTorch."""
     if match.re is TORCH:
-        return np.array(_whole_numbers(match[1]), dtype=np.int64)
+        return np.array(whole_numbers(match[1]), dtype=np.int64)
     sizes = [int(size.rpartition("=")[2][:9]) for size in match[1].split(",")]
-    strides = _whole_numbers(match[2])
+    strides = whole_numbers(match[2])
     if len(sizes) != len(strides) or not 0 < math.prod(sizes) <= MAX_LISTED:
         expected = "a stride for each size, and at most 2^22 devices"
         raise text.fault("bad mesh", text.first_line()[0], match[0][:60], expected)
     places = np.indices(sizes).reshape(len(sizes), -1)
     return np.asarray(np.array(strides) @ places, dtype=np.int64)
-
-
-def _whole_numbers(words: str) -> list[int]:
-    numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", words)
-    # A number with more digits than any device's is out of range; reading it would be slow.
-    return [int(word) if len(word) < 10 else 10**9 for word in numbers]
 
 
 def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:

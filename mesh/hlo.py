@@ -145,7 +145,7 @@ def step_of(text: Text, options: GraphOptions) -> HloStep:
     program = _Program(text, options)
     for number, raw in enumerate(text.raw_lines(), start=1):
         program.add(number, _COMMENT.sub("", raw).rstrip())
-    if not program.defined and not program.found:
+    if not program.defined:
         first, line = text.first_line()
         raise text.fault("no HLO text", first, line[:60], "HloModule, or lines %x = f32[8] ...")
     with text.at(None):
@@ -203,6 +203,7 @@ class _Program:
             self.options.omit("line", f"line {number}", reason="not known here")
 
     def _add_instruction(self, number: int, one: _Instruction, opcode: str) -> None:
+        self.defined[self.where] = None
         called: list[str] = []
         for key, name, several in _CALLED.findall(one.rest):
             words = (word.strip().lstrip("%") for word in (name or several).split(","))
@@ -339,10 +340,9 @@ class _Program:
 
     def _order(self) -> list[str]:
         """Return the computations, each behind those that it runs."""
-        known = [*self.defined, *self.calls, *self.omitted, *(where for where, _ in self.found)]
         graph = {
             where: [name for call in self.calls.get(where, ()) for name in call.called]
-            for where in known
+            for where in self.defined
         }
         try:
             return [*TopologicalSorter(graph).static_order()]
@@ -559,21 +559,21 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
 
     An empty list is one group of all devices.
     """
-    if mesh := _MESH.fullmatch(text.strip()):
+    text = text.strip()
+    if mesh := _MESH.fullmatch(text):
         return _along(mesh[1], mesh[2] or mesh[3] or "", mesh[4])
-    if maximal := _MAXIMAL.fullmatch(text.strip()):
-        return np.array([_numbers(maximal[1])])
-    iota = _IOTA.fullmatch(text.strip())
-    if iota is not None:
-        shape, order = _numbers(iota[1]), counted_along(iota[2], iota[3])
+    if maximal := _MAXIMAL.fullmatch(text):
+        return np.array([whole_numbers(maximal[1])])
+    if iota := _IOTA.fullmatch(text):
+        shape, order = whole_numbers(iota[1]), counted_along(iota[2], iota[3])
         fits = len(shape) == 2 and order is not None and math.prod(shape) == order.size
         return order.reshape(shape) if order is not None and fits else None
-    if not re.fullmatch(r"\{[\s0-9,{}]*\}", text.strip()):
+    if not re.fullmatch(r"\{[\s0-9,{}]*\}", text):
         return None
-    inner = text.strip()[1:-1].strip()
+    inner = text[1:-1].strip()
     if not inner:
         return np.arange(n_devices)[None] if 0 < n_devices <= _MAX_DEVICES else None
-    rows = [_numbers(each) for each in _LISTED.findall(inner)]
+    rows = [whole_numbers(each) for each in _LISTED.findall(inner)]
     if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
         return None
     return np.array(rows, dtype=np.int64)
@@ -581,8 +581,8 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
 
 def counted_along(sizes: str, turned: str | None) -> NDArray[np.int64] | None:
     """Return devices counted along axes, read in another order; None if it is no order."""
-    dims = _numbers(sizes)
-    order = _numbers(turned) if turned else list(range(len(dims)))
+    dims = whole_numbers(sizes)
+    order = whole_numbers(turned) if turned else list(range(len(dims)))
     if sorted(order) != list(range(len(dims))) or not 0 < math.prod(dims) <= _MAX_DEVICES:
         return None
     return np.arange(math.prod(dims)).reshape(dims).transpose(order).ravel()
@@ -595,7 +595,7 @@ def _along(mesh: str, devices: str, axes: str) -> NDArray[np.int64] | None:
         match = _AXIS.fullmatch(part.strip())
         if match is None or match[2] is None or match[1] in sizes:
             return None
-        sizes[match[1]] = _numbers(match[2])[0]
+        sizes[match[1]] = whole_numbers(match[2])[0]
     n = math.prod(sizes.values())
     if not sizes or not 0 < n <= _MAX_DEVICES or (order := _order(devices, n)) is None:
         return None
@@ -606,7 +606,9 @@ def _along(mesh: str, devices: str, axes: str) -> NDArray[np.int64] | None:
         match = _AXIS.fullmatch(part.strip())
         if match is None or match[1] not in sizes or match[2] is not None:
             return None
-        first, size = (_numbers(match[3])[0], _numbers(match[4])[0]) if match[3] else (1, 0)
+        first, size = (
+            (whole_numbers(match[3])[0], whole_numbers(match[4])[0]) if match[3] else (1, 0)
+        )
         wanted.append((match[1], first, first * (size or sizes[match[1]])))
         cuts[match[1]] |= {*wanted[-1][1:]}
     pieces = [(name, *pair) for name in sizes for pair in pairwise(sorted(cuts[name]))]
@@ -632,13 +634,15 @@ def _order(devices: str, n: int) -> NDArray[np.int64] | None:
         order = counted_along(permuted[1], permuted[2])
         return order if order is not None and order.size == n else None
     listed = re.fullmatch(r"(?:\[[0-9,]+\])?([0-9,]+)", text)
-    numbers = np.array(_numbers(listed[1]) if listed else [], dtype=np.int64)
+    numbers = np.array(whole_numbers(listed[1]) if listed else [], dtype=np.int64)
     return numbers if sorted(numbers.tolist()) == list(range(n)) else None
 
 
-def _numbers(text: str) -> list[int]:
-    # Blanks separate as commas do. Longer numbers are no devices; they must not overflow either.
-    return [min(int(part[-19:]), 2**40) for part in text.replace(",", " ").split()]
+def whole_numbers(text: str) -> list[int]:
+    """Return the numbers of a text that are no part of a name."""
+    numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", text)
+    # A number with more digits than any device's is out of range; reading it would be slow.
+    return [int(word) if len(word) < 10 else 10**9 for word in numbers]
 
 
 START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*+\n)*+HloModule\s")

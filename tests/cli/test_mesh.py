@@ -135,7 +135,7 @@ def test_what_a_program_leaves_open_is_told_by_every_command(name, capsys):
 
 def test_options_of_programs_go_with_programs(capsys):
     assert run(*ASKED, "--traffic", SENT, "--trips", "4") == 2
-    assert "--trips goes with --hlo" in capsys.readouterr().err
+    assert "--trips needs --hlo" in capsys.readouterr().err
     assert run("--torus", "tpu_v5e:2x4", "--hlo", str(HLO / "while_loop.hlo"), "--trips", "x") == 2
     assert "expected a whole number" in capsys.readouterr().err
 

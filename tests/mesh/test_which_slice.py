@@ -96,8 +96,9 @@ def test_the_command_ranks_slices_for_a_compiled_step(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--slices", "4", "--write", "a.json"], "--slices takes no --write"),
-        (["--slices", "4", "--network", "overhead=1us"], "--slices takes no --network"),
+        (["--slices", "4", "--write", "a.json"], "--write goes without --slices"),
+        (["--slices", "4", "--network", "overhead=1us"], "--network goes without --slices"),
+        (["--slices", "4", "--devices-per-chip", "2"], "--devices-per-chip goes without --slices"),
         ([], "--torus is needed, or --slices"),
     ],
 )
