@@ -200,8 +200,10 @@ def _rank_layouts(
     """Rank the layouts on one slice, and write the best."""
     targets = check_files(asked.files, output)
     sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
-    is_text = isinstance(sends, str)
-    n = mesh_traffic.parse_axes(step.axes or "").n_tasks if is_text else sends.n_devices
+    if isinstance(sends, str):
+        n = mesh_traffic.parse_axes(step.axes or "").n_tasks
+    else:
+        n = sends.n_devices
     torus = mesh_devices.chips_as_devices(load_torus(machine), n, step.devices_per_chip)
     devices = None if step.devices is None else mesh_devices.read_devices(step.devices, torus)
     compare = (

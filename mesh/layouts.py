@@ -102,12 +102,6 @@ def cell_of(torus: Torus, pieces: Pieces) -> Torus:
     return box_of(torus, shape)
 
 
-def link_in(torus: Torus, cell: Torus, link: int) -> int:
-    """Return the link of a torus that is one of its first cell."""
-    node, port = divmod(link, 2 * torus.ndim)
-    return int(torus.node(cell.coords[node])) * 2 * torus.ndim + port
-
-
 def _nth(number: int) -> str:
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
@@ -131,7 +125,12 @@ def curves(sizes: Sequence[int]) -> list[Curve]:
         return [Curve("in order", line), Curve("folded", folded)][: 2 if sizes[0] > 3 else 1]
     found = []
     orders = list(permutations(range(len(sizes))))
-    for name, walk in (("in order", _in_order), ("a loop", loop), ("a snake", snake)):
+    walks: dict[str, Callable[[Sequence[int]], NDArray[np.int64] | None]] = {
+        "in order": lambda sizes: np.indices(sizes).reshape(len(sizes), -1).T,
+        "a loop": loop,
+        "a snake": snake,
+    }
+    for name, walk in walks.items():
         for order in orders:
             cells = walk([sizes[d] for d in order])
             if cells is not None:
@@ -139,10 +138,6 @@ def curves(sizes: Sequence[int]) -> list[Curve]:
                 back[:, list(order)] = cells
                 found.append(Curve(name, back))
     return found
-
-
-def _in_order(sizes: Sequence[int]) -> NDArray[np.int64]:
-    return np.indices(sizes).reshape(len(sizes), -1).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +354,10 @@ class LayoutScorer:
         found = self._scored(traffic, groups, bucket, with_links=self.problem.overlap)
         if groups.torus is torus:
             return found
-        return replace(found, busiest=link_in(torus, groups.torus, found.busiest))
+        # The link of the torus that is this one of its first cell.
+        node, port = divmod(found.busiest, 2 * torus.ndim)
+        first = int(torus.node(groups.torus.coords[node])) * 2 * torus.ndim
+        return replace(found, busiest=first + port)
 
     def _scored(
         self,

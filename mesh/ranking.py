@@ -277,7 +277,8 @@ def rank_layouts(
     devices : Devices, optional
         The devices that are there; all, numbered as the machine does, if not given.
     compare : TaskMapping or array-like of int, optional
-        A layout of the caller's own: tasks in C order of the mesh, or the node at each place.
+        A layout of the caller's own: tasks in C order of the mesh, or the node at each place, by
+        its number or its coordinates.
     hosts : array-like of int, shape (n_nodes,), optional
         The host of each node, whose nodes must form a box of the mesh.
     overlap : bool
@@ -313,7 +314,9 @@ def rank_layouts(
         expected = f"at most the {devices.nodes.size} devices of {torus}"
         raise MeshTooLargeError("mesh too large", found=found, expected=expected)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
-    together = None if hosts is None else _checked_hosts(hosts, torus)
+    together = None if hosts is None else whole_array(np.ravel(hosts), "host of a node")
+    if together is not None and together.size != torus.n_nodes:
+        raise InputError("hosts of other nodes", found=together.size, expected=torus.n_nodes)
     omitted = traffic.omitted if isinstance(traffic, HloStep) else ()
     problem = MeshProblem(torus, mesh, sends, overlap, omitted)
     scorer = LayoutScorer(problem, together)
@@ -411,23 +414,23 @@ def _simulate_item(item: tuple[MeshTraffic, Groups, str]) -> float | None:
     return simulated_time(*item)
 
 
-def _checked_hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
-    found = whole_array(np.ravel(hosts), "host of a node")
-    if found.size != torus.n_nodes:
-        raise InputError("hosts of other nodes", found=found.size, expected=torus.n_nodes)
-    return found
-
-
 def _own_nodes(compare: TaskMapping | ArrayLike, problem: MeshProblem) -> NDArray[np.int64]:
     """The nodes of a layout that the caller brought, in mesh shape."""
     given = compare.node if isinstance(compare, TaskMapping) else compare
-    axes = problem.axes
-    nodes = whole_array(np.ravel(as_array(given, "layout", "nodes in mesh shape")), "node")
-    nodes = problem.torus.check_nodes(nodes).astype(np.int64)
-    twice = np.unique(nodes).size < nodes.size
-    if nodes.size != axes.n_tasks or twice:
-        found = "a device twice" if twice else f"{nodes.size} devices"
-        raise InputError("layout of another mesh", found=found, expected=f"the places of {axes}")
+    axes, torus = problem.axes, problem.torus
+    shapes = axes.sizes, (axes.n_tasks,)
+    array = as_array(given, "layout", "nodes in mesh shape")
+    values = whole_array(array.ravel(), "node")
+    if array.shape in [(*shape, torus.ndim) for shape in shapes]:
+        values = values.reshape(-1, torus.ndim)
+    elif array.shape not in shapes:
+        found = f"shape {array.shape}"
+        expected = f"the nodes of {axes}, shape {shapes[0]} or {shapes[1]}, or their coordinates"
+        raise InputError("layout of another mesh", found=found, expected=expected)
+    nodes = torus.check_nodes(values).astype(np.int64)
+    if np.unique(nodes).size < nodes.size:
+        expected = f"a node for each place of {axes}"
+        raise InputError("node stands twice in a layout", expected=expected)
     return nodes.reshape(axes.sizes)
 
 

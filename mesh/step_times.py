@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, sum_edges
-from toruscast.mapping.collectives import schedule
+from toruscast.mapping.collectives import merged, schedule
+from toruscast.mapping.collectives.schedules import in_groups
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.torus import TIE_RULES, Holes
 from toruscast.routing.loads import pair_loads
@@ -460,14 +461,11 @@ def messages_in_rounds(
         # Compiled programs send round a ring however few bytes there are.
         ports = _WAYS[algorithm]
         plan = schedule(f"{kind}/ring", groups.n, traffic.nbytes, ports=ports, element=0)
-    phases: list[tuple[int, CommGraph]] = []
-    for times, steps in plan.rounds():
-        src = np.concatenate([nodes[:, step.src].ravel() for step in steps])
-        dst = np.concatenate([nodes[:, step.dst].ravel() for step in steps])
-        nbytes = np.concatenate([np.tile(step.nbytes, len(nodes)) for step in steps])
-        phase = sum_edges(groups.torus.n_nodes, src, dst, nbytes, np.ones(src.size))
-        phases.append((times, phase))
-    return phases
+    n_nodes = groups.torus.n_nodes
+    return [
+        (times, in_groups(merged(groups.n, steps), nodes, n_nodes))
+        for times, steps in plan.rounds()
+    ]
 
 
 def messages_at_once(traffic: MeshTraffic, groups: Groups) -> MappingProblem | None:

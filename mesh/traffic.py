@@ -265,8 +265,7 @@ def _of_axis(name: str, value: Any) -> MeshTraffic:
     if not isinstance(value, str):
         return _ring_of(name, value)
     word, _, size = value.partition(":")
-    kind = re.sub("[-_]", "", word.partition("/")[0]).lower()
-    if kind not in {each.replace("_", "") for each in COLLECTIVES}:
+    if collective_named(word.partition("/")[0]) not in COLLECTIVES:
         return _ring_of(name, read_bytes(value))
     (found,) = parse_traffic(f"{name}:{word}:{size or f'{USUAL_BYTES:.0f}'}")
     return found

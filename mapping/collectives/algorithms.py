@@ -139,10 +139,8 @@ def fold(shape: Sequence[int]) -> Folding:
         behind = 2 * np.arange(extra) + 1
         src, dst = np.take(ranks, behind, axis=d), np.take(ranks, behind - 1, axis=d)
         handed.append((src.ravel(), dst.ravel()))
-        more = np.take(weight, behind, axis=d)
-        before = [slice(None)] * len(shape)
-        before[d] = behind - 1  # type: ignore[call-overload]
-        weight[tuple(before)] += more
+        lines = np.moveaxis(weight, d, 0)
+        lines[behind - 1] += lines[behind]
         ranks, weight = np.delete(ranks, behind, axis=d), np.delete(weight, behind, axis=d)
     return Folding(ranks.shape, ranks.ravel(), weight.ravel(), tuple(handed))
 

@@ -137,8 +137,7 @@ class Schedule:
             phases += [merged(self.n_tasks, steps, self.name)] * times
         phases = phases or [CommGraph(self.n_tasks, [], [], [], name=self.name)]
         if self.at_once:
-            total = Workload(phases, name=self.name).total
-            return Workload([total], name=self.name, dependent=True)
+            phases = [Workload(phases, name=self.name).total]
         return Workload(phases, name=self.name, dependent=True)
 
 
@@ -286,22 +285,22 @@ def collective_total(
     times: int = 1,
 ) -> CommGraph:
     """Return what a collective sends in all its rounds among the tasks of each group."""
-    n_groups, n = groups.shape
+    n = groups.shape[1]
     check_size(name, n)
     if name in ALL_PAIRS:
         return _all_pairs(groups, nbytes / n * times, float(times), n_tasks)
-    rounds = [(often, merged(n, steps)) for often, steps in schedule(name, n, nbytes).rounds()]
-    if not rounds:
+    rounds = schedule(name, n, nbytes).rounds()
+    phases = [merged(n, steps).scaled(often * times) for often, steps in rounds]
+    if not phases:
         return CommGraph(n_tasks, [], [], [])
-    src, dst = (
-        groups[:, np.concatenate([getattr(graph, end) for _, graph in rounds])].ravel()
-        for end in ("src", "dst")
-    )
-    sizes, counts = (
-        np.tile(np.concatenate([getattr(graph, f) * often for often, graph in rounds]), n_groups)
-        for f in ("nbytes", "n_messages")
-    )
-    return sum_edges(n_tasks, src, dst, sizes * times, counts * times)
+    return in_groups(Workload(phases).total, groups, n_tasks)
+
+
+def in_groups(graph: CommGraph, groups: NDArray[np.int64], n_tasks: int) -> CommGraph:
+    """Return the messages of a graph among the tasks of each group, ``(n_groups, n)``."""
+    ends = (groups[:, each].ravel() for each in (graph.src, graph.dst))
+    amounts = (np.tile(each, len(groups)) for each in (graph.nbytes, graph.n_messages))
+    return sum_edges(n_tasks, *ends, *amounts)
 
 
 def edges_of(name: str, groups: NDArray[np.int64]) -> int:

@@ -395,3 +395,18 @@ def test_a_link_of_a_ring_works_as_long_as_its_bytes_take(n):
     # A ring uses both ways; an allreduce passes each part round twice.
     each = (n - 1) / n * 1e6 / 2 / 1e9
     np.testing.assert_allclose(seconds, np.full((2, 2 * n), each) * [[2], [1]], rtol=1e-3)
+
+
+def test_a_layout_is_compared_by_numbers_or_coordinates_in_shapes_of_the_mesh():
+    torus = tc.machine("tpu_v5e:2x4")
+    asked = torus, {"x": 4, "y": 2}, {"x": "ppermute:4MB"}
+    nodes = np.array([0, 5, 2, 7, 4, 1, 6, 3])
+    coords = torus.coords[nodes]
+    forms = nodes, nodes.reshape(4, 2), coords, coords.reshape(4, 2, 2)
+    found = [tc.rank_layouts(*asked, compare=form, simulate=0).compared for form in forms]
+    assert all(each.nodes.tolist() == nodes.reshape(4, 2).tolist() for each in found)
+    for wrong in (nodes.reshape(2, 4), nodes[:4], coords.T, 3):
+        with pytest.raises(InputError, match=r"another mesh: found shape .* or their coordinates"):
+            tc.rank_layouts(*asked, compare=wrong, simulate=0)
+    with pytest.raises(InputError, match="stands twice in a layout"):
+        tc.rank_layouts(*asked, compare=[0, 0, *nodes[2:]], simulate=0)
