@@ -59,8 +59,8 @@ def make_mesh(
         If a compiled function has traffic that is not counted.
     """
     devices = list(jax.devices() if devices is None else devices)
-    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-    axes = MeshAxes(names, tuple(axis_shapes))
+    axes = MeshAxes(axis_names, axis_shapes)  # type: ignore[arg-type]
+    names = axes.names
     traffic = _read(traffic)
     if traffic:
         # A mistyped axis is a fault also where the mesh is JAX's own.
@@ -68,7 +68,7 @@ def make_mesh(
     try:
         slices = slices_of(devices, _all_of(devices), torus)
     except InputError as error:
-        if torus is not None:
+        if torus is not None or not devices:
             raise
         warnings.warn(f"{error}: the mesh is JAX's own", InputWarning, stacklevel=2)
         return jax.make_mesh(axes.sizes, names, axis_types, devices=devices)

@@ -36,7 +36,7 @@ def mesh_ids(
 
         attributes = torch_xla.runtime.global_runtime_device_attributes()
     numbers = [_number(each, place) for place, each in enumerate(attributes)]
-    axes = MeshAxes(tuple(axis_names), tuple(mesh_shape))
+    axes = MeshAxes(axis_names, mesh_shape)  # type: ignore[arg-type]
     found = lay(slices_of(attributes, torus=torus), axes, traffic)
     return np.array(numbers, dtype=np.int64)[found.ravel()]
 

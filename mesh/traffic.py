@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -15,7 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.mapping.collectives.schedules import collective_named
 from toruscast.text import closest
-from toruscast.validation import read_bytes, real_number, whole_array, whole_number, whole_sizes
+from toruscast.validation import (
+    check_type,
+    read_bytes,
+    real_number,
+    whole_array,
+    whole_number,
+    whole_sizes,
+)
 
 from .hlo import HloCollective, HloStep
 
@@ -31,7 +38,9 @@ class MeshAxes:
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        names = tuple(self.names)
+        expected = 'names such as ("data", "tensor")'
+        check_type(self.names, "names of axes", Iterable, expected)
+        names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         sizes = whole_sizes(self.sizes, "sizes of the mesh")
         if not names or len(names) != len(sizes):
             raise InputError("bad mesh", found=f"{names} {sizes}", expected="a size for each name")

@@ -193,3 +193,10 @@ def test_groups_of_joint_axes_have_the_last_named_fastest():
     groups = MeshTraffic("all-reduce", 8, ("c", "a")).group_table(axes)
     assert groups.tolist() == [[0, 4, 1, 5], [2, 6, 3, 7]]
     assert math.prod(groups.shape) == axes.n_tasks
+
+
+def test_axes_take_one_name_and_refuse_what_holds_none():
+    assert MeshAxes("data", 8) == MeshAxes(("data",), (8,))
+    for names, sizes in ((5, (2, 4)), (("x",), "8"), (("x", 3), (2, 4)), (None, (2,))):
+        with pytest.raises(InputError, match="bad"):
+            MeshAxes(names, sizes)
