@@ -44,8 +44,10 @@ _UNUSED = {
     "ragged_bytes": "no compiled program, so there is no ragged all-to-all",
 }
 _DEFAULTS = {"include": "all", "gathered": "each"}
-# Memory that a task takes at most while its graph is read and ranked.
-_TASK_BYTES = 160
+# Memory that a task or an edge takes at most while a graph is read and ranked. Edges of collectives
+# have amounts that are alike.
+_TASK_BYTES = _EDGE_BYTES = 160
+_COLLECTIVE_EDGE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,11 @@ class GraphOptions:
             expected = f"at most {self.n_tasks}"
             raise InputError("wrong number of tasks", file=path, found=size, expected=expected)
         return self.n_tasks
+
+
+def check_collectives(path: AnyPath, n_edges: int) -> None:
+    """Raise unless a file may claim collectives of so many edges."""
+    check_claim(path, _COLLECTIVE_EDGE_BYTES * n_edges, counted(n_edges, "message"))
 
 
 @dataclass(frozen=True)
@@ -488,8 +495,6 @@ answer lists those of numbers, which may be traffic. A trace with a line for eac
 
 # How the names of types of numbers begin in Arrow.
 _NUMBERS = ("int", "uint", "float", "double", "half", "decimal")
-# Bytes that an edge takes at most while a graph is read and its features are computed.
-_BYTES_AN_EDGE = 160
 
 
 def read_parquet(source: Source, options: GraphOptions) -> CommGraph:
@@ -521,7 +526,7 @@ def _parquet_columns(
     file = parquet.ParquetFile(pa.BufferReader(source.data))
     schema = file.schema_arrow
     n_rows = file.metadata.num_rows
-    check_claim(source.path, n_rows * _BYTES_AN_EDGE, counted(n_rows, "row"))
+    check_claim(source.path, n_rows * _EDGE_BYTES, counted(n_rows, "row"))
     numbers = {field.name: str(field.type).startswith(_NUMBERS) for field in schema}
     wanted = names_of(numbers, options, source.path)
     table = file.read(columns=list(wanted.values()))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.files import as_damaged, at_file, check_claim
+from toruscast.files import as_damaged, at_file
 from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
@@ -23,12 +23,10 @@ from toruscast.validation import whole_number
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
-from .graphs import AnyPath, GraphOptions
+from .graphs import AnyPath, GraphOptions, check_collectives
 from .rounds import COLLECTIVES, Events, rounds_of
 from .source import Source, Text, warn_of, whole
 
-# Memory that an edge of a collective takes.
-_EDGE_BYTES = 16
 # Messages of collectives that are listed round by round.
 _LISTED = 2**20
 # From traces with more rounds, one iteration is read if they repeat.
@@ -166,7 +164,7 @@ class RankActions:
             with at_file(path):
                 check_size(word, group.size)
             claims += edges_of(word, group)
-        check_claim(path, _EDGE_BYTES * claims, counted(claims, "message"))
+        check_collectives(path, claims)
 
 
 def topological_order(

@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.files import check_claim, note_read
+from toruscast.files import note_read
 from toruscast.formats.dialect import Dialect
-from toruscast.formats.graphs import GraphOptions
+from toruscast.formats.graphs import GraphOptions, check_collectives
 from toruscast.formats.rounds import algorithm_of
 from toruscast.formats.source import Source, Text, as_text, read_text
 from toruscast.mapping.collectives.schedules import collective_total, edges_of
-from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, sum_edges
+from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
-from toruscast.text import closest, counted
+from toruscast.text import closest
 from toruscast.validation import check_type, real_number, whole_number
 
 # Instructions that are counted, and the kind of traffic of each. A broadcast hands the buffer on
@@ -658,14 +658,10 @@ def read(source: Source, options: GraphOptions) -> Workload:
     text = source.text
     step = step_of(text, options)
     step.check(text.file)
-    n = max(step.n_devices, options.n_tasks or 0)
-    if n > MAX_TASKS or options.n_tasks not in (None, n):
-        most = options.n_tasks or MAX_TASKS
-        raise text.fault("too many devices", None, step.n_devices, f"at most {most}")
-    # Sender and receiver of an all-to-all take eight bytes; its amounts are alike.
-    held = sum(8 * edges_of(one.kind, one.groups) for one in step.collectives)
-    n_edges = counted(held // 8, "message")
-    check_claim(source.path, held, f"{counted(len(step.collectives), 'collective')} of {n_edges}")
+    n = options.at_least(step.n_devices, source.path)
+    check_collectives(
+        source.path, sum(edges_of(each.kind, each.groups) for each in step.collectives)
+    )
     phases = [_phase(one, n, options).renamed(options.name) for one in step.collectives]
     return Workload(phases, name=options.name)
 
