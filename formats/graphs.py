@@ -413,8 +413,9 @@ def read_table_of_edges(source: Source, options: GraphOptions) -> CommGraph:
     number, line = text.first_line()
     separator, names = cells(line)
     order = _chosen_names(text, number, names, options)
-    first = cells(next(text.lines(skip=number), (0, ""))[1], separator)[1]
-    numbers = [n for n, cell in zip(names, first, strict=False) if NUMBER.fullmatch(cell)]
+    rows = [cells(line, separator)[1] for _, line in source.lines[1:]]
+    columns = dict(zip(names, zip(*rows, strict=False), strict=False))
+    numbers = [n for n, column in columns.items() if any(map(NUMBER.fullmatch, column))]
     omit_columns(numbers, [n for n, ours in zip(names, order, strict=True) if ours], options)
     table = read_table(text, order, number, separator, AMOUNTS)
     return graph_of(table, stated(text), options)
@@ -607,6 +608,9 @@ def _edge_attributes(
         raise text.fault("bad attributes", number, words, "{'weight': 4096}") from None
     amounts = {}
     for name, (theirs, value) in zip(names, found.items(), strict=True):
+        if name in amounts:
+            expected = "one attribute of bytes and one of messages"
+            raise text.fault(f"two attributes of {name}", number, words, expected)
         if name in AMOUNTS:
             if type(value) not in (int, float) or not 0 <= value < 1e300:
                 raise text.fault(f"bad {theirs}", number, value, "a number, 0 or more")

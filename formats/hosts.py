@@ -15,7 +15,6 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
-from toruscast.text import joined
 from toruscast.validation import repeated
 
 from .dialect import Dialect
@@ -29,7 +28,7 @@ from .placements import (
     place_of,
     read_ranks,
 )
-from .source import WHOLE, Source, Text, cells, warn_of, whole, write_text
+from .source import WHOLE, Source, Text, cells, warn_of_unused, whole, write_text
 from .tables import read_words
 
 # A name, or the pieces of one between ranges in brackets.
@@ -444,8 +443,8 @@ def read_table(source: Source, torus: Torus) -> Hosts:
     if not lines:
         raise text.fault("table without a host")
     known = {"host", "node", "nid", "processor_id", *torus.axes.lower()}
-    if others := [name for name in rows[0][1] if name not in known]:
-        warn_of(text.file, f"columns that are not used: {joined(others)}")
+    others = (name for _, row in rows for name in row if name not in known)
+    warn_of_unused(text.file, others, "columns that are not used")
     return Hosts(list(lines), nodes, torus, aliases)
 
 

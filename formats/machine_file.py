@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,11 @@ from toruscast.mapping.torus import Torus
 from toruscast.mapping.twist import named_twist
 
 from .dialect import Dialect
-from .source import Source, Text, label, warn_of, write_text
+from .source import Source, Text, label, write_text
 
 SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
 # A line that opens a brace, includes a file or calls a function, unlike TOML.
 _PROGRAM = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
-# Keys that a warning names.
-_MAX_UNUSED = 12
 _OF_HOLES = ("nodes", "links", "slow")
 OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
 
@@ -224,13 +222,6 @@ def torus_at(source: Source, line: int | None, sizes: Sequence[int], **options: 
     with source.text.at(line):
         torus = Torus(tuple(sizes), **{"name": label(source.path)} | options)
         return torus if hop_latency is None else torus.with_network(hop_latency=hop_latency)
-
-
-def warn_of_unused(text: Text, words: Iterable[str]) -> None:
-    """Warn of the keys, elements and lines of a configuration that are not read."""
-    if found := list(dict.fromkeys(word.strip()[:80] for word in words)):
-        more = ", ..." if len(found) > _MAX_UNUSED else ""
-        warn_of(text.file, f"not used: {', '.join(found[:_MAX_UNUSED])}{more}")
 
 
 def check_supported(torus: Torus, tool: str, expected: str, good: bool = True) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
-from toruscast.text import counted, joined
+from toruscast.text import counted
 from toruscast.validation import repeated
 
 from .dialect import Dialect
@@ -29,7 +29,7 @@ from .placements import (
     mapping_on_hosts,
     read_ranks,
 )
-from .source import Source, Text, cells, renamed, warn_of, whole, write_text
+from .source import Source, Text, cells, renamed, warn_of, warn_of_unused, whole, write_text
 from .tables import read_table, read_words, table_of, write_rows
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
@@ -300,8 +300,8 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
         raise text.fault("table of a mapping without places", number, line, expected)
     kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
-    if others := [name for name, column in zip(names, kept, strict=True) if column is None]:
-        warn_of(text.file, f"columns that are not used: {joined(others)}")
+    others = (name for name, column in zip(names, kept, strict=True) if column is None)
+    warn_of_unused(text.file, others, "columns that are not used")
     if twice := repeated(name for name in kept if name):
         raise text.fault("column stands twice", number, twice[0], "each column once")
     if wanted == {"host"}:

@@ -412,7 +412,7 @@ def read_ipm(source: Source, options: GraphOptions) -> CommGraph:
                 )
                 if nbytes or not call.startswith("MPI_"):
                     amount = float(nbytes) * count
-                    options.omit("collective call", call or "?", amount, times=max(1, count))
+                    options.omit("call", call or "?", amount, times=max(1, count))
     if not rows:
         raise text.fault(
             "IPM log without a message",

@@ -51,6 +51,7 @@ _MODULES = (
     "toruscast.mesh.devices",
     "toruscast.mesh.tenstorrent",
 )
+_COMPILED = "the compiled program: jax.jit(f).lower(...).compile().as_text()"
 # Texts without what a reader needs: how they start, what they lack, and what has it instead.
 _UNREADABLE = (
     (
@@ -61,7 +62,17 @@ _UNREADABLE = (
     (
         re.compile(rb"(?=.*?\b(?:stablehlo|mhlo|sdy)\.)(?:\s++|(?://|#)[^\n]*+)*+module\b", re.S),
         "StableHLO before partitioning",
-        "the compiled program: jax.jit(f).lower(...).compile().as_text()",
+        _COMPILED,
+    ),
+    (
+        re.compile(rb"(?:\s++|(?://|#)[^\n]*+)*+module\b[^\n{]*+\{"),
+        "MLIR before partitioning",
+        _COMPILED,
+    ),
+    (
+        re.compile(rb"\s*+\{ ?lambda\b"),
+        "jaxpr before compilation",
+        _COMPILED,
     ),
     (
         re.compile(rb"\s*+=+ OTF2-PRINT"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from keyword import iskeyword
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +16,18 @@ from toruscast.mapping.torus import TieRule, Torus
 from toruscast.validation import read_bandwidth, read_seconds, read_sizes
 
 from .dialect import Dialect
-from .machine_file import check_supported, torus_at, warn_of_unused, whole_words, with_unit
-from .source import NUMBER, Source, Text, comments, label, warn_of, whole, write_text
+from .machine_file import check_supported, torus_at, whole_words, with_unit
+from .source import (
+    NUMBER,
+    Source,
+    Text,
+    comments,
+    label,
+    warn_of,
+    warn_of_unused,
+    whole,
+    write_text,
+)
 
 _CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
@@ -73,7 +84,7 @@ def read_simgrid(source: Source) -> Torus:
     names = [name for name, _ in _ATTRIBUTE.findall(words) if name.lower() not in _CLUSTER_KEYS]
     others = [*names, *_ELEMENT.findall(words), *_TAG.sub(" ", words).split()]
     others += _ATTRIBUTE.sub(" ", " ".join(_CLUSTER.findall(words))).strip("/ \n").split()
-    warn_of_unused(text, others)
+    warn_of_unused(text.file, others)
     given = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
     sizes = whole_words(text, number, "topo_parameters", given)
     bandwidth = with_unit(text, number, "bw", keys.get("bw", ""), read_bandwidth)
@@ -143,7 +154,7 @@ def read_astra(source: Source) -> Torus:
         # Others, such as the links of a dimension, would change the answer.
         if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
             raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
-    warn_of_unused(text, [key for key in lists if key not in _ASTRA_KEYS])
+    warn_of_unused(text.file, [key for key in lists if key not in _ASTRA_KEYS])
     kinds, line = lists.get("topology", ([], None))
     sizes, size_line = lists.get("npus_count", ([], None))
     if not kinds or len(kinds) != len(sizes):
@@ -232,7 +243,7 @@ def read_codes(source: Source) -> Torus:
             found[key] = (number, plain)
         left = _CODES_KEY.sub(" ", words).translate(dict.fromkeys(map(ord, "{};"), " ")).split()
         rest += [word for word in left if not any(group in word for group in _CODES_GROUP)]
-    warn_of_unused(text, [*(key for key in found if key not in _CODES_KEYS), *rest])
+    warn_of_unused(text.file, [*(key for key in found if key not in _CODES_KEYS), *rest])
     networks = {key for key in found if key.startswith("modelnet_")}
     other = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
     if other:
@@ -276,7 +287,7 @@ def read_booksim(source: Source) -> Torus:
         for key, value in _BOOKSIM.findall(line)
     }
     rest = [line for line in (_BOOKSIM.sub("", line) for line in lines) if line.strip(" ;")]
-    warn_of_unused(text, [*(key for key in found if key not in _BOOKSIM_KEYS), *rest])
+    warn_of_unused(text.file, [*(key for key in found if key not in _BOOKSIM_KEYS), *rest])
     number, kind = found.get("topology", (None, "none"))
     if kind not in ("torus", "mesh"):
         raise text.fault("no torus", number, kind, "topology = torus, or mesh")
@@ -445,6 +456,16 @@ _OTHER_PARTS = (
 _OLD = re.compile(r"(topology|network|switch)_(\w+)")
 _SIZE_KEYS = ("shape", "geometry")
 _WIDTH_KEYS = ("width", "redundant")
+_PORT_KEYS = ("local_ports", "concentration", "nodes_per_switch")
+# Keys that are read, and those of names.
+_READ_KEYS = {
+    *(*_SIZE_KEYS, *_WIDTH_KEYS, *_PORT_KEYS, "name", "topology", "topo", "link_bw", "bandwidth"),
+    *("link_latency", "link_lat", "latency", "sendlatency", "hop_latency"),
+}
+
+
+# Words that are neither a setting nor a statement of Python.
+_STRAY = re.compile(r"\s*+(?!include\b)\w++(?:[ \t]++[\w.]++)*+\s*+|\s*+\[[\w. ]++\]\s*+")
 
 
 class SstSetting(NamedTuple):
@@ -548,7 +569,7 @@ def read_torus_settings(source: Source) -> Torus:
     if len(widths) != len(sizes) or 0 in widths:
         line, value = (size.line, "none") if width is None else (width.line, width.value)
         raise text.fault("bad width", line, value, "one a dimension")
-    for setting in _of_topology(settings, ("local_ports", "concentration", "nodes_per_switch")):
+    for setting in _of_topology(settings, _PORT_KEYS):
         if setting.value != "1":
             plain = "x".join(map(str, sizes))
             expected = f"1; else {plain} as the torus, and a router's tasks in --tasks-per-node"
@@ -558,6 +579,10 @@ def read_torus_settings(source: Source) -> Torus:
     if len(called) > 1:
         raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
     is_mesh = called == {"mesh"} or (not called and not _TORUS.search(words))
+    others = [s for s in settings if s.key not in _READ_KEYS and not _is_other(s)]
+    stray = [line for line in words.splitlines() if _STRAY.fullmatch(line)]
+    stray = [line for line in stray if not iskeyword(line.split()[0])]
+    warn_of_unused(text.file, [*(".".join(setting.path) for setting in others), *stray])
     bandwidth = _of_links(text, settings, _BANDWIDTHS, read_bandwidth)
     latency = _of_links(text, settings, _LATENCIES, read_seconds)
     if included:

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -43,6 +43,8 @@ Progress = Callable[[int, int], object]
 """Called with the number of bytes read so far, and of all."""
 # Bytes of lines that are read together.
 _PIECE = 2**23
+# Keys or columns that a warning names.
+_MAX_UNUSED = 12
 # Bytes of a line.
 MAX_LINE = 2**24
 _SUFFIXES = (
@@ -228,6 +230,15 @@ def read_text(path: str | os.PathLike[str]) -> Text:
 def warn_of(file: str | os.PathLike[str], message: str) -> None:
     """Warn about the content of a file, at the line that called the caller."""
     warnings.warn(f"{os.fspath(file)}: {message}", InputWarning, stacklevel=3)
+
+
+def warn_of_unused(
+    file: str | os.PathLike[str], words: Iterable[str], what: str = "not used"
+) -> None:
+    """Warn of the keys, columns or lines of a file that are not read."""
+    if found := list(dict.fromkeys(word.strip()[:80] for word in words)):
+        more = ", ..." if len(found) > _MAX_UNUSED else ""
+        warn_of(file, f"{what}: {', '.join(found[:_MAX_UNUSED])}{more}")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -20,7 +20,7 @@ from toruscast.files import note_read
 from toruscast.validation import SECONDS
 
 from .dialect import Dialect
-from .source import DECIMAL_COMMA, NUMBER, Source, Text, cells, read_text
+from .source import DECIMAL_COMMA, NUMBER, Source, Text, cells, read_text, warn_of_unused
 from .tables import read_words
 
 MAPPING = "mapping"
@@ -72,6 +72,9 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
         expected = "measured times; those of rank --csv are forecasts"
         raise text.fault("not measured times", found=",".join(names), expected=expected)
     place, units = columns_of_times(names) or _PLAIN
+    others = (at for at in range(len(names)) if at not in {place, *units})
+    numbers = (names[at] for at in others if any(NUMBER.fullmatch(parts[at]) for _, parts in rows))
+    warn_of_unused(text.file, numbers, "columns that are not used")
     runs: list[Run] = []
     for number, parts in rows:
         # A mapping may have run less often than another.

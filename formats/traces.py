@@ -19,7 +19,6 @@ from toruscast.mapping.collectives import names
 from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
 from toruscast.text import counted
-from toruscast.validation import whole_number
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND
 from .dialect import Dialect
@@ -236,7 +235,7 @@ def read_goal(source: Source, options: GraphOptions) -> Workload:
     n, tasks = _goal_tasks(text)
     # The number behind "nic" is a GPU of the rank: each GPU is a task.
     gpus = 1 + max((task.nic for task in tasks), default=0)
-    n = whole_number(n * gpus, "number of tasks", 0, MAX_TASKS)
+    n *= gpus
     options.agree(n, source.path)
     _match_receives(text, tasks)
     _set_rounds(text, tasks)

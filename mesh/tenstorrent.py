@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from toruscast.formats.dialect import Dialect
 from toruscast.formats.machine_file import check_supported, torus_at, whole_words
 from toruscast.formats.placements import MappingOptions, Target, mapping_of
-from toruscast.formats.source import Source, Text, comments, whole, write_text
+from toruscast.formats.source import Source, Text, comments, warn_of_unused, whole, write_text
 from toruscast.formats.tables import table_of
 from toruscast.mapping.machines import named
 from toruscast.mapping.task_mapping import TaskMapping
@@ -36,6 +36,16 @@ TOP = re.compile(r"\btop_level_instance\s*+:?\s*+\{\s*+(mesh|graph)\b")
 GRAPH = re.compile(r"\bgraph_descriptors\s*+:?\s*+\{")
 USED = re.compile(r"\b(mesh|graph)_descriptor\s*+:\s*+[\"']([^\"']*)[\"']")
 INSTANCE = re.compile(r"\binstances\s*+:?\s*+\{")
+# A field with its value or the brace that opens it, and the names of those that are known.
+FIELD = re.compile(
+    r"(?<!\w)(\w++)\s*+(?::?\s*+\{|:\s*+(?:\[[^\[\]]*+\]|\"[^\"]*\"|'[^']*'|[\w.+-]++))"
+)
+KNOWN = {
+    *("mesh_descriptors", "graph_descriptors", "top_level_instance", "instances", "connections"),
+    *("name", "arch", "type", "device_topology", "host_topology", "dims", "dim_types", "channels"),
+    *("count", "policy", "mesh", "graph", "mesh_descriptor", "graph_descriptor", "mesh_id"),
+    *("graph_id", "express_connections", "nodes", "device_id"),
+}
 KINDS = {"RING": True, "LINE": False}
 
 
@@ -49,6 +59,9 @@ def read_mesh(source: Source) -> Torus:
     """Return the torus of the only mesh that is used."""
     text = source.text
     words = "\n".join(comments("#").sub("", raw) for raw in text.raw_lines())
+    others = [match[1] for match in FIELD.finditer(words) if match[1] not in KNOWN]
+    others += re.sub(r"[{},;]", " ", FIELD.sub(" ", words)).split()
+    warn_of_unused(text.file, others)
     meshes = _blocks(_MESH, words)
     at, block = _used(text, words, meshes)
     if express := re.search(r"\bexpress_connections\b", block):

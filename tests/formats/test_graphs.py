@@ -359,7 +359,7 @@ def test_profilers_list_collective_calls_with_their_bytes(tmp_path):
     assert omissions(path) == {
         ("<x>", ""): None,
         ("attribute nic of <hent>", ""): None,
-        ("collective call", "MPI_Alltoall"): 640.0,
+        ("call", "MPI_Alltoall"): 640.0,
     }
     report = mpip(4, lambda s, d: (8, 1)) + (
         "@--- Callsite Message Sent statistics (all, sent bytes) ---\n"
@@ -470,6 +470,15 @@ def test_what_networkx_writes_is_read(tmp_path, kind):
     assert [(each.what, each.where, each.times) for each in workload.omitted] == [
         ("attribute of an edge", "hops", 4)
     ]
-    nx.write_edgelist(nx.Graph([(0, 1, {"weight": -1})]), tmp_path / "a.edgelist")
-    with pytest.raises(InputError, match="bad weight"):
-        read_comm(tmp_path / "a.edgelist")
+    wrong = {"bad weight": {"weight": -1}, "two attributes of nbytes": {"weight": 1, "size": 2}}
+    for fault, attributes in wrong.items():
+        nx.write_edgelist(nx.Graph([(0, 1, attributes)]), tmp_path / "a.edgelist")
+        with pytest.raises(InputError, match=fault):
+            read_comm(tmp_path / "a.edgelist")
+
+
+def test_columns_of_numbers_are_listed_though_their_first_cells_are_empty(tmp_path):
+    path = write(tmp_path, "src,dst,nbytes,note,got,lost\n0,1,8,a,,n/a\n1,0,8,b,64,2\n")
+    columns = {name: name for name in ("src", "dst", "nbytes")}
+    workload = read_workload(path, columns=columns)
+    assert [each.where for each in workload.omitted] == ["got", "lost"]

@@ -124,6 +124,8 @@ def test_a_line_of_digits_takes_no_time(tmp_path, head, unit):
             r"StableHLO.*as_text\(\)",
         ),
         ('// made\nmodule {\n  "stablehlo.all_reduce"(%a)\n}\n', r"StableHLO.*as_text\(\)"),
+        ("module @a.1 {\n  ttir.all_reduce\n}\n", r"MLIR before partitioning.*as_text\(\)"),
+        ("{ lambda ; a:f32[8]. let b = psum a in (b,) }\n", r"jaxpr.*as_text\(\)"),
         ("=== OTF2-PRINT ===\n", "as otf2-print prints them.*expected the trace"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError, InputWarning
-from toruscast.formats import read_hosts, read_mapping, write_mapping
+from toruscast.formats import read_hosts, read_mapping, read_times, write_mapping
 from toruscast.formats.registry import dialect_of, dialects
 from toruscast.mapping import CommGraph, Hosts, MappingProblem, TaskMapping, Torus
 from toruscast.mesh.devices import read_devices
@@ -711,6 +711,9 @@ def test_columns_that_are_not_used_are_named(tmp_path):
     path.write_text("host,x,rack\nc0,1,a\nc1,0,a\n")
     with pytest.warns(InputWarning, match="columns that are not used: rack"):
         read_hosts(path, "2")
+    path.write_text("mapping,time,note,time_std\na,1.5,x,2\nb,1.25,y,3\n")
+    with pytest.warns(InputWarning, match="columns that are not used: time_std$"):
+        assert read_times(path) == {"a": 1.5, "b": 1.25}
 
 
 @pytest.mark.parametrize("content", ["host,node\nn#1,0\nn#2,1 # last\n", "n#1 # first\nn#2\n"])

@@ -272,3 +272,13 @@ def test_the_largest_machine_is_read(tmp_path):
     path = tmp_path / "big.toml"
     path.write_text("shape = [24, 23, 24, 2, 3, 2]\n")
     assert read_torus(path).n_nodes == 158_976
+
+
+def test_settings_of_sst_that_are_not_read_are_named(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(
+        'import sst\ntopo = topoTorus()\ntopo.shape = "4x4"\nnic.speed = 3\n'
+        'router.link_bw = "4GB/s"\nrouter.link_failures = 2\nzorblax 7 8\n[zorblax]\n'
+    )
+    with pytest.warns(InputWarning, match=r"not used: router.link_failures, zorblax 7 8, \[zorb"):
+        assert read_torus(path).shape == (4, 4)

@@ -85,7 +85,7 @@ FREE = {
     "labelled-matrix": "(?m)^[^,]*,0,",
 }
 # Programs in text, whose names and attributes are their compilers'.
-PROGRAMS = {"hlo", "sst", "tt-mesh"}
+PROGRAMS = {"hlo", "sst"}
 EXAMPLES = {
     dialect.name: example_bytes(dialect)
     for dialect in (*dialects("graph"), *dialects("torus"))
