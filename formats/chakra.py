@@ -22,6 +22,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.collectives.schedules import collective_named
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 
+from . import _round_kernels as kinds
 from .dialect import Dialect
 from .graphs import GraphOptions, has_rank_files, rank_files
 from .source import Source
@@ -127,14 +128,14 @@ def _rank_actions(
         for node in nodes[rank]:
             if node["type"] == SEND:
                 src, dst = _ends_of(file, node, rank)
-                program.send(src, dst, _size_of(file, node), tag=_tag_of(node))
+                program.message(kinds.SEND, src, dst, _size_of(file, node), tag=_tag_of(node))
             elif node["type"] == RECEIVE and "comm_src" not in node:
                 why = "it holds up no message, because comm_src is missing"
                 options.omit("receive", f"node {node.get('id', '?')}", 0.0, why)
             elif node["type"] == RECEIVE:
                 src, dst = _ends_of(file, {"comm_dst": rank} | node)
                 size = _size_of(file, {"comm_size": 0} | node)
-                program.receive(dst, src, size, tag=_tag_of(node))
+                program.message(kinds.RECEIVE, dst, src, size, tag=_tag_of(node))
             elif node["type"] == COLLECTIVE and groups:
                 name = _group_name(file, node)
                 collective = collective_named(_collective_type(file, node)) or ""
@@ -171,7 +172,7 @@ def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
         {
             place[str(other)]
             for key in DEPENDENCIES.values()
-            for other in _as_list(node.get(key))
+            for other in (node.get(key) if isinstance(node.get(key), list) else ())
             if str(other) in place
         }
         for node in nodes
@@ -187,10 +188,6 @@ def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
     late = {COLLECTIVE: 1, RECEIVE: 2}
     by_turn = topological_order(before, lambda at: (late.get(nodes[at]["type"], 0), turn[at]))
     return [nodes[at] for at in by_turn]
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _files_by_rank(source: Source) -> dict[int, Source]:

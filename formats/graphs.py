@@ -501,10 +501,20 @@ _NUMBERS = ("int", "uint", "float", "double", "half", "decimal")
 def read_parquet(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
     with as_damaged(source.path, "Parquet file"):
-        values, told = _parquet_columns(source, options)
-        sizes = told.get(b"grid", b"").decode()
+        file = parquet.ParquetFile(pa.BufferReader(source.data))
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        check_claim(source.path, n_rows * _EDGE_BYTES, counted(n_rows, "row"))
+        numbers = {field.name: str(field.type).startswith(_NUMBERS) for field in schema}
+        wanted = names_of(numbers, options, source.path)
+        table = file.read(columns=list(wanted.values()))
+        for theirs in wanted.values():
+            if table.column(theirs).null_count:
+                raise InputError("empty cell", found=theirs, expected="numbers")
+        values = {name: np.asarray(table.column(theirs)) for name, theirs in wanted.items()}
+        about = schema.metadata or {}
+        sizes = about.get(b"grid", b"").decode()
         grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
-        count = int(told.get(b"n_tasks", b"0")) or None
+        count = int(about.get(b"n_tasks", b"0")) or None
     return graph_of_columns(source, values, Stated(count, grid), options)
 
 
@@ -519,28 +529,6 @@ def graph_of_columns(
             n_tasks = min(int(max(src.max(initial=0), dst.max(initial=0))) + 1, MAX_TASKS)
         amounts = values["nbytes"], values.get("n_messages")
         return options.graph(n_tasks, src, dst, *amounts, grid=told.grid)
-
-
-def _parquet_columns(
-    source: Source, options: GraphOptions
-) -> tuple[dict[str, Any], dict[bytes, bytes]]:
-    file = parquet.ParquetFile(pa.BufferReader(source.data))
-    schema = file.schema_arrow
-    n_rows = file.metadata.num_rows
-    check_claim(source.path, n_rows * _EDGE_BYTES, counted(n_rows, "row"))
-    numbers = {field.name: str(field.type).startswith(_NUMBERS) for field in schema}
-    wanted = names_of(numbers, options, source.path)
-    table = file.read(columns=list(wanted.values()))
-    values = {
-        name: _column_numbers(table.column(theirs), theirs) for name, theirs in wanted.items()
-    }
-    return values, dict(schema.metadata or {})
-
-
-def _column_numbers(column: Any, name: str) -> NDArray[Any]:
-    if column.null_count:
-        raise InputError("empty cell", found=name, expected="numbers")
-    return np.asarray(column)
 
 
 def write_parquet(comm: CommGraph, path: Path) -> None:

@@ -18,6 +18,7 @@ from toruscast.mapping.collectives.schedules import ALL_PAIRS, collective_total
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.task_mapping import cumcount
+from toruscast.text import counted
 
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
 
@@ -254,6 +255,21 @@ class Rounds:
     algorithms: Mapping[str, int]
     # Events whose messages are in no round.
     omitted: Sequence[Omission]
+
+    @property
+    def repeats_text(self) -> str:
+        """What was read of an iteration that repeats; empty where none does."""
+        if self.iterations == 1:
+            return ""
+        rounds = f"{len(self.workload)} of {self.n_rounds} rounds"
+        return f"{rounds} repeat {self.iterations} times: one iteration is read, the mean of all"
+
+    @property
+    def unmatched_text(self) -> str:
+        """How many messages have one side only; empty where none has."""
+        if not self.unmatched:
+            return ""
+        return f"{counted(self.unmatched, 'message')} without its other side"
 
 
 def rounds_of(

@@ -302,12 +302,8 @@ def described(folder: Path) -> list[str]:
     options = GraphOptions()
     trace, rounds = rounds_of_folder(folder, options)
     found = f"{counted(rounds.n_rounds, 'round')} in {trace.seconds:.3g} s"
-    if rounds.iterations > 1:
-        found += (
-            f"; {len(rounds.workload)} of them repeat {rounds.iterations} times: "
-            "one iteration is read, the mean of all"
-        )
-    lines = [f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}; {found}"]
+    parts = [f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}", found]
+    lines = ["; ".join([*parts, *filter(None, [rounds.repeats_text])])]
     if trace.share_in_mpi == trace.share_in_mpi:
         lines.append(f"{percent(trace.share_in_mpi)} of the time inside of MPI")
     if rounds.algorithms:
@@ -323,9 +319,7 @@ def _trace_faults(trace: Trace, rounds: Rounds) -> list[str]:
     faults = []
     if trace.killed:
         faults.append(f"{counted(trace.killed, 'rank')} did not end: the last messages may be lost")
-    if rounds.unmatched:
-        faults.append(f"{counted(rounds.unmatched, 'message')} without its other side")
-    return faults
+    return [*faults, *filter(None, [rounds.unmatched_text])]
 
 
 DIALECT = Dialect(

@@ -57,18 +57,15 @@ class RankActions:
         """Tasks of each communicator."""
         self.sizes: dict[tuple[int, int], float] = {}
         """Bytes of the whole buffer (see `schedule`) of each call of a communicator."""
+        self.largest = -1
+        """The largest task that sends or receives a message, -1 if none does."""
 
-    def send(
-        self, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
+    def message(
+        self, kind: int, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
     ) -> None:
-        """Record that a task sends a message."""
-        self._rows[task].append((SEND, peer, communicator, tag, nbytes, ""))
-
-    def receive(
-        self, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
-    ) -> None:
-        """Record that a task waits for a message."""
-        self._rows[task].append((RECEIVE, peer, communicator, tag, nbytes, ""))
+        """Record that a task sends a message (SEND), or waits for one (RECEIVE)."""
+        self._rows[task].append((kind, peer, communicator, tag, nbytes, ""))
+        self.largest = max(self.largest, task, peer)
 
     def collective(
         self, task: int, communicator: int, collective: str, root: int = -1
@@ -84,7 +81,7 @@ class RankActions:
         wanted = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
             options.include, (SEND, RECEIVE, COLLECTIVE)
         )
-        n_tasks = options.at_least(max(n_tasks, self._largest() + 1), path)
+        n_tasks = options.at_least(max(n_tasks, self.largest + 1), path)
         first, rows = [0], []
         for task in range(n_tasks):
             rows += [self._row(task, row) for row in self._rows.get(task, ()) if row[0] in wanted]
@@ -115,17 +112,11 @@ class RankActions:
                 raise InputError(
                     "too many rounds", found=len(found.workload), expected=f"at most {_MAX_ROUNDS}"
                 )
-        if found.iterations > 1:
-            warn_of(
-                path,
-                f"{len(found.workload)} of {found.n_rounds} rounds repeat "
-                f"{found.iterations} times: one iteration is read, the mean of all",
-            )
         options.omitted.extend(found.omitted)
         # Without receives nothing depends on a message, and none lacks its other side.
-        if found.unmatched and RECEIVE in kind:
-            other = counted(found.unmatched, "message")
-            warn_of(path, f"{other} without its other side")
+        unmatched = found.unmatched_text if RECEIVE in kind else ""
+        for text in filter(None, (found.repeats_text, unmatched)):
+            warn_of(path, text)
         return found.workload
 
     def _row(
@@ -138,16 +129,6 @@ class RankActions:
         if word not in _SUMMED or task == self.members[communicator][0]:
             nbytes = self.sizes.get((communicator, tag), 0.0)
         return kind, peer, communicator, 0, nbytes, word
-
-    def _largest(self) -> int:
-        """The largest task that sends or receives a message, -1 if none does."""
-        ends = (
-            max(task, row[1])
-            for task, rows in self._rows.items()
-            for row in rows
-            if row[0] != COLLECTIVE
-        )
-        return max(ends, default=-1)
 
     def _check(self, path: AnyPath, with_collectives: bool) -> None:
         """Raise unless the messages of collectives may be listed."""
@@ -443,9 +424,10 @@ def _otf2_actions(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
         ranks = program.members[number] or (task,)
         if kind in SENDS:
             peer = ranks[event.receiver]
-            program.send(task, peer, event.msg_length, number, event.msg_tag)
+            program.message(SEND, task, peer, event.msg_length, number, event.msg_tag)
         elif kind in RECEIVES:
-            program.receive(task, ranks[event.sender], event.msg_length, number, event.msg_tag)
+            peer = ranks[event.sender]
+            program.message(RECEIVE, task, peer, event.msg_length, number, event.msg_tag)
         elif len(ranks) > 1 and options.include != "point_to_point":
             collective = _collective_name(event)
             root = ranks[event.root] if collective in ROOTED else -1

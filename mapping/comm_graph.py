@@ -183,8 +183,7 @@ class CommGraph(PickledByFields):
         """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
         graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         graph.add_nodes_from(range(self.n_tasks))
-        columns = (self.src, self.dst, self.nbytes, self.n_messages)
-        for s, d, b, m in zip(*(column.tolist() for column in columns), strict=True):
+        for s, d, b, m in zip(*(getattr(self, f).tolist() for f in COLUMNS), strict=True):
             graph.add_edge(s, d, nbytes=b, n_messages=m)
         return graph
 
@@ -393,7 +392,7 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     """
     if not hasattr(table, "columns"):
         raise InputError("bad table", found=type(table).__name__, expected="a DataFrame")
-    missing = [column for column in ("src", "dst", "nbytes") if column not in table.columns]
+    missing = [column for column in COLUMNS[:3] if column not in table.columns]
     if missing:
         raise InputError("missing columns", found=list(table.columns), expected=missing)
     src, dst = whole_array(table["src"], "src"), whole_array(table["dst"], "dst")
@@ -467,19 +466,16 @@ class Workload(PickledByFields):
     omitted: Sequence[Omission] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.phases, Iterable):
-            raise InputError("bad phases", found=self.phases, expected="a sequence of CommGraph")
+        check_type(self.phases, "phases", Iterable, "a sequence of CommGraph")
         phases = tuple(self.phases)
         if not phases:
             raise InputError("workload without a phase")
-        wrong = [type(phase).__name__ for phase in phases if not isinstance(phase, CommGraph)]
-        if wrong:
-            raise InputError("bad phase", found=wrong[0], expected="CommGraph")
+        for phase in phases:
+            check_type(phase, "phase", CommGraph, "a CommGraph")
         sizes = {phase.n_tasks for phase in phases}
         if len(sizes) > 1:
             raise InputError("phases differ in their number of tasks", found=sorted(sizes))
-        if not isinstance(self.dependent, bool | np.bool_):
-            raise InputError("bad dependent", found=self.dependent, expected="True or False")
+        check_type(self.dependent, "dependent", bool | np.bool_, "True or False")
         check_type(self.omitted, "omitted", Iterable, "a sequence of Omission")
         object.__setattr__(self, "phases", phases)
         object.__setattr__(self, "omitted", tuple(self.omitted))
