@@ -104,15 +104,10 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
 
 def _other_kind(source: Source) -> str | None:
     """Return which file without a format of the registry this is, by its content."""
-    signs = ((kind, start, name) for kind, (start, name, _) in _OTHERS.items())
-    return next(
-        (
-            kind
-            for kind, start, name in signs
-            if source.start.startswith(start) and name in source.data
-        ),
-        None,
-    )
+    for kind, (start, name, _) in _OTHERS.items():
+        if source.start.startswith(start) and name in source.data:
+            return kind
+    return None
 
 
 def _fits(source: Source, reading: Reading) -> list[Dialect]:
@@ -143,14 +138,16 @@ def _contents(
         sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"
         facts = {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
         return facts | {"summary": [f"{host}: {sizes}"]}
-    of = ""
-    if kind in ("mapping", "hosts") and torus is None:
-        raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
-    if kind == "mapping" and torus is not None:
-        mappings = tc.read_mappings(file, torus, **placing.how)
-        key, n, of = "mappings", len(mappings), f" of {counted(mappings[0].n_tasks, 'task')}"
-    elif kind == "hosts" and torus is not None:
-        key, n = kind, len(tc.read_hosts(file, torus).names)
+    of, more = "", {}
+    if kind in ("mapping", "hosts"):
+        if torus is None:
+            raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
+        if kind == "mapping":
+            mappings = tc.read_mappings(file, torus, **placing.how)
+            more = {"tasks": mappings[0].n_tasks}
+            key, n, of = "mappings", len(mappings), f" of {counted(more['tasks'], 'task')}"
+        else:
+            key, n = kind, len(tc.read_hosts(file, torus).names)
     elif kind == "times":
         key, n = kind, len(tc.read_times(file))
     elif kind == "samples":
@@ -163,8 +160,7 @@ def _contents(
         of = f" by {', '.join(found[0].parameters)}"
     if kind in _OTHERS:
         return {key: n, "summary": [counted(n, key[:-1])], "is": _OTHERS[kind][2].format(of)}
-    facts = {key: n, "summary": [f"{counted(n, key[:-1])}{of}"]}
-    return facts | ({"tasks": mappings[0].n_tasks} if of else {})
+    return {key: n, "summary": [f"{counted(n, key[:-1])}{of}"], **more}
 
 
 def _graph_lines(facts: dict[str, Any]) -> Iterator[str]:

@@ -172,7 +172,8 @@ def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
         {
             place[str(other)]
             for key in DEPENDENCIES.values()
-            for other in (node.get(key) if isinstance(node.get(key), list) else ())
+            if isinstance(others := node.get(key), list)
+            for other in others
             if str(other) in place
         }
         for node in nodes
