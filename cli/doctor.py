@@ -138,13 +138,14 @@ def _contents(
         sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"
         facts = {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
         return facts | {"summary": [f"{host}: {sizes}"]}
-    of, more = "", {}
+    of, more = "", dict[str, Any]()
     if kind in ("mapping", "hosts"):
         if torus is None:
             raise InputError("no torus to read it for", file=file, expected="--torus TORUS")
         if kind == "mapping":
             mappings = tc.read_mappings(file, torus, **placing.how)
             more = {"tasks": mappings[0].n_tasks}
+            more |= {"is": "a folder of mappings"} if Path(file).is_dir() else {}
             key, n, of = "mappings", len(mappings), f" of {counted(more['tasks'], 'task')}"
         else:
             key, n = kind, len(tc.read_hosts(file, torus).names)

@@ -539,10 +539,8 @@ def read_torus(path: AnyPath, *, format: str = "auto") -> Torus:
     read_limited(path, _MAX_BYTES)
     source = Source(path)
     dialect = identify(source, "torus", format)
-    try:
+    with at_file(path):
         torus: Torus = dialect.read(source)
-    except InputError as error:
-        raise error.replace(file=path) from None
     n_links = 2 * torus.ndim * torus.n_nodes
     check_claim(path, _LINK_BYTES * n_links, f"{torus.n_nodes} nodes with {n_links} links")
     note_read("torus", path, began, nodes=torus.n_nodes)

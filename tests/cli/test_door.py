@@ -277,6 +277,7 @@ def test_doctor_knows_the_files_of_this_project(here):
     assert "measurements by p" in run("doctor", "s.csv").stdout
     answer = json.loads(run("doctor", "--torus", "2x2", "--json", "-", "maps/").stdout)["files"][0]
     assert (answer["mappings"], answer["tasks"]) == (4, 4)
+    assert answer["is"] == "a folder of mappings"
     assert len(read_mappings("maps", Torus((2, 2)))) == 4
     assert read_mapping("maps/identity.map", Torus((2, 2))).n_tasks == 4
 
