@@ -167,10 +167,11 @@ class Toruscast(Program):
 
 
 @contextmanager
-def on_signals(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Have a function called where SIGTERM or SIGHUP would end this process at once."""
+def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[None]:
+    """Have a function called for signals, SIGTERM and SIGHUP unless others are named."""
+    numbers = numbers or (signal.SIGTERM, signal.SIGHUP)
     # Other threads set no handlers, and `nohup` has SIGHUP ignored.
-    ends = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    ends = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
         ends = []
     before = {number: signal.signal(number, handler) for number in ends}

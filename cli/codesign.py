@@ -89,8 +89,11 @@ class Applications:
         default=(),
         type=read_pair,
         group="Input",
+        needs=("app",),
     )
-    callpath: str | None = option("Call path of the measurements to take.", "NAME", group="Input")
+    callpath: str | None = option(
+        "Call path of the measurements to take.", "NAME", group="Input", needs=("app",)
+    )
     printed: bool = option(
         "Published models as printed, where others are readings of a damaged table.",
         default=False,
@@ -136,6 +139,7 @@ class UpgradeOptions:
         "Instead: the three default upgrades by other factors than 2, such as 2,4,8.",
         "K,K,..",
         type=read_numbers,
+        excludes=("upgrade",),
     )
 
 
@@ -151,8 +155,6 @@ def upgrade(chosen: Applications, asked: UpgradeOptions, output: Output) -> None
     toruscast codesign upgrade --app runs.csv --metric bytes_used=VmPeak --by 2,4,8
     """  # noqa: D301
     output.check()
-    if asked.by is not None:
-        refuse("without --by", "upgrade")
     usual = replace(tc.scaling.LARGE_BASE, name="before")
     asked_for = {"processes": asked.processes, "memory": asked.memory}
     changes: dict[str, Any] = {k: value for k, value in asked_for.items() if value is not None}

@@ -46,6 +46,7 @@ class Chosen:
         "These features, or named sets of them, instead of all of the level.",
         "SET|NAME,NAME",
         "--features",
+        excludes=("level",),
     )
     plugin: str | None = plugin_option()
     listing: bool = option("List the features and stop.", "", "--list", default=False)
@@ -70,14 +71,10 @@ def command(
         refuse("without --list", Traffic, Candidates, Work, "level", "chosen", "parquet")
         output.deliver(_listed())
         return
-    if not traffic.is_given or traffic.torus is None:
-        raise click.UsageError("--comm and --torus are needed, or --list")
     setting = load_setting(traffic, work.routing, simulated=False)
     problem = setting.problem
     check_seed(problem, candidates)
     picked, n = stream_mappings(problem, candidates, work.seed)
-    if what.chosen:
-        refuse("without --features", "level")
     wanted = None if what.chosen is None else names_of(what.chosen, mine)
     check_use(mine, wanted)
     seen = Occupancy()

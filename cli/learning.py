@@ -18,8 +18,8 @@ from toruscast.errors import InputError, MissingFileError
 from toruscast.files import check_target
 from toruscast.text import closest
 
-from .mappings import load_mappings
-from .options import MINE, Candidates, SampleSource, Traffic, Work, refuse
+from .mappings import stream_files
+from .options import MINE, SampleSource, Traffic, Work, refuse
 from .output import PageOutput
 from .problem import load_setting
 from .slow import drawn_samples, metrics
@@ -107,16 +107,12 @@ class Samples:
     def obtain(self, level: int) -> pd.DataFrame:
         """Simulate samples where an application is given, else read them."""
         traffic, source, work = self.traffic, self.source, self.work
-        if source.mappings:
-            raise click.UsageError("--times and --mappings go together")
         if not traffic.is_given:
             if source.samples is None:
                 raise click.UsageError("give --comm and --torus, or --samples")
-            others = ("number", "tasks_per_node", "hosts", "routing", "level", "times", "mappings")
+            others = ("number", "tasks_per_node", "hosts", "routing", "level")
             refuse("with --comm", Traffic, *others)
             return tc.training.read_samples(source.samples)
-        if traffic.torus is None:
-            raise click.UsageError("--comm needs --torus")
         if source.samples is not None:
             check_target(source.samples)
         refuse("with --times and --mappings", "hosts", "fixed")
@@ -135,18 +131,11 @@ class Samples:
 
     def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> Measured:
         """Learn from the measured runs of mappings."""
-        traffic, source, work = self.traffic, self.source, self.work
-        if source.times is None or not source.mappings:
-            raise click.UsageError("--times and --mappings go together")
-        if not traffic.is_given:
-            raise click.UsageError("--times needs --comm and --torus")
-        refuse("without --times", "number", "samples", "target")
+        source, work = self.source, self.work
+        refuse("without --times", "target")
         runs = tc.Runs.of(source.times)
         problem = self.read_problem()
-        files = Candidates(
-            source.form, source.tasks_per_node, source.hosts, mappings=source.mappings
-        )
-        mappings = load_mappings(problem, files, work.seed)
+        mappings = list(stream_files(problem, source.mappings, source, source.bound))
         missing = len(mappings) - len(runs.names)
         if missing > 0:
             self.output.message(f"{missing} of {len(mappings)} mappings have no time")

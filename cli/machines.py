@@ -143,9 +143,10 @@ class MeasuredProgram:
         "that no microbenchmark tells.",
         "FILE|NAME",
         default=(),
+        needs=("mappings",),
     )
-    mappings: str | None = option(TIMED, "FILE|FOLDER")
-    runs: str | None = times_option("Measured times of --mappings")
+    mappings: str | None = option(TIMED, "FILE|FOLDER", needs=("runs",))
+    runs: str | None = times_option("Measured times of --mappings", needs=("comm",))
 
 
 @sub_command("calibrate")
@@ -164,8 +165,6 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
     toruscast calibrate times.csv --torus 8x8 --comm app.goal --mappings maps/ --times runs.csv
     """  # noqa: D301
     target = times.target
-    if len({bool(program.comm), bool(program.mappings), bool(program.runs)}) > 1:
-        raise click.UsageError("--comm, --mappings and --times go together")
     output.check({"--write": target})
     if target is not None:
         check_target(target)

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,8 @@ def run_program(words: Sequence[str], variables: Mapping[str, str]) -> int:
         with (
             subprocess.Popen(words, env=os.environ | variables) as process,
             on_signals(lambda number, _: process.send_signal(number)),
+            # A terminal sends Ctrl-C to the program too, which decides how it ends.
+            on_signals(lambda *_: None, signal.SIGINT),
         ):
             code = process.wait()
     except OSError as error:
@@ -182,7 +185,7 @@ def _search(
     if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
     with working(f"Searching for {seconds:g} s"):
-        return tc.search_mapping(
+        found = tc.search_mapping(
             problem.workload,
             torus,
             [first],
@@ -190,6 +193,9 @@ def _search(
             nodes=nodes,
             tasks_per_node=first.tasks_per_node,
         )
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
 
 
 @dataclass(frozen=True)

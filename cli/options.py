@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from itertools import combinations
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -52,7 +53,8 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 def option(help: str, metavar: str = "", *names: str, default: Any = None, **how: Any) -> Any:
     """Declare a field of a record that is an option.
 
-    It says something only beside one of the options whose fields ``needs`` names.
+    It says something only beside one of the options whose fields ``needs`` names, or which have
+    that value (``name=value``), and with none of those that ``excludes`` names.
     """
     declared = {"names": names, "help": help, "metavar": metavar or None, **how}
     if default is dict:
@@ -72,10 +74,15 @@ class GroupedOption(click.Option):
     """An option that knows in which group of the help it stands."""
 
     def __init__(
-        self, *args: Any, group: str = "Answer", needs: tuple[str, ...] = (), **how: Any
+        self,
+        *args: Any,
+        group: str = "Answer",
+        needs: tuple[str, ...] = (),
+        excludes: tuple[str, ...] = (),
+        **how: Any,
     ) -> None:
         super().__init__(*args, **how)
-        self.group, self.needs = group, needs
+        self.group, self.needs, self.excludes = group, needs, excludes
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert it; NaN, which is in every range of click, is no number."""
@@ -100,18 +107,27 @@ class GroupedCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it if all that is required was given, also by the options that were.
+        """Run it if what was given goes together and nothing is missing.
 
         Not every version of click asks for what is required.
         """
-        given = {p.name for p in self.params if not is_default(p.name, ctx)}
-        for parameter in self.params:
-            if parameter.required and ctx.params.get(parameter.name or "") in (None, ()):
-                raise click.MissingParameter(ctx=ctx, param=parameter)
-            needed = [p for p in self.params if p.name in getattr(parameter, "needs", ())]
-            if needed and parameter.name in given and not given & {p.name for p in needed}:
-                names = " or ".join(p.opts[0] for p in needed)
-                raise click.UsageError(f"{parameter.opts[0]} needs {names}", ctx)
+        for each in self.params:
+            if each.required and ctx.params.get(each.name or "") in (None, ()):
+                raise click.MissingParameter(ctx=ctx, param=each)
+        given = [each for each in self.params if not is_default(each.name, ctx)]
+        for first, second in combinations(given, 2):
+            if _excludes(first, second) or _excludes(second, first):
+                names = f"{_shown(first)} and {_shown(second)}"
+                raise click.UsageError(f"{names} exclude each other", ctx)
+        known = {each.name: _shown(each) for each in self.params}
+        there = {each.name for each in given}
+        there |= {f"{name}={value}" for name, value in ctx.params.items()}
+        for each in given:
+            needs = [name for name in getattr(each, "needs", ()) if name.split("=")[0] in known]
+            if needs and not there.intersection(needs):
+                parts = [name.partition("=") for name in needs]
+                wanted = (f"{known[name]} {value}".strip() for name, _, value in parts)
+                raise click.UsageError(f"{_shown(each)} needs {' or '.join(wanted)}", ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -125,6 +141,16 @@ class GroupedCommand(click.Command):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+def _excludes(each: click.Parameter, other: click.Parameter) -> bool:
+    return other.name in getattr(each, "excludes", ())
+
+
+def _shown(each: click.Parameter) -> str:
+    """Return an option's name, or what stands in the place of an argument."""
+    name = each.opts[0]
+    return name if name.startswith("-") else (each.metavar or name).strip("[].")
 
 
 def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any], click.Command]:
@@ -259,21 +285,16 @@ def refuse(where: str, *names: str | type) -> None:
 
     A record represents all its options.
     """
-    refused = {
-        name
-        for each in names
-        for name in ([each] if isinstance(each, str) else [f.name for f in fields(each)])
-    }
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "")
-        if parameter.name in refused and given is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{parameter.opts[0]} goes {where}")
+    records = (each for each in names if not isinstance(each, str))
+    refused = {*names, *(own.name for each in records for own in fields(each))}
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in refused and not is_default(parameter.name):
+            raise click.UsageError(f"{_shown(parameter)} goes {where}")
 
 
-def is_default(name: str | None, context: click.Context | None = None) -> bool:
+def is_default(name: str | None, ctx: click.Context | None = None) -> bool:
     """Whether nobody gave the option of this parameter."""
-    source = (context or click.get_current_context()).get_parameter_source(name or "")
+    source = (ctx or click.get_current_context()).get_parameter_source(name or "")
     return source in (None, ParameterSource.DEFAULT)
 
 
@@ -283,10 +304,9 @@ def top_option(default: int) -> Any:
     return option(text, "N", default=default, type=click.IntRange(min=1), group="Output")
 
 
-def mapping_option(help: str, default: str | None = None, *, required: bool = False) -> Any:
+def mapping_option(help: str, default: str | None = None, **how: Any) -> Any:
     """Declare one mapping."""
-    how = {"group": "Mappings", "required": required}
-    return option(help, "FILE|STRATEGY", default=default, **how)
+    return option(help, "FILE|STRATEGY", default=default, group="Mappings", **how)
 
 
 def plugin_option(what_for: str = f"; --features {MINE} names them all", **how: Any) -> Any:
@@ -305,9 +325,9 @@ def splits_option() -> Any:
     return option(text, "N", default=50, group="Work", type=click.IntRange(min=1))
 
 
-def tasks_option(what: str) -> Any:
+def tasks_option(what: str, needs: tuple[str, ...] = ()) -> Any:
     """Declare a number of tasks."""
-    return option(what, "N", type=click.IntRange(1, 2**31 - 1), group="Input")
+    return option(what, "N", type=click.IntRange(1, 2**31 - 1), group="Input", needs=needs)
 
 
 def search_time_option(what: str = "How long to search.") -> Any:
@@ -487,6 +507,10 @@ class Host(TorusOptions):
     )
 
 
+# Options of files of graphs alone.
+_OF_GRAPHS = [each.name for each in fields(Reading) if each.name != "form"]
+
+
 @dataclass(frozen=True)
 class Traffic(Host, Reading):
     """What is sent, over which torus."""
@@ -505,8 +529,11 @@ class Traffic(Host, Reading):
         "behind it on two ports; 'toruscast collectives' ranks the algorithms.",
         "ALGORITHM:SIZE",
         group="Input",
+        excludes=("comms", "dependent", "grid", *_OF_GRAPHS),
     )
-    tasks: int | None = tasks_option("Tasks of the collective.  [default: one on every node]")
+    tasks: int | None = tasks_option(
+        "Tasks of the collective.  [default: one on every node]", needs=("collective",)
+    )
     dependent: bool = option(
         "The phases are rounds: instead of at a barrier, each task waits for its own "
         "messages of the round.",
@@ -539,12 +566,13 @@ class Placing(Formats):
         "Names of hosts and the node of each, such as a CSV host,x,y,z: for files of mappings "
         "that name hosts, or count them in the order of an allocation.",
         "FILE",
+        needs=("mappings", "mapping", "against", "out", "script"),
     )
     mapping_columns: Mapping[str, str] = option(
         "Columns of a table of mappings, such as task=proc,node=where.",
         "NAME=COLUMN,...",
         default=dict,
-        needs=("mappings", "mapping", "against", "coords"),
+        needs=("mappings", "mapping", "against"),
     )
     fixed: tuple[tuple[int, int], ...] = option(
         "A task that stays on its node. May be given several times.",
@@ -593,6 +621,7 @@ class Candidates(Placing):
         "the machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
         f"N|{ORDERS}",
         type=Amount(min=1),
+        excludes=("mappings",),
     )
 
 
@@ -609,14 +638,16 @@ class SampleSource(Placing):
         "-n",
         type=click.IntRange(min=6),
         group="Input",
+        excludes=("times",),
     )
-    times: str | None = times_option("Measured times of --mappings instead")
-    mappings: tuple[str, ...] = option(TIMED, "FILE|FOLDER", default=())
+    times: str | None = times_option("Measured times of --mappings instead", needs=("mappings",))
+    mappings: tuple[str, ...] = option(TIMED, "FILE|FOLDER", default=(), needs=("times",))
     samples: str | None = option(
         "Samples: with --comm, where the simulated ones are kept (a run that was stopped goes "
         "on); else read.",
         "FILE.parquet",
         group="Input",
+        excludes=("times",),
     )
 
 
@@ -633,12 +664,16 @@ class Workers:
         show_default=False,
     )
     workers: int | None = option(
-        "Processes instead of threads.", "N", type=click.IntRange(1, MAX_JOBS)
+        "Processes instead of threads.",
+        "N",
+        type=click.IntRange(1, MAX_JOBS),
+        excludes=("jobs", "cluster"),
     )
     cluster: str | None = option(
         "Instead: a Dask cluster, by its scheduler's address such as "
         "tcp://host:8786, or by a file that starts one, such as slurm.toml.",
         "ADDRESS|FILE.toml",
+        excludes=("jobs",),
     )
 
 

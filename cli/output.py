@@ -80,7 +80,14 @@ class Output:
     GROUP: ClassVar = "Output"
     json_path: str | None = option("Write the result as JSON.", "FILE|-", "--json")
     csv_path: str | None = option("Write the table as CSV.", "FILE|-", "--csv")
-    quiet: bool = option("No progress bar, no messages.", "", "--quiet", "-q", default=False)
+    quiet: bool = option(
+        "No progress bar, no messages.",
+        "",
+        "--quiet",
+        "-q",
+        default=False,
+        excludes=("verbose",),
+    )
     verbose: bool = option(
         "Say what is done, and show details.", "", "--verbose", "-v", default=False
     )
@@ -97,8 +104,6 @@ class Output:
         to_stdout = [name for name, path in self._paths.items() if path == STDOUT]
         if len(to_stdout) > 1:
             raise click.UsageError(f"only one of {' and '.join(to_stdout)} can go to stdout")
-        if self.quiet and self.verbose:
-            raise click.UsageError("--quiet and --verbose exclude each other")
 
     def check(
         self,

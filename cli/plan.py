@@ -170,6 +170,7 @@ class RunLimits:
         "chosen; the runs are enough where it gains less.",
         "SECONDS",
         type=click.FloatRange(min=0),
+        needs=("times",),
     )
     top: int = top_option(10)
 

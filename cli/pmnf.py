@@ -27,7 +27,6 @@ from .options import (
     named_numbers,
     option,
     read_pair,
-    refuse,
     sub_command,
     top_option,
 )
@@ -95,12 +94,13 @@ class Composition:
         type=read_range,
     )
     workers: int | None = option(
-        "With --at: give N more workers to the slowest stages, and say what each gains.",
+        "Give N more workers to the slowest stages, and say what each gains.",
         "N",
         needs=("at",),
+        excludes=("span",),
     )
     against: str | None = option(
-        "With --at: the error from this model, in percent.", "FORMULA", needs=("at",)
+        "The error from this model, in percent.", "FORMULA", needs=("at",), excludes=("span",)
     )
 
 
@@ -118,10 +118,10 @@ def compose(asked: Composition, output: Output) -> None:
         --task qsort='0.03899 n log2(n)' --task inc='0.02599 n'
     """  # noqa: D301
     output.check()
-    if asked.span is not None:
-        refuse("without --range", "against", "workers")
-    if len(asked.at) > 1 and (asked.span is not None or asked.workers is not None):
-        raise click.UsageError("--range and --workers take one --at")
+    if asked.span is not None and len(asked.at) > 1:
+        raise click.UsageError("--range takes one --at, with the other parameters")
+    if asked.workers is not None and len(asked.at) > 1:
+        raise click.UsageError("--workers takes one --at")
     known = {
         name: tc.scaling.sequential(name, _model(name, text))
         for name, text in by_name("--task", asked.task).items()
@@ -591,6 +591,7 @@ class RunOptions:
         "NAME,NAME,..",
         default=(),
         group="Input",
+        excludes=("file",),
     )
     budget: float | None = option("Largest cost of all runs together.", "COST", type=ABOVE_0)
     at: tuple[Place, ...] = option(
@@ -598,6 +599,7 @@ class RunOptions:
         "NAME=VALUE,..",
         default=(),
         type=read_place,
+        needs=("file",),
     )
     points: str | None = option(
         "Write the runs of the chosen plan as a CSV table.", "FILE", group="Output"
@@ -635,9 +637,8 @@ def plan(asked: RunOptions, output: Output) -> None:
 def _plans(asked: RunOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return all plans, and the points and the name of the richest within the budget."""
     levels, budget = by_name("--values", asked.values), asked.budget
-    refuse("with FILE", "at")
     if not levels:
-        raise click.UsageError("plan needs a FILE or --values")
+        raise click.UsageError("plan needs FILE or --values")
     groups = [[part.strip() for part in text.split(",")] for text in asked.together]
     table, points = tc.scaling.run_plans(levels, asked.cost, groups)
     within = table[table["cost"] <= budget] if budget is not None else table[:1]
@@ -650,7 +651,6 @@ def _plans(asked: RunOptions) -> tuple[pd.DataFrame, pd.DataFrame, str]:
 
 
 def _next(asked: RunOptions, file: str) -> pd.DataFrame:
-    refuse("without FILE", "together")
     fitted = MeasuredFile(file).fit(ModelSearch())
     if len(fitted) > 1:
         raise click.UsageError(

@@ -91,8 +91,6 @@ def _load_collective(traffic: Traffic, text: str) -> LoadedTraffic:
 
     The algorithm sees the dimensions of the torus where there is a task a node.
     """
-    if traffic.comms:
-        raise click.UsageError("give --comm or --collective, not both")
     torus = tc.parse_torus(traffic.torus or "")
     name, *rest = text.split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
@@ -177,8 +175,6 @@ def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraff
     """
     if traffic.collective is not None:
         return _load_collective(traffic, traffic.collective)
-    if traffic.tasks is not None:
-        raise click.UsageError("--tasks goes with --collective")
     if not traffic.comms:
         raise click.UsageError("missing --comm, or --collective")
     parts = [_read_application(comm, traffic) for comm in traffic.comms]

@@ -70,15 +70,21 @@ class Limits:
         "Most candidates to simulate with real packets before the answer.  [default: 30; for the "
         "order all]",
         "N",
+        excludes=("no_simulation",),
     )
     seconds: float | None = option(
-        "Start no simulation after S seconds.  [default for the order: 30]", "S", type=ABOVE_0
+        "Start no simulation after S seconds.  [default for the order: 30]",
+        "S",
+        type=ABOVE_0,
+        excludes=("no_simulation",),
     )
     rcc: float = option(
         "Of --goal order: the share of pairs that shall be expected in the right order.",
         "SHARE",
         default=0.97,
         type=click.FloatRange(0.5, 1.0),
+        needs=("goal=order",),
+        excludes=("no_simulation",),
     )
     no_simulation: bool = option("Forecast only.", default=False)
 

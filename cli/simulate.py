@@ -258,28 +258,22 @@ class OneOrMany(Candidates):
 
     mapping: str | None = mapping_option(
         f"One mapping, in detail: a file ({MAPPING_HELP}), or a strategy such as identity, "
-        "permute-ZYX or random@2."
+        "permute-ZYX or random@2.",
+        excludes=("mappings", "candidates"),
     )
     candidates: int | Literal["orders"] | None = option(
         "Instead: N mappings from the strategies, of very different quality, or the orders of the "
         "machine's launcher, ranked by time.",
         f"N|{ORDERS}",
         type=Amount(min=1),
+        excludes=("mappings",),
     )
     top: int = top_option(10)
 
     def check(self, packets: Packets) -> None:
         """Raise unless one mapping or many are given, and only what means something there."""
-        values = {
-            "--mapping": self.mapping,
-            "--mappings": self.mappings or None,
-            "--candidates": self.candidates,
-        }
-        given = [name for name, value in values.items() if value is not None]
-        if not given and not packets.flows:
+        if not (self.mapping or self.mappings or self.candidates or packets.flows):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
-        if len(given) > 1:
-            raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
         details = ("interval", "out", "trace", "links_path", "report", "figures")
         if packets.flows:
             refuse("without --flows", *details, "coarsening", "repeat", "routing")
@@ -303,6 +297,7 @@ class Packets:
     coarsening: int | None = option(
         "Let a simulated packet represent up to N real ones: faster, less exact.  [default: 1]",
         "N",
+        excludes=("error",),
     )
     error: float | None = option(
         "Instead: choose N for a relative error of the time of about E, such as 0.03; with "
@@ -321,8 +316,6 @@ class Packets:
         error = self.error
         if error is not None and not (0 < error < 1 or (self.flows and error == 0)):
             raise click.UsageError(f"bad --error: found {error:g}, expected above 0 and below 1")
-        if self.coarsening is not None and error is not None and not self.flows:
-            raise click.UsageError("--coarsening and --error exclude each other")
 
     @property
     def flow_error(self) -> float:
@@ -336,7 +329,9 @@ class Details:
 
     GROUP: ClassVar = "Output"
     interval: str | None = option(
-        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.", "TIME"
+        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
+        "TIME",
+        needs=("out", "trace"),
     )
     out: str | None = option(
         "Write everything there: messages, tasks, phases, links, FIFOs and time series as "
@@ -351,8 +346,6 @@ class Details:
         """Return the seconds between two snapshots of the links; None for none."""
         if self.interval is None:
             return None
-        if self.out is None and self.trace is None:
-            raise click.UsageError("--interval needs --out or --trace")
         every = read_time(self.interval, "--interval")
         if not 0 < every < float("inf"):
             expected = "a time such as 500ns or 5us"

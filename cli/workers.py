@@ -11,9 +11,6 @@ from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
-import click
-from click.core import ParameterSource
-
 from toruscast._slow import joblib
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
@@ -35,11 +32,6 @@ _PATIENCE = 6
 @contextmanager
 def on_workers(work: Any) -> Iterator[Any]:
     """Start or find the workers, and give the work with as many jobs as they can do at once."""
-    if work.workers is not None and work.cluster is not None:
-        raise click.UsageError("--workers or --cluster, not both")
-    source = click.get_current_context().get_parameter_source("jobs")
-    if (work.workers or work.cluster) and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--jobs is of threads: leave it out with --workers or --cluster")
     if work.workers is not None:
         with joblib.parallel_config("loky", n_jobs=work.workers):
             yield replace(work, jobs=work.workers)

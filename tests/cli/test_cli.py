@@ -345,13 +345,52 @@ def test_a_signal_reaches_the_program_that_was_started(tmp_path, number):
     assert (tmp_path / "saved").exists()
 
 
+def test_ctrl_c_is_left_to_the_program_that_was_started(tmp_path):
+    """A terminal sends it to both."""
+    script = "trap 'sleep 1; exit 7' INT; touch began; while :; do sleep 0.1; done"
+    words = ["sh", "-c", script]
+    code = f"from toruscast.cli.mpi import run_program; exit(run_program({words}, {{}}))"
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    until(lambda: (tmp_path / "began").exists() or process.poll() is not None)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait() == 7
+
+
 SILENT = [
     ("rank --comm halo.csv --torus 4x4", "--figure-format png", "--figures"),
     ("simulate --comm halo.csv --torus 4x4 --candidates 3", "--mapping-columns task=a", "--map"),
     ("plan --comm halo.csv --torus 4x4 --candidates 3", "--timeout 5", "--run"),
+    ("plan --comm halo.csv --torus 4x4 --candidates 3", "--run-cost 5", "--times"),
+    ("rank --comm halo.csv --torus 4x4", "--rcc 0.9", "--goal order"),
+    ("rank --comm halo.csv --torus 4x4", "--hosts halo.csv", "--mappings"),
+    ("simulate --comm halo.csv --torus 4x4 --mapping identity", "--interval 1us", "--out"),
+    ("simulate --comm halo.csv --torus 4x4 --mapping identity", "--tasks 4", "--collective"),
+    ("codesign models", "--metric flop=time", "--app"),
+    ("pmnf plan --values p=2,4,8,16,32", "--at p=64", "FILE"),
 ]
 
 
 @pytest.mark.parametrize(("line", "option", "needed"), SILENT)
 def test_an_option_that_would_say_nothing_is_refused(run, line, option, needed):
     assert f"{option.split()[0]} needs {needed}" in run(f"{line} {option}", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "one", "other"),
+    [
+        ("rank --comm halo.csv --torus 4x4", "--no-simulation", "--seconds 5"),
+        ("rank --comm halo.csv --torus 4x4", "--simulations 5", "--no-simulation"),
+        ("rank --torus 4x4 --candidates 3", "--collective allreduce/ring:1MB", "--grid 4x4"),
+        ("rank --torus 4x4 --candidates 3", "--iterations 2", "--collective allreduce/ring:1MB"),
+        ("rank --comm halo.csv --torus 4x4", "--quiet", "--verbose"),
+        ("train --comm halo.csv --torus 4x4 --out m.npz", "--jobs 2", "--workers 2"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(inputs, line, one, other, monkeypatch):
+    monkeypatch.chdir(inputs)
+    result = CliRunner().invoke(main, [*line.split(), *one.split(), *other.split()])
+    assert result.exit_code == 2
+    names = {one.split()[0], other.split()[0]}
+    assert "exclude each other" in result.stderr
+    assert names < set(result.stderr.split())

@@ -119,9 +119,12 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     assert told["learned"]["slope"] == pytest.approx(1.5)
     assert told["learned"]["constant"] == pytest.approx(1e-3)
     for line, message in (
-        (f"{measured} -n 30", "-n goes without --times"),
-        (measured.replace("--times", "--samples"), "--times and --mappings go together"),
-        (f"--samples s.parquet --times {tmp_path}/t.csv", "--times and --mappings go together"),
+        (f"{measured} -n 30", "-n and --times exclude each other"),
+        (measured.replace("--times", "--samples"), "--mappings needs --times"),
+        (
+            f"--samples s.parquet --times {tmp_path}/t.csv",
+            "--times and --samples exclude each other",
+        ),
         (measured.replace("t.csv", "u.csv"), "no such file"),
         (f"{measured} --target time", "--target goes without --times"),
     ):

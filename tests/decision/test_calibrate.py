@@ -171,4 +171,4 @@ def test_timed_mappings_weigh_the_rules_that_no_microbenchmark_tells(tmp_path, r
     assert tc.read_torus(tmp_path / "mine.toml").network.rules == "unknown"
     result = CliRunner().invoke(main, [*words, "-q"])
     assert result.exit_code == 2
-    assert "go together" in result.output
+    assert "--mappings needs --times" in result.output
