@@ -24,7 +24,7 @@ from toruscast.text import percent
 from .app import FAILED, on_signals
 from .options import Traffic, argument, option, search_time_option, sub_command
 from .problem import load_setting
-from .progress import working
+from .progress import tell, working
 from .slow import allocation, jobs, readers, tracer
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def launch(traffic: Traffic, job_of: Launched) -> int:
         traffic = replace(traffic, torus=job.shape)
     problem = load_setting(traffic, "deterministic").problem
     if lacking := describe_omissions(problem.workload.omitted):
-        _say(lacking)
+        tell(lacking)
     torus = problem.torus
     jobs.check_tasks(words, problem.n_tasks)
     ours = _hosts(job, job_of.hosts, torus)
@@ -121,22 +121,17 @@ def launch(traffic: Traffic, job_of: Launched) -> int:
         saved = (
             "there is but one node" if found is None else f"the best saves {percent(found.gain, 1)}"
         )
-        _say(f"ranks stay in the launcher's order: {saved}")
+        tell(f"ranks stay in the launcher's order: {saved}")
     else:
         tc.write_mapping(found.mapping, file, told.dialect, torus=torus, hosts=ours)
         given, variables = told.words(words, file)
         saved = f"{found.mapping.name}: {percent(found.gain, 1)} less time in simulation"
-        _say(f"{saved}; it is in {file}, a {told.dialect}")
+        tell(f"{saved}; it is in {file}, a {told.dialect}")
     if job_of.only_print:
         shown = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         click.echo(" ".join([*shown, shlex.join(given)]))
         return 0
     return run_program(given, variables)
-
-
-def _say(text: str) -> None:
-    """Say it beside what the program prints."""
-    click.echo(f"toruscast: {text}", err=True)
 
 
 def _version(words: tuple[str, ...]) -> str:
@@ -241,10 +236,9 @@ def trace(run: Traced) -> int:
     (place / "trace.json").write_text(json.dumps({"region": region, "command": list(words)}))
     code = run_program(words, environment)
     if not any(place.glob("rank-*.trace")):
-        click.echo(
-            f"toruscast: nothing was recorded: {words[0]} started no program that uses the MPI "
-            f"library of {mpicc} (--mpicc names another compiler)",
-            err=True,
+        tell(
+            f"nothing was recorded: {words[0]} started no program that uses the MPI "
+            f"library of {mpicc} (--mpicc names another compiler)"
         )
         return code or FAILED
     lines = tracer.described(place)

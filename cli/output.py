@@ -99,6 +99,7 @@ class Output:
     figures: str | None = None
     figure_format: Literal["svg", "png", "pdf"] = "svg"
     progress = staticmethod(working)
+    message = staticmethod(recording.tell)
 
     def __post_init__(self) -> None:
         to_stdout = [name for name, path in self._paths.items() if path == STDOUT]
@@ -164,12 +165,6 @@ class Output:
 
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
         return Piped(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
-
-    def message(self, text: str) -> None:
-        """Say something on stderr."""
-        recording.note(text, "message")
-        if not self.quiet:
-            click.echo(f"toruscast: {one_line(text)}", err=True)
 
     def say(self, text: str) -> None:
         """Say something to people: on stdout, if that is free for them."""

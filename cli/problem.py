@@ -422,10 +422,10 @@ def load_torus(traffic: TorusOptions, unused: Collection[str] = ()) -> Torus:
     torus = tc.parse_torus(traffic.torus)
     if torus.twist and "twisted" not in traffic.torus.lower():
         sizes = "x".join(map(str, torus.shape))
+        name = f"{torus.name}:{sizes}"
+        # Also where messages are not wanted: other machines of that name are not twisted.
         click.echo(
-            f"toruscast: {torus.name}:{sizes} is a twisted torus; "
-            f"{torus.name}:{sizes}:untwisted is a plain one",
-            err=True,
+            f"toruscast: {name} is a twisted torus; {name}:untwisted is a plain one", err=True
         )
     torus = change_network(torus, traffic.changes, unused)
     if not isinstance(traffic, Host):

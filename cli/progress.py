@@ -33,9 +33,7 @@ def working(
     time that remains. A third argument says what is done now. Where "all" is None, what is done
     alone is shown. The bar goes when the block ends.
     """
-    context = click.get_current_context(silent=True)
-    is_quiet = context is not None and bool(context.params.get("quiet"))
-    if is_quiet or not sys.stderr.isatty():
+    if _is_quiet() or not sys.stderr.isatty():
         yield lambda done, total, now=what: None
         return
     from rich.console import Console
@@ -120,6 +118,18 @@ def begin(verbose: bool, path: str | None, quiet: bool = False) -> None:
         python = platform.python_version()
         words = f"toruscast {__version__} began, with Python {python}"
         note(words, "began", toruscast=__version__, python=python, arguments=sys.argv[1:])
+
+
+def tell(text: str) -> None:
+    """Say something on stderr, unless nobody wants to hear it."""
+    note(text, "message")
+    if not _is_quiet():
+        click.echo(f"toruscast: {one_line(text)}", err=True)
+
+
+def _is_quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("quiet"))
 
 
 def note(words: str, event: str, *, level: int = logging.INFO, **fields: object) -> None:

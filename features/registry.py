@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.text import closest
+from toruscast.validation import check_type, whole_number
 
 from .traffic import RoutedTraffic
 
@@ -58,8 +59,7 @@ def register(
         raise InputError("bad feature name", found=name, expected="a Python identifier")
     if name in FEATURES:
         raise InputError("feature name taken", found=name, expected="a new name, or unregister it")
-    if level not in (1, 2):
-        raise InputError("bad feature level", found=level, expected="1 or 2")
+    whole_number(level, "feature level", 1, 2)
 
     def add(function: FeatureFunction) -> FeatureFunction:
         text = description or (function.__doc__ or "").strip().split("\n")[0]
@@ -71,8 +71,7 @@ def register(
 
 def unregister(name: str) -> None:
     """Forget a feature."""
-    if not isinstance(name, str):
-        raise InputError("bad feature name", found=repr(name), expected="a text")
+    check_type(name, "feature name", str, "a text")
     FEATURES.pop(name, None)
 
 
@@ -93,9 +92,8 @@ def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
         expected = "a list of names, such as ['max_bytes']"
         raise InputError("bad features", found=repr(names), expected=expected)
     chosen = feature_names(level) if names is None else tuple(names)
-    wrong = [name for name in chosen if not isinstance(name, str)]
-    if wrong:
-        raise InputError("bad feature name", found=repr(wrong[0]), expected="a text")
+    for name in chosen:
+        check_type(name, "feature name", str, "a text")
     unknown = [name for name in chosen if name not in FEATURES]
     if unknown:
         similar = closest(unknown[0], FEATURES, "a name listed by 'toruscast features --list'")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.validation import Routing, check_call, check_type, job_count
+from toruscast.validation import Routing, check_call, check_type, job_count, whole_number
 from toruscast.workers import Task
 
 from .registry import Feature, select
@@ -129,8 +129,7 @@ def extract_blocks(
     >>> [len(block) for block in blocks]
     [1024, 1024, 952]
     """
-    if level not in (1, 2):
-        raise InputError("bad level", found=level, expected="1 or 2")
+    whole_number(level, "level", 1, 2)
     chosen = select(features, level)
     check_type(also, "also", Mapping | None, "a dictionary of functions")
     timed = TIMED if features is None and level == 2 else {}
@@ -147,14 +146,9 @@ def _blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFram
         n_rows += len(block)
     if not n_rows:
         yield _table([], columns)
-    seconds = time.perf_counter() - began
-    counts = {"features": len(columns), "mappings": n_rows}
-    logger.info(
-        "computed %d features of %d mappings, in %.3g s",
-        *counts.values(),
-        seconds,
-        extra={"event": "features", **counts, "seconds": seconds},
-    )
+    found = {"features": len(columns), "mappings": n_rows, "seconds": time.perf_counter() - began}
+    words = "computed %(features)d features of %(mappings)d mappings, in %(seconds).3g s"
+    logger.info(words, found, extra={"event": "features", **found})
 
 
 def tabulate(

@@ -195,12 +195,19 @@ class RoutedTraffic:
         """Seconds that no simulation falls below, whichever way packets choose and clocks round.
 
         For several iterations it is a bound of their mean, which needs the time of the first
-        iteration alone. That is simulated then. Where packets draw, it differs with the seed; the
-        bound is then that of the phases between barriers, and 0 if there are none.
+        iteration alone. That is simulated then. Where packets draw, it differs with the seed: the
+        bound then holds for the simulation at hand alone. Without one it is that of the phases
+        between barriers, and 0 if there are none.
         """
         if self.iterations == 1:
             return self.sure.total
-        return sure_mean(self.lower_bounds, self.iterations, self._merges, self._time_of_first)
+        return sure_mean(
+            self.lower_bounds,
+            self.iterations,
+            self._merges,
+            self._time_of_first,
+            is_of_one="simulation" in vars(self),
+        )
 
     def _time_of_first(self, merged: int) -> float:
         """Seconds of the first iteration, if no other follows."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
-from toruscast.mapping.torus import TIE_RULES
 from toruscast.routing.bounds import Bounds, MappingBounds, StretchBounds
 from toruscast.routing.messages import Messages, packet_counts, prepare, software_times
 
@@ -75,16 +74,19 @@ def sure_mean(
     iterations: int,
     coarsenings: Sequence[int],
     time_of_first: Callable[[int], float],
+    *,
+    is_of_one: bool,
 ) -> float:
     """Return a bound of the mean time of all iterations but the first; 0 if there is none.
 
     ``time_of_first`` returns the simulated seconds of the first iteration alone, with so many real
-    packets in one. Where packets draw, those of another seed may be more: the bound then is that of
-    the stretches that begin after the first iteration has ended.
+    packets in one. Where packets draw, those of another seed may be more. Unless the bound
+    ``is_of_one`` simulation with those seconds, it then is that of the stretches that begin after
+    the first iteration has ended.
     """
     stretches = stretches_of(bounds.problem, iterations)
     torus, n_phases = bounds.problem.torus, len(bounds.problem.workload)
-    draws = TIE_RULES[torus.tie].is_drawn or torus.network.deadlock == "dateline"
+    draws = torus.draws_ways and not is_of_one
     if draws:
         later = tuple(numbers for numbers in stretches.together if numbers[0] >= n_phases)
         if not later:

@@ -334,7 +334,6 @@ def rank_collectives(
     torus: Torus,
     mapping: TaskMapping,
     *,
-    error: float = 0.01,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
     """Return the algorithms of a collective, the fastest first, by simulated flows.
@@ -352,7 +351,7 @@ def rank_collectives(
     ways = sorted({1, 2, max(directions, 1)})
     rows, tries = [], [(name, ports) for name in names for ports in ways]
     for done, (name, ports) in enumerate(tries):
-        row = _try(name, ports, nbytes, shape, torus, mapping, error)
+        row = _try(name, ports, nbytes, shape, torus, mapping)
         if row is not None:
             rows.append({"algorithm": name, "ports": ports, **row})
         if progress is not None:
@@ -368,7 +367,6 @@ def _try(
     shape: tuple[int, ...] | None,
     torus: Torus,
     mapping: TaskMapping,
-    error: float,
 ) -> dict[str, object] | None:
     """Return an algorithm's time or the reason for none; None for ports it does not drive."""
     try:
@@ -383,7 +381,7 @@ def _try(
     problem = MappingProblem(workload, torus)
     bound = time_bounds(problem, mapping).total
     # The accepted error may give a time below the lower bound.
-    time = max(flow_messages(problem, mapping, error=error).time, bound)
+    time = max(flow_messages(problem, mapping).time, bound)
     return _NOT_RUN | {
         "time": time,
         "lower_bound": bound,

@@ -418,21 +418,14 @@ def noted(result: Result, of: Literal["packets", "flows"], began: float) -> Resu
     """Record a simulation that began at a moment of `time.perf_counter`, and return it."""
     if not logger.isEnabledFor(logging.INFO):
         return result
-    mapping, torus, seconds = result.mapping.name, str(result.torus), time.perf_counter() - began
-    logger.info(
-        "simulated %s of %s on %s: it takes %.6g s there; simulated in %.3g s",
-        of,
-        mapping or "a mapping without a name",
-        torus,
-        result.time,
-        seconds,
-        extra={
-            "event": "simulated",
-            "of": of,
-            "mapping": mapping,
-            "torus": torus,
-            "simulated_time": result.time,
-            "seconds": seconds,
-        },
-    )
+    found = {
+        "of": of,
+        "mapping": result.mapping.name or "a mapping without a name",
+        "torus": str(result.torus),
+        "simulated_time": result.time,
+        "seconds": time.perf_counter() - began,
+    }
+    words = "simulated %(of)s of %(mapping)s on %(torus)s: it takes %(simulated_time).6g s there; "
+    words += "simulated in %(seconds).3g s"
+    logger.info(words, found, extra={"event": "simulated", **found})
     return result

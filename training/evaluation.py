@@ -84,10 +84,9 @@ def repeated_splits(
     began = perf_counter()
     found = forecast_splits(table, predictors, splits, n_jobs=n_jobs, progress=progress)
     seconds = perf_counter() - began
-    scored = {"event": "scored", "predictors": [*predictors], "splits": n_splits}
-    words = "scored %s on %d splits, in %.3g s"
-    names = ", ".join(predictors)
-    logger.info(words, names, n_splits, seconds, extra={**scored, "seconds": seconds})
+    scored = {"predictors": [*predictors], "splits": n_splits, "seconds": seconds}
+    words = "scored %(predictors)s on %(splits)d splits, in %(seconds).3g s"
+    logger.info(words, scored, extra={"event": "scored", **scored})
     rows = []
     for (name, split), part in found.groupby(["predictor", "split"], sort=False):
         row = {"predictor": name, "split": split, "n_train": part["n_train"].iloc[0]}

@@ -17,7 +17,7 @@ from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing import Routing
 from toruscast.routing.messages import mean_message
 from toruscast.text import factor
-from toruscast.validation import job_count, one_of, whole_number
+from toruscast.validation import check_type, job_count, one_of, whole_number
 
 from .default_model import DefaultModel, kinds_of
 from .feature_sets import (
@@ -160,14 +160,11 @@ _NEAR = 0.05
 Model = DefaultModel | FittedModel
 
 
-def check_model(model: object) -> None:
+def check_model(model: Model) -> None:
     """Raise `InputError` if this is no model of named features that are known."""
     if isinstance(model, DefaultModel):
         return
-    if not isinstance(model, FittedModel):
-        raise InputError(
-            "bad model", found=model, expected="a TimePredictor, such as load_predictor()"
-        )
+    check_type(model, "model", FittedModel, "a TimePredictor, such as load_predictor()")
     needed = model.required_columns
     if not needed:
         raise InputError("model without feature names", expected="one fitted on a table")
@@ -246,8 +243,7 @@ def ask_for_seconds(times: Floats, reference: Floats, name: str) -> None:
 def check_parameters(given: Mapping[str, Any]) -> None:
     """Raise `InputError` unless a predictor can learn with these; features need the table."""
     one_of(given["target"], "target", get_args(Target))
-    if not isinstance(given["reference"], str):
-        raise InputError("bad reference", found=given["reference"], expected="a column's name")
+    check_type(given["reference"], "reference", str, "a column's name")
     whole_number(given["n_estimators"], "number of trees", 1)
     whole_number(given["calibration_folds"], "number of folds", 0)
     if given["min_samples_leaf"] is not None:

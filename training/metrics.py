@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 Floats = NDArray[np.float64]
 
@@ -135,11 +136,10 @@ def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
     (0.5, 0.0)
     """
     x, y = _pair(observed, predicted)
-    if isinstance(k, bool) or int(k) != k or k < 1:
-        raise InputError("bad k", found=k, expected="a whole number of 1 or more")
+    k = whole_number(k, "k", 1)
     if x.min() <= 0:
         raise InputError("bad observed time", found=x.min(), expected="positive seconds")
-    tried = np.argsort(y, kind="stable")[: int(k)]
+    tried = np.argsort(y, kind="stable")[:k]
     return float(x[tried].min() / x.min() - 1.0)
 
 

@@ -93,8 +93,7 @@ def build_samples(
         is routed by them), the features asked for, and ``time`` in seconds. A metric of your own
         counts as changed if its function did, not if what that calls did.
     """
-    if level not in (1, 2):
-        raise InputError("bad feature level", found=level, expected="1 or 2")
+    whole_number(level, "feature level", 1, 2)
     check_call(progress)
     n_jobs = job_count(n_jobs)
     how = SampleOptions(tuple(dict.fromkeys(select(features, level))), coarsening, iterations)
@@ -116,7 +115,7 @@ def build_samples(
     task = Task(compute, [each.problem for each in sets], how)
     n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
     found = {"event": "samples found", "samples": rows, "stored": n_done}
-    logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
+    logger.info("%(stored)d of %(samples)d samples are stored already", found, extra=found)
     if progress is not None:
         progress(n_done, rows)
     kept, batch = 0.0, list[pd.DataFrame]()

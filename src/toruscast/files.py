@@ -123,14 +123,9 @@ def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: i
     size = place.stat().st_size if place.is_file() else None
     known = counts if size is None else {**counts, "bytes": size}
     amounts = ", ".join(counted(number, noun[:-1]) for noun, number in known.items())
-    found: dict[str, object] = {
-        "event": "read",
-        "what": what,
-        "file": os.fspath(path),
-        "size": size,
-    }
-    found |= {"seconds": seconds, **counts}
-    logger.info("read %s %s: %s, in %.3g s", what, path, amounts, seconds, extra=found)
+    found = {"what": what, "file": os.fspath(path), "size": size, "seconds": seconds, **counts}
+    words = f"read %(what)s %(file)s: {amounts}, in %(seconds).3g s"
+    logger.info(words, found, extra={"event": "read", **found})
 
 
 def max_unpacked(path: str | os.PathLike[str], most: int, ratio: int = _MAX_RATIO) -> int:

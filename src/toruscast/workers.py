@@ -237,10 +237,9 @@ def _in_pool(
                     f"worker processes ended {lost} times without a result: the system may have "
                     "ended them for lack of memory; fewer of them need less"
                 ) from None
+            event = {"event": "worker lost", "in_a_row": lost, "again": len(sent)}
             logger.warning(
-                "a worker process was lost; %d calls are made again",
-                len(sent),
-                extra={"event": "worker lost", "in_a_row": lost, "again": len(sent)},
+                "a worker process was lost; %(again)d calls are made again", event, extra=event
             )
         finally:
             for future in running:
@@ -285,12 +284,9 @@ def _note_lost_worker(event: tuple[float, Any]) -> None:
     if not isinstance(what, dict) or what.get("action") != "remove-worker" or what["expected"]:
         return
     again = len(what["processing-tasks"])
-    logger.warning(
-        "worker %s of the cluster was lost; %d calls are made again",
-        what["worker"],
-        again,
-        extra={"event": "worker lost", "worker": what["worker"], "again": again},
-    )
+    found = {"event": "worker lost", "worker": what["worker"], "again": again}
+    words = "worker %(worker)s of the cluster was lost; %(again)d calls are made again"
+    logger.warning(words, found, extra=found)
 
 
 def _recorded(least: int, function: Callable[..., R], *arguments: Any) -> Recorded[R]:

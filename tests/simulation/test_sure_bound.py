@@ -127,6 +127,15 @@ def test_a_first_iteration_of_another_seed_takes_longer():
     assert all(bound <= run.time for run in runs)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_simulation_has_a_bound_of_its_own_where_packets_draw(seed):
+    torus, halo = Torus((4, 4), tie="random"), patterns.halo_2d((4, 4), 9_000)
+    mapping = TaskMapping(np.random.default_rng(seed).permutation(16), torus)
+    run = simulate(halo, torus, mapping, iterations=4, seed=seed)
+    why = explain(MappingProblem(halo, torus), mapping, simulation=run)
+    assert 0.3 * run.time < why.lower_bound <= run.time
+
+
 def test_phases_with_barriers_have_a_bound_where_packets_draw():
     torus, halo = Torus((4, 4), tie="random"), patterns.halo_2d((4, 4), 9_000)
     problem = MappingProblem(Workload([halo] * 3), torus)
