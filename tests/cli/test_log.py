@@ -77,7 +77,7 @@ def test_a_second_command_goes_on_in_the_same_log(given, tmp_path):
 
 def test_errors_and_warnings_are_in_the_log(given, tmp_path):
     log = tmp_path / "log.jsonl"
-    wrong = call("rank", *given, "--log-file", log, "--mappings", tmp_path / "none")
+    wrong = call("rank", *given, "--log-file", log, "--allocation", tmp_path / "none")
     assert wrong.exit_code == 2
     error, ended = lines_of(log)[-2:]
     assert error["level"] == "error"
