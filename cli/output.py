@@ -231,18 +231,17 @@ def write_text(text: str, path: str) -> None:
 
 def check_folder(folder: str) -> None:
     """Raise early what writing into ``folder``, which may be new, would raise after the work."""
-    if not folder:
-        raise InputError("cannot be written", found="an empty path", expected="a folder")
+    place = Path(os.path.realpath(folder))
+    found: object = "no such folder" if not place.parent.is_dir() else None
+    if not folder or (place.exists() and not place.is_dir()):
+        found = "a file" if folder else "an empty path"
     try:
-        place = Path(os.path.realpath(folder))
-        if place.exists() and not place.is_dir():
-            raise InputError("cannot be written", file=folder, found="a file", expected="a folder")
-        if not place.parent.is_dir():
-            raise InputError("cannot be written", file=folder, found="no such folder")
         with TemporaryDirectory(prefix=".", dir=place if place.exists() else place.parent):
             pass
     except OSError as error:
-        raise InputError("cannot be written", file=folder, found=error.strerror or error) from None
+        found = found or error.strerror or error
+    if found:
+        raise InputError("cannot be written", file=folder or None, found=found, expected="a folder")
 
 
 @contextmanager

@@ -82,7 +82,8 @@ def _rank(
 ) -> None:
     """Simulate every mapping, several at once, and write which is fastest."""
     problem = setting.problem
-    about: dict[str, Any]
+    about: dict[str, Any] = {"error": packets.error, "iterations": packets.repeat}
+    about["seed"] = work.seed
     task: Task[Sent]
     if packets.flows:
         what, how = "messages", "messages flow, in dimension order"
@@ -92,22 +93,13 @@ def _rank(
         task = pool.Task(_send_flows, problem, packets.flow_error)
     else:
         what, how = "packet-hops", f"{work.routing} routing"
-        about = {
-            "routing": work.routing,
-            "error": packets.error,
-            "iterations": packets.repeat,
-            "seed": work.seed,
-        }
         # Packet-hops as if no packets were merged.
         sizes = [
             packets.repeat * tc.features.RoutedTraffic(problem, mapping).packet_hops
             for mapping in mappings
         ]
-        how_simulated = {
-            "coarsening": packets.coarsening or 1,
-            **{name: about[name] for name in ("error", "iterations", "seed")},
-        }
-        task = pool.Task(_send_packets, problem, how_simulated)
+        task = pool.Task(_send_packets, problem, {"coarsening": packets.coarsening or 1, **about})
+        about = {"routing": work.routing, **about}
     with output.progress("Simulating", count=part_of(what)) as progress:
         bar = _Bar(sizes, progress)
         sent: dict[int, Sent] = {}

@@ -99,15 +99,7 @@ def bare_kernel(function: F) -> F:
     It is not made callable for Python: to unpack the simulator's state for it, in each of its
     parts, took more than half of the time of compiling.
     """
-    part: F = _part(
-        nogil=True,
-        error_model="numpy",
-        _nrt=False,
-        forceinline=True,
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
-    )(function)
-    return part
+    return _part_of_kernels(function, _nrt=False, forceinline=True)
 
 
 def inner_kernel(function: F) -> F:
@@ -115,9 +107,12 @@ def inner_kernel(function: F) -> F:
 
     A way in from Python takes about as long to compile as a short function.
     """
-    part: F = _part(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)
+    return _part_of_kernels(function)
+
+
+def _part_of_kernels(function: F, **options: bool) -> F:
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    part: F = _part(nogil=True, error_model="numpy", **options)(function)
     return part
 
 
