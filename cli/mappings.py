@@ -58,8 +58,6 @@ def stream_mappings(
     """
     n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.bound
     if candidates.mappings:
-        if n is not None:
-            raise click.UsageError("--mappings and --candidates exclude each other")
         files = [readers.mapping_files(path) for path in candidates.mappings]
         known = None if None in files else sum(map(len, filter(None, files)))
         return stream_files(problem, candidates.mappings, candidates, fixed), known
