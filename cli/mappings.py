@@ -127,7 +127,7 @@ def check_seed(
     if is_default("seed") or others:
         return
     if isinstance(placing, Candidates) and not named:
-        is_drawn = placing.mappings is None and not isinstance(placing.candidates, str)
+        is_drawn = not placing.mappings and not isinstance(placing.candidates, str)
     else:
         placement = tc.strategies.Placement(problem, placing.tasks_per_node)
         is_drawn = any(
