@@ -46,7 +46,7 @@ MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
 )
 @pytest.mark.parametrize("mapping", ["identity", [0.5, 1, 2], None], ids=str)
 def test_what_is_no_mapping(call, mapping):
-    with pytest.raises(InputError, match=r"bad mapping: found .*, expected a TaskMapping"):
+    with pytest.raises(InputError, match=r"bad mapping: found .*, expected (a TaskMapping|whole numbers)"):
         call(mapping)
 
 
@@ -91,8 +91,8 @@ def test_options_of_a_table(tmp_path, options):
 def test_hosts_of_files(tmp_path, reader):
     path = tmp_path / "a.map"
     path.write_text("0\n1\n2\n")
-    with pytest.raises(InputError, match="bad torus: found 96, expected a Torus"):
-        reader(path, "96")
+    with pytest.raises(InputError, match=r"bad torus: found 9.6, expected a Torus"):
+        reader(path, 9.6)
     with pytest.raises(InputError, match="bad tasks per node"):
         reader(path, TORUS, tasks_per_node="a")
 
@@ -124,7 +124,7 @@ def test_ragged_columns(build):
             InputError, match=r"bad (src|dst|nbytes): found rows of different length"
         ):
             build(3, *columns)
-    with pytest.raises(InputError, match="bad node"):
+    with pytest.raises(InputError, match="bad mapping"):
         TaskMapping(RAGGED, 4)
     with pytest.raises(InputError, match="bad slot"):
         TaskMapping([0, 1], 4, slot=RAGGED)
