@@ -21,6 +21,10 @@ settings.load_profile("toruscast")
 # Which test is the first to compile a kernel depends on what an earlier run has kept.
 logging.getLogger("toruscast._jit").setLevel(logging.ERROR)
 
+# Programs that tests start obey signals, also where a shell or nohup lets the tests ignore them.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # What this variable names; without it, the folder beside the clone.
 VARIABLE = "TORUSCAST_DATA"
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
@@ -45,14 +49,6 @@ def shared_data():
             pytest.fail(f"{VARIABLE}: {named} is not a folder")
         pytest.skip(f"no measurements: {VARIABLE} names no folder, and there is no {BESIDE}")
     return folder
-
-
-@pytest.fixture
-def hangups():
-    """Let programs that are started end at a hangup, also where the tests run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -312,7 +312,6 @@ CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children")
 
 @pytest.mark.skipif(not CHILDREN.exists(), reason="asks Linux for the children of a process")
 @pytest.mark.parametrize("n_children", [1, 3], ids=["first", "all"])
-@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_ends_the_workers_too(inputs, number, n_children):
     line = f"train --comm halo.csv --torus 4x4 -n 6 --splits 90000 --jobs 2 -q --out {number}.npz"
@@ -332,7 +331,6 @@ def test_a_signal_ends_the_workers_too(inputs, number, n_children):
     assert sorted(inputs.rglob("*")) == before
 
 
-@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_the_program_that_was_started(tmp_path, number):
     script = "trap 'echo saved > saved; exit 7' TERM HUP; touch began; while :; do sleep 0.1; done"

@@ -191,8 +191,8 @@ def test_rounds_of_a_file_and_a_barrier_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.goal").write_text(goal())
     write_comm(tc.patterns.ring(TASKS, 100), tmp_path / "ring.csv")
-    line = "rank --comm app.goal --comm ring.csv --torus 4x2 --quiet"
-    result = CliRunner().invoke(main, line.split())
+    line = "rank --comm app.goal --comm ring.csv --torus 4x2"
+    result = CliRunner().invoke(main, [*line.split(), "--quiet"])
     assert result.exit_code == 2
     assert "app.goal" in result.stderr
     assert "--dependent" in result.stderr

@@ -247,7 +247,6 @@ def test_no_shell_runs_the_name_of_a_mapping(run):
     assert not Path("PWNED").exists()
 
 
-@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_plan_that_is_ended_ends_its_script_and_resumes(run, number):
     slow = (
