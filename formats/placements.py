@@ -197,7 +197,7 @@ def mapping_of(
         most = capacity or max(options.tasks_of_host(node.size) * options.most, stated)
         with at_file(table.text.file):
             check_shares(node, most, line=lambda task: table.line(int(order[task])))
-        capacity = capacity or int(np.bincount(node).max())
+        capacity = capacity or int(np.bincount(node).max(initial=1))
     name = label(table.text.file) if name is None else name
     with at_file(table.text.file):
         return TaskMapping(node, options.torus, slot=slot, tasks_per_node=capacity, name=name)

@@ -367,7 +367,7 @@ def release_bound(problem: MappingProblem, mapping: TaskMapping) -> float:
     >>> from toruscast.routing import time_bounds
     >>> torus = Torus((8,)).with_network(overhead=1e-6)
     >>> problem = MappingProblem(CommGraph(8, range(7), [7] * 7, [512] * 7), torus)
-    >>> mapping = TaskMapping([0] * 7 + [1], torus)
+    >>> mapping = TaskMapping([0] * 7 + [1], torus, tasks_per_node=7)
     >>> round(time_bounds(problem, mapping).total * 1e6, 3)
     1.904
     >>> round(release_bound(problem, mapping) * 1e6, 3)

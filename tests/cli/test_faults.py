@@ -149,7 +149,7 @@ def test_tables_of_very_many_columns(tmp_path):
     (tmp_path / "wide.csv").write_text(f"{header}\n{header}\n")
     with pytest.raises(InputError, match="no table of measurements"):
         read_measurements(tmp_path / "wide.csv")
-    with pytest.raises(InputError, match="a column job"):
+    with pytest.raises(InputError, match="expected job"):
         read_jobs(tmp_path / "wide.csv")
 
 

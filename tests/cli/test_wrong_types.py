@@ -46,7 +46,8 @@ MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
 )
 @pytest.mark.parametrize("mapping", ["identity", [0.5, 1, 2], None], ids=str)
 def test_what_is_no_mapping(call, mapping):
-    with pytest.raises(InputError, match=r"bad mapping: found .*, expected (a TaskMapping|whole numbers)"):
+    expected = "bad mapping: found .*, expected (a TaskMapping|whole numbers)"
+    with pytest.raises(InputError, match=expected):
         call(mapping)
 
 

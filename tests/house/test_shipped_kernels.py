@@ -42,7 +42,7 @@ def built(tmp_path_factory):
     (there / "routing").mkdir()
     for name in ("__init__.py", "room/__init__.py"):
         (there / name).touch()
-    for name in ("_jit.py", "_llvm.py", "errors.py"):
+    for name in ("_jit.py", "_llvm.py", "errors.py", "text.py"):
         shutil.copy(PACKAGE / name, there)
     (there / "room" / "part.py").write_text(KERNEL)
     target = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}

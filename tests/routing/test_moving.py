@@ -46,7 +46,7 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     loads = moving_loads(comm, torus, mapping)
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
-    now = TaskMapping(loads.node, torus)
+    now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
     assert (over_links(loads) == link_loads(MappingProblem(comm, torus), now)).all()
     hops = dilations(MappingProblem(comm, torus), now)
     assert loads.units_of_hops * loads.ends.unit == (hops * comm.nbytes).sum()
@@ -63,7 +63,7 @@ def test_fifos_and_receivers_are_those_of_the_routing(case):
     loads = moving_loads(comm, torus, mapping)
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
-    now = TaskMapping(loads.node, torus)
+    now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
     fifo = injection_fifos(MappingProblem(comm, torus), now)
     remote = fifo >= 0
     if torus.network.fifo_rule == "round_robin":
@@ -84,7 +84,7 @@ def test_adaptive_loads_are_the_even_split(case):
     loads = moving_loads(comm, torus, mapping, routing="adaptive")
     for tasks, nodes in moves:
         loads.move(tasks, nodes)
-    now = TaskMapping(loads.node, torus)
+    now = TaskMapping(loads.node, torus, tasks_per_node=comm.n_tasks)
     expected = link_loads(MappingProblem(comm, torus, "adaptive"), now)
     rounding = comm.nbytes.sum() * 2.0**-17 + 1e-6
     np.testing.assert_allclose(over_links(loads), expected, rtol=1e-12, atol=rounding)

@@ -163,7 +163,7 @@ def test_the_command_refuses_what_holds_nothing_out(file, tmp_path):
     plugin.write_text("")
     given = ["--samples", file, "--hold-out", "torus"]
     for more, word in (
-        (["--times", "runs.csv"], "--hold-out goes without --times"),
+        (["--times", "runs.csv"], "exclude each other"),
         (["--plugin", str(plugin)], "--hold-out with --plugin needs --features"),
         (["--splits", "3"], "--splits goes without --hold-out"),
     ):

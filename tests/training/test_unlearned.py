@@ -203,7 +203,9 @@ def test_how_far_rounds_are_apart():
 
 def test_kinds_of_traffic():
     model = load_default()
-    single, double = ([TaskMapping(np.arange(64) // each, TORUS)] for each in (1, 2))
+    single, double = (
+        [TaskMapping(np.arange(64) // each, TORUS, tasks_per_node=each)] for each in (1, 2)
+    )
     for workload, routing, maps, kinds in (
         (Workload([HALO]), "deterministic", single, ()),
         (Workload([HALO] * 2), "deterministic", single, (PHASES,)),
@@ -225,7 +227,7 @@ def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
     for ask in (partial(forecast, budget=0), plan):
         with pytest.warns(UserWarning, match="learned from no dependent rounds"):
             ask(rounds, TORUS, maps, model=trained.model)
-    double = [TaskMapping(each.node // 2, TORUS) for each in maps]
+    double = [TaskMapping(each.node // 2, TORUS, tasks_per_node=2) for each in maps]
     with pytest.warns(UserWarning, match=f"learned from no {SEVERAL}"):
         forecast(HALO, TORUS, double, model=trained.model, budget=0)
     # A table that grows tells all its kinds.
