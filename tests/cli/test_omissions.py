@@ -54,7 +54,14 @@ def in_a_line(text):
     return " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+# These fit many trees; 'rank-times' learns from times too.
+SLOW = ("train-times", "evaluate-times")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in COMMANDS],
+)
 def test_every_command_states_what_is_not_counted(folder, name):
     page = "" if name in WITHOUT_PAGE else " --report page.html"
     line = f"{COMMANDS[name]} --json out.json{page}"
