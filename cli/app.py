@@ -111,11 +111,8 @@ _KINDS = {
 COMMANDS = {name: what for commands in _KINDS.values() for name, what in commands.items()}
 
 
-class Toruscast(SubCommands):
-    """The command, whose sub-commands are imported when they are used.
-
-    It gives every error one line and an exit code.
-    """
+class Program(SubCommands):
+    """A program that gives every error one line and an exit code."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run the command and exit: 0, 1 if the work failed, 2 if the input is wrong."""
@@ -145,6 +142,10 @@ class Toruscast(SubCommands):
         code = failure.get("code", code)
         progress.end(code)
         sys.exit(code)
+
+
+class Toruscast(Program):
+    """The command, whose sub-commands are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the sub-commands, the main one first."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from toruscast import InputError
-from toruscast.cli.app import SETTINGS, SubCommands
+from toruscast.cli.app import SETTINGS, Program
 from toruscast.cli.progress import working
 from toruscast.training import read_samples
 
@@ -37,7 +37,7 @@ _jobs = click.option(
 _quiet = click.option("-q", "--quiet", is_flag=True, help="No word on the progress.")
 
 
-@click.group("python -m studies", cls=SubCommands, context_settings=SETTINGS)
+@click.group("python -m studies", cls=Program, context_settings=SETTINGS)
 def command() -> None:
     """Repeat the published experiments, or make their samples anew.
 
