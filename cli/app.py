@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -130,9 +130,14 @@ class Program(SubCommands):
             # Names of files may hold what the terminal cannot show.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
+        ended: list[int] = []
+
+        def end(number: int, _: Any) -> NoReturn:
+            ended.append(number)
+            raise KeyboardInterrupt
+
         # They end the work as Ctrl-C does, its processes and temporary files too.
-        interrupted = on_signals(signal.default_int_handler)
-        with warnings.catch_warnings(), interrupted, one_line_errors() as failure:
+        with warnings.catch_warnings(), one_line_errors(ended) as failure, on_signals(end):
             warnings.showwarning = _show_warning
             # It warns of what an interruption leaves undone.
             warnings.filterwarnings("ignore", module="joblib")
@@ -183,8 +188,11 @@ def on_signals(handler: Callable[[int, Any], object], *numbers: int) -> Iterator
 
 
 @contextmanager
-def one_line_errors() -> Iterator[dict[str, int]]:
-    """Turn whatever is raised into one line on stderr and an exit code."""
+def one_line_errors(ended: Sequence[int]) -> Iterator[dict[str, int]]:
+    """Turn whatever is raised into one line on stderr and an exit code.
+
+    What other code makes of the exception of a signal in ``ended`` is an interruption too.
+    """
     failure: dict[str, int] = {}
     stdout = sys.stdout
     try:
@@ -210,7 +218,8 @@ def one_line_errors() -> Iterator[dict[str, int]]:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        failure["code"] = _end(*described(error))
+        told = ("interrupted", INTERRUPTED) if ended else described(error)
+        failure["code"] = _end(*told)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
