@@ -228,7 +228,7 @@ class Decision:
     def simulate_default(self) -> None:
         """Simulate the default order as the winner is, whatever the number of simulations."""
         default = np.array([] if self.default is None else [self.default], dtype=np.int64)
-        # What is observed may change the winner.
+        # The new time may change the winner.
         for _ in range(2):
             if self.is_simulated[self.winner]:
                 n_missing = int((~self.is_simulated[default]).sum())

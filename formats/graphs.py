@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -590,9 +590,10 @@ def _edge_attributes(
 ) -> dict[str, float]:
     """Return bytes and messages among the attributes of an edge; others of numbers are listed."""
     try:
-        found = dict(ast.literal_eval(words))
+        # Python's quotes are the only difference to JSON in what is read here.
+        found = dict(json.loads(words.replace("'", '"')))
         names = _known_names([*found])
-    except (ValueError, SyntaxError, TypeError, AttributeError, MemoryError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         raise text.fault("bad attributes", number, words, "{'weight': 4096}") from None
     amounts = {}
     for name, (theirs, value) in zip(names, found.items(), strict=True):

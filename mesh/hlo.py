@@ -53,7 +53,7 @@ _CALLED = re.compile(
 )
 # Instructions that do nothing but run computations, which are read in their turn.
 _RUN = ("while", "conditional", "call", "async", "fusion")
-# Those that only compute (xla/hlo/ir/hlo_opcode.h); all others are counted or listed.
+# Opcodes that only compute (xla/hlo/ir/hlo_opcode.h); all others are counted or listed.
 _COMPUTE = """
 abs acos acosh add add-dependency after-all and asin asinh async-update atan atan2 atanh
 batch-norm-grad batch-norm-inference batch-norm-training bitcast bitcast-convert broadcast cbrt

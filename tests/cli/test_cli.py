@@ -128,7 +128,7 @@ def required_parts():
         parts = [(one, wordlist(one)) for one in command.params if one.required]
         for one, _ in parts:
             others = [word for other, words in parts if other is not one for word in words]
-            # Of several arguments the last is missing, whichever is left out.
+            # Arguments are positional: without any one of them the last is missing.
             missing = [p for p, _ in parts if p.param_type_name == one.param_type_name][-1]
             name = missing.metavar if missing.param_type_name == "argument" else one.opts[0]
             yield pytest.param([*path, *others], name, id=f"{'-'.join(path)} {one.name}")

@@ -22,7 +22,7 @@ MANY = {**PROBLEM, "mappings": [MAPPING, OTHER]}
 WRONG = (None, 3.5, "text", [], {}, object())
 # Results, which functions return and nobody builds.
 RETURNED = {"Forecast", "MeshForecast", "InputError"}
-# What is needed to call each; other arguments have their defaults.
+# Required arguments of each function; the others have their defaults.
 GIVEN = {
     "Budget": {},
     "CommGraph": {"n_tasks": 2, "src": [0], "dst": [1], "nbytes": [1.0]},

@@ -584,7 +584,7 @@ def test_ranks_as_programs_print_them(tmp_path, program):
     path.write_text(PRINTED[program])
     mapping = read_mapping(path, Torus((2, 2)), hosts=four_hosts())
     assert mapping.node.tolist() == four_hosts().node[[0, 1, 1, 3]].tolist()
-    # What was printed did run: it states how many tasks a node has.
+    # The job ran as printed, so that sharing a node is intended.
     assert mapping.tasks_per_node == 2
     path.write_text(PRINTED[program] + "and so on\n")
     with pytest.raises(InputError, match="bad line of ranks: found and so on"):

@@ -185,9 +185,10 @@ toruscast.mesh.jax.make_mesh(
 """
 
 
-def test_a_dry_run_on_processors_is_laid_for_a_named_slice(jax):
+def run_on_processors(program):
+    """Run a program with sixteen processors as its devices."""
     ran = subprocess.run(
-        [sys.executable, "-c", DRY_RUN],
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         timeout=300,
@@ -199,6 +200,11 @@ def test_a_dry_run_on_processors_is_laid_for_a_named_slice(jax):
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+    return ran
+
+
+def test_a_dry_run_on_processors_is_laid_for_a_named_slice(jax):
+    ran = run_on_processors(DRY_RUN)
     ids = np.array(json.loads(ran.stdout))
     places = np.stack([ids % 4, ids // 4], axis=-1)
     for axis in (0, 1):
@@ -242,19 +248,7 @@ def test_traffic_of_a_compiled_step_decides(jax, make_mesh):
             )
             print([[device.id for device in row] for row in found.devices])
     """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=16",
-            "PATH": "",
-            "PYTHONPATH": ":".join(sys.path),
-        },
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+    ran = run_on_processors(textwrap.dedent(program))
     lowered, compiled = ran.stdout.splitlines()
     assert lowered == compiled
     for row in json.loads(lowered):

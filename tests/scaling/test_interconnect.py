@@ -133,7 +133,7 @@ def test_runs_whose_messages_are_unknown_have_a_speed_up_alone(lsdyna):
 def test_speed_ups_of_kinds_are_those_of_each_alone(columns, known):
     jobs = read_jobs(datasets.table_path("lsdyna-interconnect"))
     model = Interconnect(3.6, 1.6)
-    # What is said about an interconnect tells no runs apart.
+    # A column that is constant for each interconnect does not separate runs.
     jobs["switch"] = jobs["interconnect"].map({"GigE": "a", "HF2": "b"})
     rest = [name for name in jobs if name not in columns]
     found = speedups(jobs[[*rest, *columns]], model).set_index(["job", "interconnect"])
