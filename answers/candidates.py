@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._features.reasons import Reasons, explain
 from toruscast.decision.results import Verdict
-from toruscast.features.reasons import Reasons, explain
 from toruscast.formats.nodes import bluegene_text
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing.routing import injection_fifos, ways_are_open
@@ -335,7 +335,7 @@ class View:
         return Table(frame, columns, title)
 
     def answer(self, headline: Headline, **how: Any) -> Answer:
-        """Return an answer about the best and what it was made from; ``how`` is of `Answer`."""
+        """Return an answer about the best and what it was made from; ``source`` is of `Answer`."""
         comm, torus = self.problem.comm, self.problem.torus
         facts = [
             ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
@@ -410,7 +410,7 @@ def less(time: float | tuple[float, float], than: float | tuple[float, float], w
 
 def how_sure(verdict: Verdict, among: str = "candidate") -> str:
     """Return how sure it is that no other candidate is much faster, in a sentence."""
-    sure = f"{'Only ' * (verdict.kind == 'open')}{probability(verdict.certainty)} sure"
+    sure = f"{'Only ' * (verdict.kind == 'undecided')}{probability(verdict.certainty)} sure"
     goal = percent(verdict.goal, digits=3)
     return f"{sure.capitalize()} that no other {among} is more than {goal} faster."
 
@@ -423,14 +423,16 @@ def indistinguishable(verdict: Verdict, how: str = "") -> str:
 def badge(verdict: Verdict, workload: Workload, chance: float = 0.0) -> str:
     """Return how sure an answer is, in a few words; ``chance`` is that the best is the fastest."""
     sure = f"{probability(max(verdict.certainty, chance))} sure"
-    return {"sure": sure, "open": f"open: {sure}"}.get(verdict.kind, verdict.in_words(workload))
+    return {"sure": sure, "undecided": f"undecided: {sure}"}.get(
+        verdict.kind, verdict.in_words(workload)
+    )
 
 
 @dataclass(frozen=True)
-class Ranking:
+class CandidateRanking:
     """Candidates in the order of an answer; ``yours`` is the baseline, which ``against`` names.
 
-    ``sources`` say where each time is from, such as " by forecast", and are empty where it is
+    ``sources`` say where each time is from, such as " predicted", and are empty where it is
     exact; ``ends`` are its interval. ``proved`` says that no other is faster than the best.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.decision import Measured
+from toruscast.decision import RunModel
 from toruscast.text import counted, joined
 from toruscast.training import single_features, summarise
 from toruscast.training.evaluation import (
@@ -42,7 +42,7 @@ def answer(
     scores: pd.DataFrame,
     *,
     mine: Sequence[str] = (),
-    found: Measured | None = None,
+    found: RunModel | None = None,
     large: pd.DataFrame | None = None,
     baselines: pd.DataFrame | None = None,
 ) -> Answer:

@@ -20,7 +20,7 @@ from .blocks import Answer, Block, Chart, Headline, Section, Sentence
 from .table import Column, Table
 
 if TYPE_CHECKING:
-    from toruscast.decision import Measured, Runs
+    from toruscast.decision import RunModel, Runs
     from toruscast.training import Training
     from toruscast.training import evaluation as curves
 else:
@@ -37,12 +37,12 @@ _WORTH = 0.01
 _ORIGIN = ("graphs", "tori", "routing", "seed", "times", "created")
 
 
-def _is_measured(found: Training | Measured) -> TypeGuard[Measured]:
+def _is_measured(found: Training | RunModel) -> TypeGuard[RunModel]:
     """Whether times of a machine were learned; asked so, scikit-learn is not loaded."""
     return hasattr(found, "runs")
 
 
-def learned_content(found: Measured | None) -> dict[str, Any] | None:
+def learned_content(found: RunModel | None) -> dict[str, Any] | None:
     """Return what runs taught for programs; None where nothing was measured."""
     if found is None:
         return None
@@ -62,12 +62,12 @@ def learned_content(found: Measured | None) -> dict[str, Any] | None:
     }
 
 
-def learned_lines(found: Measured) -> list[str]:
+def learned_lines(found: RunModel) -> list[str]:
     """Return what was learned, whether features add to it, and what noise lets anybody know."""
     return [_line(found), _offer(found), *_noise(found.runs, found.scores), *_oddities(found.runs)]
 
 
-def _line(found: Measured) -> str:
+def _line(found: RunModel) -> str:
     """How much of the time does not depend on the mapping, and what the rest follows."""
     median = float(np.median(found.runs.times))
     scale, unit = time_unit([median])
@@ -81,7 +81,7 @@ def _line(found: Measured) -> str:
     )
 
 
-def _offer(found: Measured) -> str:
+def _offer(found: RunModel) -> str:
     """Which model is offered, and how much better it is on held-out times."""
     scores = found.scores
     miss, plain = (percent(scores[key], digits=2) for key in ("miss", "miss_of_line"))
@@ -138,7 +138,7 @@ def _oddities(runs: Runs) -> list[str]:
 
 
 def answer(
-    found: Training | Measured,
+    found: Training | RunModel,
     *,
     quality: pd.DataFrame | None = None,
     setting: str = "",
@@ -191,7 +191,7 @@ def answer(
     )
 
 
-def _content(found: Training | Measured, quality: pd.DataFrame | None, file: str) -> dict[str, Any]:
+def _content(found: Training | RunModel, quality: pd.DataFrame | None, file: str) -> dict[str, Any]:
     """Return what was trained, for programs."""
     model = found.model
     names = [str(name) for name in model.feature_names_in_]
@@ -232,7 +232,7 @@ def _scored(quality: pd.DataFrame) -> Section:
     return Section("", [Table(frame, columns, title)], wide=False)
 
 
-def observed_chart(found: Measured) -> Chart:
+def observed_chart(found: RunModel) -> Chart:
     """Return measured times against forecasts of them by models that had not seen them."""
     said = found.predicted.mean(axis=0)
     return _observed(found.runs.names, found.runs.times, said, "measured")
@@ -241,7 +241,7 @@ def observed_chart(found: Measured) -> Chart:
 def _observed(labels: Sequence[str], times: ArrayLike, said: ArrayLike, how: str) -> Chart:
     lead = f"{counted(len(labels), 'mapping')}, each forecast by a model that had not seen it."
     title = f"Forecast against {how} times"
-    return times_against("observed", title, lead, (how, times), ("forecast", said), labels)
+    return times_against("observed", title, lead, (how, times), ("predicted", said), labels)
 
 
 def times_against(
@@ -262,7 +262,7 @@ def times_against(
     return Chart(key, title, lead, lambda: svg.plot([series], *heads, diagonal=diagonal))
 
 
-def _tried(found: Measured) -> Table:
+def _tried(found: RunModel) -> Table:
     columns = [
         Column("model", kind="name"),
         Column("miss", "mean error", "share"),
@@ -297,7 +297,7 @@ def _growth(found: Training) -> list[Block]:
     return [_observed(labels, times, said, "simulated"), chart]
 
 
-def _rests_on(found: Training | Measured) -> Sentence | Table:
+def _rests_on(found: Training | RunModel) -> Sentence | Table:
     model = found.model
     if not model.feature_importances_.any():
         return Sentence("No feature corrects it: no tree splits.")

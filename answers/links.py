@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.features import RoutedTraffic
+from toruscast._features import RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing.routing import routes
 from toruscast.text import shown_name
@@ -94,7 +94,7 @@ def link_uses(problem: MappingProblem, candidates: Sequence[Candidate]) -> list[
     return uses
 
 
-def most_candidates(torus: Torus) -> int:
+def max_candidates(torus: Torus) -> int:
     """Return how many candidates a page may hold."""
     return max(_FEWEST, _MOST_SHARES // max(torus.n_links, 1))
 
@@ -134,7 +134,7 @@ def network_data(view: LinkMap) -> dict[str, Any]:
     Each use is a row of ``busy``: seconds over those of its busiest link, in steps of 1/250;
     ``most`` holds these seconds, so that all uses can be drawn on one scale.
     """
-    torus, uses = view.torus, view.load(most_candidates(view.torus))
+    torus, uses = view.torus, view.load(max_candidates(view.torus))
     most = [float(use.seconds[torus.link_exists].max(initial=0.0)) for use in uses]
     whole = [in_steps(use.seconds, top, torus) for use, top in zip(uses, most, strict=True)]
     parts = [

@@ -18,7 +18,15 @@ from toruscast.text import counted, joined, percent, seconds, shown_name, time_u
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
-from .candidates import DEFAULT_ORDER, Ranking, badge, how_sure, indistinguishable, less, setting_of
+from .candidates import (
+    DEFAULT_ORDER,
+    CandidateRanking,
+    badge,
+    how_sure,
+    indistinguishable,
+    less,
+    setting_of,
+)
 from .learned import times_against
 from .table import Column, Table, records
 
@@ -117,11 +125,11 @@ def _sorted(made: Plan) -> pd.DataFrame:
     return made.table.sort_values("time", kind="stable", ignore_index=True)
 
 
-def _ranking(made: Plan) -> Ranking:
+def _ranking(made: Plan) -> CandidateRanking:
     table = _sorted(made)
     names = [str(name) for name in table["mapping"]]
     yours = default_order(made.mappings, made.names, made.problem.torus)
-    return Ranking(
+    return CandidateRanking(
         names,
         table["time"].tolist(),
         None if yours is None else names.index(made.names[yours]),
@@ -130,7 +138,7 @@ def _ranking(made: Plan) -> Ranking:
     )
 
 
-def _headline(made: Plan, ranking: Ranking) -> Headline:
+def _headline(made: Plan, ranking: CandidateRanking) -> Headline:
     """Return which mapping to use or to run first, and how much that gains."""
     best, gain = shown_name(ranking.names[ranking.best]), ""
     is_kept = ranking.yours == ranking.best
@@ -143,7 +151,7 @@ def _headline(made: Plan, ranking: Ranking) -> Headline:
             return Headline("", best, " is the only mapping: there is nothing to choose.")
         return Headline("Nothing was run yet; ", best, f" is forecast to be the fastest{gain}.")
     before, after = "Use ", ": "
-    if made.verdict.kind == "open":
+    if made.verdict.kind == "undecided":
         before, after = "", " leads: "
     elif is_kept:
         before = f"Keep {DEFAULT_ORDER}, "
@@ -158,10 +166,10 @@ def _how_sure(made: Plan) -> str:
     # A gain in draws of the posterior is never known to be none.
     most = f"at most {percent(made.gain, 1)}" if made.gain >= 0.0005 else "< 0.1 %"
     gain = f"More runs would gain {most}."
-    if verdict.kind == "tied":
+    if verdict.kind == "indistinguishable":
         below = f" without {counted(made.more_runs, 'more run')}" if made.more_runs else ""
         gain = indistinguishable(verdict, below)
-    if verdict.kind == "priced":
+    if verdict.kind == "not_worth_more":
         gain = f"All further runs together would gain {percent(made.mean_gain, 1)} in the mean."
         if made.next_gain < (made.run_cost or 0):
             next_gain = seconds(made.next_gain)
@@ -250,7 +258,7 @@ def _runs(made: Plan) -> list[Section]:
                 "observed",
                 "Measured against forecast times",
                 "The forecast is of the network alone; runs hold computation and software too.",
-                ("forecast", [said[name] for name in names]),
+                ("predicted", [said[name] for name in names]),
                 ("measured", measured["measured"]),
                 names,
                 diagonal=False,

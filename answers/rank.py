@@ -1,4 +1,4 @@
-"""The answer of `forecast`: which mapping to use, how much that gains, how sure it is, and why."""
+"""The answer of `rank`: which mapping to use, how much that gains, how sure it is, and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from toruscast.decision import Forecast
+from toruscast.decision import Ranking
 from toruscast.decision.results import OF_SUMS, Networks, default_order, scope_of_proof
 from toruscast.routing.bounds import min_time
 from toruscast.text import (
@@ -22,9 +22,9 @@ from toruscast.training.fitted import Model
 
 from . import svg
 from .blocks import Answer, Block, Chart, Section, Sentence
-from .candidates import Ranking, badge, how_sure, indistinguishable, setting_of
+from .candidates import CandidateRanking, badge, how_sure, indistinguishable, setting_of
 from .learned import learned_content, learned_lines, observed_chart, times_against
-from .links import most_candidates
+from .links import max_candidates
 from .table import Column, Table, records
 
 # Share above the lower bound over all mappings from which a search is worth its time.
@@ -34,38 +34,38 @@ _AT_FLOOR = 0.005
 _NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
 
 
-def answer(found: Forecast, *, setting: str = "", top: int = 10) -> Answer:
+def answer(found: Ranking, *, setting: str = "", top: int = 10) -> Answer:
     """Return what a forecast says."""
-    return _Ranking(found).answer(setting, top)
+    return _RankingAnswer(found).answer(setting, top)
 
 
-def candidates(found: Forecast) -> Table:
+def candidates(found: Ranking) -> Table:
     """Return the candidates, the fastest first."""
-    return _Ranking(found).candidates()
+    return _RankingAnswer(found).candidates()
 
 
-def times_chart(found: Forecast) -> Chart:
+def times_chart(found: Ranking) -> Chart:
     """Return the five best, the default order and the slowest as a chart."""
-    return _Ranking(found).times()
+    return _RankingAnswer(found).times()
 
 
-class _Ranking:
+class _RankingAnswer:
     """A forecast on its way to blocks."""
 
-    def __init__(self, found: Forecast) -> None:
+    def __init__(self, found: Ranking) -> None:
         self.found, self.table = found, found.table
         names = [str(name) for name in self.table["mapping"]]
         # Where a check simulated all, its times count.
         self.time = "observed_time" if found.unchecked else "time"
         times = self.table[self.time]
-        exact = (self.table["how"] == "measured") | (found.unchecked is not None)
+        exact = (self.table["source"] == "measured") | (found.unchecked is not None)
         ends = (self.table[end].mask(exact, times) for end in ("low", "high"))
         self.mappings = [found.named(name) for name in names]
-        self.ranking = Ranking(
+        self.ranking = CandidateRanking(
             names,
             times.tolist(),
             default_order(self.mappings, names, found.problem.torus),
-            sources=list(map(self._source, self.table["how"])),
+            sources=list(map(self._source, self.table["source"])),
             ends=[*zip(*ends, strict=True)],
             proved=found.verdict.kind == "proved",
         )
@@ -83,14 +83,14 @@ class _Ranking:
         found, ranking, first = self.found, self.ranking, self.table.iloc[0]
         view = ranking.view(found.problem, self.mappings)
         interval, low, high = "", *ranking.ends[0]
-        if low < high and first["how"] != "simulated":
+        if low < high and first["source"] != "simulated":
             ends = f"{seconds(low)} to {seconds(high)}"
             interval = f"The {percent(found.coverage)} interval of its time is {ends}."
         n = len(ranking.names)
         sections = [
             Section("How much faster", [self.times()], wide=False, only="page"),
             *view.why(),
-            *view.where(n - min(n, most_candidates(found.problem.torus))),
+            *view.where(n - min(n, max_candidates(found.problem.torus))),
         ]
         if found.learned is not None:
             lines = [Sentence(each) for each in learned_lines(found.learned)]
@@ -120,7 +120,7 @@ class _Ranking:
         if how == "simulated" or self.found.unchecked is not None:
             return ""
         mean = f" in the mean of {self.found.cost.networks} networks"
-        return {"measured": " measured", "averaged": mean}.get(how, " by forecast")
+        return {"measured": " measured", "averaged": mean}.get(how, " predicted")
 
     def _badge(self) -> str:
         """Return how sure the answer is, in a word or three."""
@@ -166,7 +166,7 @@ class _Ranking:
             Column("mapping", kind="name"),
             Column(self.time, "time", "seconds", priority=0),
             *ranking.changes(self.time),
-            Column("how", "source before" if checked else "source"),
+            Column("source", "source before" if checked else "source"),
             *([Column("time", "time before", "seconds")] if checked else []),
             Column("low", f"{percent(self.found.coverage)} interval", "seconds", to="high"),
             Column("p_best", "P(best)", "share"),
@@ -209,7 +209,7 @@ class _Ranking:
                     lambda: svg.bars(labels, series, 1.0, "%"),
                 )
             )
-        rows = self.table[self.table["how"] == "forecast"]
+        rows = self.table[self.table["source"] == "predicted"]
         if found.unchecked is not None and len(rows) > 1:
             blocks.append(
                 times_against(
@@ -218,13 +218,13 @@ class _Ranking:
                     f"{counted(len(rows), 'candidate')} that only the check simulated; RCC over "
                     f"all {found.scores['rcc']:.3f}.",
                     ("simulated", rows["observed_time"]),
-                    ("forecast", rows["time"]),
+                    ("predicted", rows["time"]),
                     rows["mapping"].tolist(),
                 )
             )
         return Section("How sure, and what the model assumes", blocks, folded=True)
 
-    def _check(self, before: Forecast) -> str:
+    def _check(self, before: Ranking) -> str:
         """Return the answer before the check, and how good it was."""
         found = self.found
         scores = found.scores
@@ -309,7 +309,7 @@ def _about(model: Model) -> str:
     )
 
 
-def trust(found: Forecast) -> str:
+def trust(found: Ranking) -> str:
     """Return how sure the answer is, what is left open, and what it cost."""
     if found.cost.candidates < 2:
         return "There is no other candidate."
@@ -324,34 +324,34 @@ def trust(found: Forecast) -> str:
     return " ".join(filter(None, said))
 
 
-def _simulation_lines(found: Forecast) -> list[str]:
+def _simulation_lines(found: Ranking) -> list[str]:
     """How sure an answer is that rests on simulations, and what they were."""
-    verdict, cost, how = found.verdict, found.cost, found.table["how"]
+    verdict, cost, how = found.verdict, found.cost, found.table["source"]
     said = [_certainty(found)]
-    if verdict.kind == "open" and verdict.rivals:
+    if verdict.kind == "undecided" and verdict.rivals:
         may = joined(verdict.rivals)
         said.append(f"These may still be faster: {may}; more --simulations may decide.")
     if cost.simulated:
         n = counted(cost.simulated, "simulation")
         said.append(f"That took {n} of {cost.candidates} candidates.")
-    n_coarse, has_forecasts = int((how == "sketched").sum()), (how == "forecast").any()
+    n_coarse, has_forecasts = int((how == "coarse").sum()), (how == "predicted").any()
     if cost.coarsening is not None and cost.coarsening > 1 and n_coarse:
         who = "The others are" if cost.simulated else "They are"
         if has_forecasts:
             who = f"{counted(n_coarse, 'candidate')} {'is' if n_coarse == 1 else 'are'}"
         said.append(f"{who} ordered by a simulation with packets {cost.coarsening} times as long.")
-    if cost.sketched:
+    if cost.is_coarse:
         said.append("The model also read a coarser simulation of every candidate.")
-    if found.unlearned and has_forecasts:
-        kinds = " and no ".join(found.unlearned)
+    if found.unseen_traffic and has_forecasts:
+        kinds = " and no ".join(found.unseen_traffic)
         what = "its intervals do not hold there"
         if isinstance(found.fitted, DefaultModel):
             what = "forecast intervals are those of the traffic on which it is off furthest"
-        said.append(f"The model learned from no {kinds}: {what}.")
+        said.append(f"The model never saw {kinds}: {what}.")
     return said
 
 
-def _certainty(found: Forecast) -> str:
+def _certainty(found: Ranking) -> str:
     """How sure it is that no other candidate is faster."""
     verdict, cost, chances = found.verdict, found.cost, found.table["p_best"]
     if verdict.kind == "proved":
@@ -373,7 +373,7 @@ def _certainty(found: Forecast) -> str:
     return f"Nothing was simulated: its probability of being the fastest is {chance}."
 
 
-def _ordered(found: Forecast) -> str:
+def _ordered(found: Ranking) -> str:
     """How good the order is, and what went into it, where it was asked for."""
     rcc = found.verdict.rcc
     if found.goal != "order" or rcc is None:
@@ -391,10 +391,10 @@ def _ordered(found: Forecast) -> str:
     return f"{percent(rcc)} of all pairs are expected in the right order. That took {spent}."
 
 
-def _physical(found: Forecast) -> str:
+def _physical(found: Ranking) -> str:
     """Where the release bound puts another candidate first than a model does that was trained."""
     order, first = found.physical, found.table.iloc[0]
-    if order is None or first["how"] != "forecast" or order.first == first["mapping"]:
+    if order is None or first["source"] != "predicted" or order.first == first["mapping"]:
         return ""
     text = f"The release bound alone puts {shown_name(order.first)} first"
     if order.held_out is None:
@@ -407,7 +407,7 @@ def _physical(found: Forecast) -> str:
     )
 
 
-def _of_a_sum(found: Forecast) -> str:
+def _of_a_sum(found: Ranking) -> str:
     """What a profile hides, if the traffic is one."""
     if not found.problem.workload.summed:
         return ""
@@ -418,7 +418,7 @@ def _of_a_sum(found: Forecast) -> str:
     )
 
 
-def _network_lines(found: Forecast, networks: Networks) -> list[str]:
+def _network_lines(found: Ranking, networks: Networks) -> list[str]:
     """How sure an answer is for a machine of unknown rules."""
     cost, coarsening = found.cost, found.cost.coarsening or 1
     tell = "Measured times of a few candidates (--times) tell more."
@@ -442,14 +442,14 @@ def _network_lines(found: Forecast, networks: Networks) -> list[str]:
     ]
 
 
-def _machine_lines(found: Forecast) -> list[str]:
+def _machine_lines(found: Ranking) -> list[str]:
     """How sure an answer is that rests on times of a machine."""
     verdict, cost = found.verdict, found.cost
     noisy = found.learned is not None and found.learned.runs.noise > 0
-    more = verdict.kind == "open" and cost.measured
+    more = verdict.kind == "undecided" and cost.measured
     return [
         how_sure(verdict),
         indistinguishable(verdict, " at this noise" if noisy else ""),
         "More runs of these decide." if more else "",
-        "The model reads a simulation of every candidate." if cost.sketched else "",
+        "The model reads a simulation of every candidate." if cost.is_coarse else "",
     ]

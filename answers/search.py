@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toruscast._search.explain import Explanation
+from toruscast._search.search import TIME, SearchResult
 from toruscast.decision.results import scope_of_proof
 from toruscast.mapping import TaskMapping
-from toruscast.search.explain import Explanation
-from toruscast.search.search import TIME, SearchResult
 from toruscast.simulation.simulator import simulate_packets
 from toruscast.text import (
     counted,
@@ -25,7 +25,7 @@ from .blocks import Answer, Chart, Headline, Section
 from .candidates import (
     BINDING,
     DEFAULT_ORDER,
-    Ranking,
+    CandidateRanking,
     View,
     badge,
     how_sure,
@@ -132,7 +132,7 @@ def _view(found: SearchResult, against: str) -> View:
 
 def _before_and_after(view: View, found: SearchResult, against: str) -> Chart:
     names, times = zip(*((one.name, one.time) for one in view.compared), strict=True)
-    ranking = Ranking(names, times, 1 if len(names) > 1 else 0, against=against)
+    ranking = CandidateRanking(names, times, 1 if len(names) > 1 else 0, against=against)
     every = found.table["value"][np.isfinite(found.table["value"])].tolist()
     return ranking.chart(floor=found.bound, every=every)
 
@@ -168,7 +168,7 @@ def compared(found: SearchResult, top: int = 10, yours: bool = False) -> Table:
         Column(
             "value", f"vs {'yours' if yours else 'default'}", "change", against=found.initial_value
         ),
-        Column("how", "source"),
+        Column("source", "source"),
         Column("from", priority=2),
     ]
     names = found.table["mapping"].tolist()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toruscast._features.reasons import Reasons, explain
 from toruscast.decision.results import default_order
-from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.simulation import Simulation
 from toruscast.simulation.results import MessageTimes
@@ -20,7 +20,7 @@ from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 from . import svg
 from .blocks import Answer, Chart, Headline, Section
-from .candidates import Ranking, View, bound_line, less, link_note, node_label, setting_of
+from .candidates import CandidateRanking, View, bound_line, less, link_note, node_label, setting_of
 from .links import Candidate
 from .table import Column, Table, records
 
@@ -42,7 +42,7 @@ _TABLES: Mapping[str, tuple[str, Sequence[Column]]] = {
         [
             Column("label", "behind link", "label", priority=0),
             Column("mean_buffered", "mean packets", "number", digits=2),
-            Column("most_buffered", "max packets", "count"),
+            Column("max_buffered", "max packets", "count"),
             Column("delay", "mean delay", "seconds"),
         ],
     ),
@@ -151,7 +151,7 @@ def answer_of_many(
     table.insert(4, "over_bound", table["time"] / table["lower_bound"].replace(0.0, math.nan))
     names = [str(name) for name in table["mapping"]]
     yours = default_order([mappings[i] for i in order], names, problem.torus)
-    ranking = Ranking(names, table["time"].tolist(), yours)
+    ranking = CandidateRanking(names, table["time"].tolist(), yours)
     link = table["busiest_link"].iloc[0]
     columns = [
         Column("rank", "#", "count"),
@@ -303,7 +303,7 @@ def _content(result: Simulation, why: Reasons, links: pd.DataFrame) -> dict[str,
         "coarsening": result.coarsening,
         "error": result.error,
         "change": result.change,
-        "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
+        "max_buffered": int(links["max_buffered"].max()) if len(links) else 0,
         "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
         "network": asdict(result.torus.network),
     }
@@ -319,8 +319,6 @@ def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
 
 def _one_row(content: dict[str, Any]) -> pd.DataFrame:
     """Return the numbers of the summary as a table of one row."""
-    names = (
-        "mapping time lower_bound binding packet_hops coarsening change most_buffered mean_delay"
-    )
+    names = "mapping time lower_bound binding packet_hops coarsening change max_buffered mean_delay"
     bounds = {f"{name}_bound": value for name, value in content["bounds"].items()}
     return pd.DataFrame([{name: content[name] for name in names.split()} | bounds])

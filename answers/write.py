@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.decision import Forecast, Measured, Plan, Runs
+from toruscast._mesh import MeshLayouts
+from toruscast._mesh import answer as mesh
+from toruscast._search.explain import Explanation
+from toruscast._search.search import SearchResult
+from toruscast.decision import Plan, Ranking, RunModel, Runs
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mesh import MeshForecast
-from toruscast.mesh import answer as mesh
-from toruscast.search.explain import Explanation
-from toruscast.search.search import SearchResult
 from toruscast.simulation import Simulation
 from toruscast.simulation.results import MessageTimes
 from toruscast.training import Training
@@ -29,7 +29,7 @@ from .table import Table
 _MOST_DRAWN = 4096
 _MOST_ROWS = 5
 Result = (
-    Forecast | Plan | MeshForecast | Training | Measured | Simulation | SearchResult | Explanation
+    Ranking | Plan | MeshLayouts | Training | RunModel | Simulation | SearchResult | Explanation
 )
 
 
@@ -42,12 +42,12 @@ class Shown(NamedTuple):
 
 
 _SHOWN: Mapping[type, Shown] = {
-    Forecast: Shown(rank.answer, rank.times_chart, rank.candidates),
+    Ranking: Shown(rank.answer, rank.times_chart, rank.candidates),
     Plan: Shown(plan.answer, plan.times_chart, plan.candidates),
-    MeshForecast: Shown(mesh.answer, mesh.times_chart, mesh.layouts),
+    MeshLayouts: Shown(mesh.answer, mesh.times_chart, mesh.layouts),
     SearchResult: Shown(search.answer, search.progress_chart, search.compared),
     Explanation: Shown(search.explanation, search.limits_chart),
-    Measured: Shown(learned.answer, learned.observed_chart),
+    RunModel: Shown(learned.answer, learned.observed_chart),
     Training: Shown(learned.answer),
     Simulation: Shown(simulation.answer, simulation.timeline_chart),
     MessageTimes: Shown(chart=simulation.timeline_chart),
@@ -112,7 +112,7 @@ def write_report(
     Parameters
     ----------
     answer : Forecast, Plan, MeshForecast, Training, Measured, Simulation, Found or Explanation
-        What `forecast`, `plan`, `mesh`, `train_for`, `learn_runs`, `simulate` or `search` returned.
+        What `rank`, `plan`, `mesh`, `train`, `learn_runs`, `simulate` or `search` returned.
     path : path
         The file to write, ``.html``; it appears whole or not at all.
     inputs : sequence of (str, str)
@@ -124,7 +124,7 @@ def write_report(
     >>> from pathlib import Path
     >>> import toruscast as tc
     >>> halo, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((4, 4))
-    >>> answer = tc.forecast(halo, torus, tc.strategies.sample(halo, torus, n=12))
+    >>> answer = tc.rank(halo, torus, tc.strategies.sample(halo, torus, n=12))
     >>> path = Path(tempfile.mkdtemp()) / "answer.html"
     >>> tc.write_report(answer, path)
     >>> path.read_text(encoding="utf-8")[:15]

@@ -25,7 +25,7 @@ PACKETS = 8
 
 def reached(shape: tuple[int, ...], shuffled: bool = True) -> dict[str, object]:
     """Return what an all-to-all reaches, and what its links do meanwhile."""
-    torus = Torus(shape, tie="split")
+    torus = Torus(shape, tie_break="split")
     node = np.arange(torus.n_nodes)
     mapping = TaskMapping(np.random.default_rng(1).permutation(node) if shuffled else node, torus)
     comm = patterns.all_to_all(torus.n_nodes, 512.0 * PACKETS)

@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast._features import RoutedTraffic
 from toruscast.answers.html import describe_machine
-from toruscast.features import RoutedTraffic
 from toruscast.mapping import MappingProblem
 from toruscast.workers import Task
 
@@ -104,8 +104,8 @@ def seconds_of(kind: str, n_tasks: int) -> float:
         n = 24
         return timed(lambda: tc.strategies.sample(comm, torus, n=n), 2) / n
     work: dict[str, Callable[[], object]] = {
-        "level-1 features": lambda: tc.extract(comm, torus, mapping),
-        "level-2 features": lambda: tc.extract(comm, torus, mapping, level=2),
+        "level-1 features": lambda: tc.features(comm, torus, mapping),
+        "level-2 features": lambda: tc.features(comm, torus, mapping, level=2),
         "simulation": lambda: tc.simulate(comm, torus, mapping),
     }
     return timed(work[kind], 3)

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 from studies.unseen.graphs import KINDS, draw
-from toruscast.features import RoutedTraffic
-from toruscast.formats import parse_torus
+from toruscast._features import RoutedTraffic
 from toruscast.mapping import MappingProblem
 from toruscast.routing import routes
 from toruscast.routing.messages import list_messages, mean_message
@@ -562,7 +561,7 @@ def chosen(workload: tc.Workload, torus: tc.Torus, mapping: tc.TaskMapping) -> f
     released = release[chunk] + number * (seconds / chunks)[chunk]
     order = np.argsort(released, kind="stable")
     stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1].astype(np.int64)
-    grid = np.array(torus.shape), stride, np.array(torus.order)
+    grid = np.array(torus.shape), stride, np.array(torus.routing_order)
     a_byte, latency = 1 / torus.link_bandwidth, network.hop_latency
     return network.start + walk(
         grid, chunk[order], released[order], src, hop, nbytes / chunks, a_byte, latency
@@ -582,7 +581,7 @@ class Case(NamedTuple):
 
 def drawn(group: str, kind: str, host: str, packets: float, seed: int, rounds: int = 1) -> Case:
     """Draw an application, and its candidates."""
-    torus = parse_torus(host)
+    torus = tc.torus(host)
     rngs = [np.random.default_rng([seed, i]) for i in range(rounds)]
     phases = [draw(kind, torus.n_nodes, torus.network.payload, packets, rng) for rng in rngs]
     mappings = tuple(tc.strategies.sample(phases[0], torus, n=MAPPINGS, seed=seed))

@@ -3,7 +3,7 @@
     python benchmarks/forecast.py --out FOLDER --kept FOLDER [--seeds 20]
 
 Writes race.csv, a row for each set of candidates, and summaries. The sets are 84 candidates of each
-of five captured applications, for each of several seeds. The loop is that of `toruscast.forecast`;
+of five captured applications, for each of several seeds. The loop is that of `toruscast.rank`;
 times are looked up where it would simulate. They are simulated once and kept in the folder
 ``--kept``: about 20 processor minutes, and a run that was stopped goes on.
 """
@@ -22,9 +22,9 @@ from run import machine
 
 from studies.recorded_times import RecordedTimes
 from toruscast import datasets
-from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import REGRET, Decision, decide
 from toruscast.decision.posterior import Posterior
+from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.results import default_order, names_of
 from toruscast.mapping import MappingProblem, strategies
 from toruscast.training import rcc
@@ -87,7 +87,7 @@ def captured(kept: Path, seeds: int) -> Iterator[Recorded]:
 
 
 def race(each: Recorded) -> dict[str, Any]:
-    """Decide as `toruscast.forecast` does, and compare with the recorded times."""
+    """Decide as `toruscast.rank` does, and compare with the recorded times."""
     times, n = each.times.recorded[1], each.posterior.n
     found = decide(Decision(each.posterior, each.times, default=each.default))
     kind, certainty = found.verdict()
@@ -139,7 +139,7 @@ def _summed(rows: pd.DataFrame) -> pd.Series[Any]:
 
 def targets(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what the race should reach, and what it reaches."""
-    answered = rows["verdict"] != "open"
+    answered = rows["verdict"] != "undecided"
     proved, sure = rows[rows["verdict"] == "proved"], rows[rows["verdict"] == "sure"]
     right = float((sure["regret"] <= REGRET).mean())
     means = rows.groupby("candidates")[["rcc", "coverage"]].mean().mean()

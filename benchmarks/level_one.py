@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from run import best_of, case, machine, stream
 
-from toruscast.features import extract
+import toruscast as tc
 
 # Bytes of a message in order: destinations and their codes, which are written and read again, are 4
 # each; the other columns have 8, but for the nodes of crossing messages.
@@ -40,13 +40,13 @@ RUNS = {"16,384 tasks": 15, "1,048,576 tasks": 3}
 def rows(size: str) -> Iterator[dict[str, Any]]:
     """Give the seconds of each kernel, of all the rest and of the whole."""
     comm, torus, mapping = case(size)
-    whole = best_of(lambda: extract(comm, torus, [mapping]), RUNS[size])
+    whole = best_of(lambda: tc.features(comm, torus, [mapping]), RUNS[size])
     numbers = np.zeros(2**25, dtype=np.int64)
     a_byte = best_of(lambda: stream(numbers), 5) / numbers.nbytes
     spent: dict[str, list[float]] = {name: [] for name in PARTS}
     for _ in range(RUNS[size]):
         profile = cProfile.Profile(time.process_time)
-        profile.runcall(extract, comm, torus, [mapping])
+        profile.runcall(tc.features, comm, torus, [mapping])
         found = pstats.Stats(profile).stats  # type: ignore[attr-defined]
         taken = {name: cumulated for (_, _, name), (*_, cumulated, _) in found.items()}
         for name in PARTS:

@@ -1,4 +1,4 @@
-"""`toruscast.mesh.jax.make_mesh` beside `jax.make_mesh`, both simulated; writes make_mesh.csv.
+"""`toruscast.jax.make_mesh` beside `jax.make_mesh`, both simulated; writes make_mesh.csv.
 
 python benchmarks/make_mesh.py --out FOLDER [--slices SLICE ...]
 
@@ -22,11 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-import toruscast.mesh.jax
-from toruscast.mesh import step_times
-from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.step_times import Groups, MeshProblem, score, simulated_time
-from toruscast.mesh.traffic import ALGORITHMS, MeshAxes, MeshTraffic
+import toruscast._mesh.jax
+from toruscast._mesh import step_times
+from toruscast._mesh.devices import usual_devices
+from toruscast._mesh.step_times import Groups, MeshProblem, score, simulated_time
+from toruscast._mesh.traffic import ALGORITHMS, MeshAxes, MeshTraffic
 
 MORE: dict[str, list[tuple[int, ...]]] = {
     "tpu_v4:2x4x4": [(32,), (8, 4), (2, 16), (4, 2, 4)],
@@ -95,7 +95,7 @@ def theirs_of_two(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple
 
 def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[dict[str, Any]]:
     """Give a row for each kind of step; times of a mesh over two slices are within the first."""
-    torus = tc.machine(text)
+    torus = tc.torus(text)
     axes = MeshAxes(NAMES[: len(shape)], shape)
     devices = [each for number in range(1 + hybrid) for each in meshes.devices(torus, number)]
     whole = (shape[0] * (1 + hybrid), *shape[1:])
@@ -106,9 +106,7 @@ def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Itera
         if step not in STEPS or (hybrid and given):
             continue
         begin = time.perf_counter()
-        ours = toruscast.mesh.jax.make_mesh(
-            whole, axes.names, devices=devices, traffic=given
-        ).devices
+        ours = toruscast.jax.make_mesh(whole, axes.names, devices=devices, traffic=given).devices
         row: dict[str, Any] = {
             "slice": text,
             "mesh": named(shape, hybrid=hybrid),

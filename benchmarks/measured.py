@@ -41,7 +41,7 @@ def runs(mappings: list[tc.TaskMapping], times: np.ndarray[Any, Any], noise: flo
     rng = np.random.default_rng(1)
     shape = (len(mappings), N_RUNS if noise else 1)
     each = times[:, None] * np.exp(noise * rng.standard_normal(shape))
-    return tc.Runs.of({m.name: row.tolist() for m, row in zip(mappings, each, strict=True)})
+    return tc.Runs.from_times({m.name: row.tolist() for m, row in zip(mappings, each, strict=True)})
 
 
 def score(
@@ -52,7 +52,7 @@ def score(
     for train, test in random_splits(len(mappings), N_SPLITS):
         kept = measured.take([measured.names[i] for i in train])
         try:
-            answer = tc.forecast(HALO, TORUS, mappings, times=kept)
+            answer = tc.rank(HALO, TORUS, mappings, times=kept)
         except NothingToLearnError as error:
             return {**label, "offered": error.message}
         table = answer.table.set_index("mapping")

@@ -24,8 +24,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import toruscast as tc
-from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic
+from toruscast._mesh.devices import usual_devices
+from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 
 KINDS = {
     "tpu_v4": "TPU v4",
@@ -135,12 +135,12 @@ def all_orders(shape: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
 
 def row(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[dict[str, Any]]:
     """Compare the layouts of a mesh, for all that a step may send."""
-    torus = tc.machine(text)
+    torus = tc.torus(text)
     axes = MeshAxes(("x", "y", "z")[: len(shape)], shape)
     theirs = jax_mesh(torus, shape, hybrid=hybrid)
     for name, traffic in steps(axes.names):
         begin = time.perf_counter()
-        answer = tc.rank_layouts(torus, axes, traffic, compare=theirs, simulate=0)
+        answer = tc.mesh(torus, axes, traffic, compare=theirs, simulate=0)
         seconds = time.perf_counter() - begin
         best = math.nan
         if torus.n_nodes <= MOST_DEVICES:

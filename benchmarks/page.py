@@ -28,9 +28,9 @@ CANDIDATES, NBYTES = 84, 8192
 
 def measure(grid: tuple[int, ...], name: str) -> dict[str, Any]:
     """Make the page of an answer, open it, and return what that took."""
-    comm, torus = tc.patterns.halo_3d(grid, NBYTES, periodic=True), tc.machine(name)
+    comm, torus = tc.patterns.halo_3d(grid, NBYTES, periodic=True), tc.torus(name)
     mappings = tc.strategies.sample(comm, torus, n=CANDIDATES, seed=1, tasks_per_node=16)
-    answer = tc.forecast(comm, torus, mappings, budget=0)
+    answer = tc.rank(comm, torus, mappings, budget=0)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "answer.html"
         began, processor = time.monotonic(), time.process_time()

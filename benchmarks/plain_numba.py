@@ -25,6 +25,7 @@ import numba
 import numpy as np
 import pandas as pd
 
+import toruscast as tc
 import toruscast._jit as jit
 import toruscast._llvm as llvm
 from toruscast.answers.html import describe_machine
@@ -83,7 +84,6 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 def works() -> dict[str, Callable[[], object]]:
     """Return the work of each case, made of random pairs so that little is in the caches."""
-    import toruscast as tc
     from toruscast.simulation import simulate
 
     draw = np.random.default_rng(0)
@@ -99,7 +99,7 @@ def works() -> dict[str, Callable[[], object]]:
         "adaptive packets": lambda: simulate(
             pairs, torus, mapping, routing="adaptive", coarsening=1
         ),
-        "level 1": lambda: tc.extract(many, large, onto, features=names, n_jobs=1),
+        "level 1": lambda: tc.features(many, large, onto, features=names, n_jobs=1),
     }
 
 

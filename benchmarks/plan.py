@@ -33,10 +33,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from validation import emulated_cases
 
+import toruscast as tc
 from studies.unseen.graphs import draw
 from toruscast import datasets
 from toruscast.decision import Plan, plan
-from toruscast.formats import parse_torus
 from toruscast.mapping import CommGraph, strategies
 from toruscast.simulation import simulate
 
@@ -110,7 +110,7 @@ def measured(folder: Path) -> Iterator[Machine]:
 def simulated() -> Iterator[Machine]:
     """Yield applications on a network of another rule, with a constant and noise."""
     for name, comm in graphs():
-        torus = parse_torus(HOST)
+        torus = tc.torus(HOST)
         mappings = strategies.sample(comm, torus, n=84, seed=1)
         planned = plan(comm, torus, mappings)
         real = torus.with_network(fifo_rule="first_dimension", feeding="packets")
@@ -131,7 +131,7 @@ def graphs() -> Iterator[tuple[str, CommGraph]]:
     """Yield two captured applications and four generated ones."""
     for name in CAPTURED:
         yield name, datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
-    network = parse_torus(HOST).network
+    network = tc.torus(HOST).network
     for kind, packets in GENERATED.items():
         yield kind, draw(kind, 64, network.payload, packets, np.random.default_rng(5))
 

@@ -27,9 +27,9 @@ from scipy.stats import norm
 
 from studies.recorded_times import RecordedTimes
 from studies.unseen.orders import cases
-from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import Decision, decide
 from toruscast.decision.posterior import ErrorTerm, Kernel, Posterior
+from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.results import default_order, names_of
 from toruscast.decision.simulations import coarse_error
 from toruscast.mapping import MappingProblem, strategies

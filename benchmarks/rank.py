@@ -23,12 +23,10 @@ from typing import Any
 import pandas as pd
 from run import machine
 
+import toruscast as tc
 from toruscast import datasets
-from toruscast.features import extract
-from toruscast.formats import parse_torus
 from toruscast.mapping import strategies
 from toruscast.simulation import simulate
-from toruscast.training import train_for
 
 APPLICATION, TORUS, N, MANY = "lammps-lj-512", "8x8x8", 84, 10_000
 RANK = [str(Path(sys.executable).with_name("toruscast")), "rank", "--comm", APPLICATION]
@@ -39,11 +37,11 @@ FORMER = [sys.executable, __file__, "--former"]
 def former(csv: str) -> None:
     """Rank as it was done before."""
     comm = datasets.load(APPLICATION).scaled(1 / datasets.provenance(APPLICATION)["iterations"])
-    torus = parse_torus(TORUS)
+    torus = tc.torus(TORUS)
     candidates = strategies.sample(comm, torus, n=N, seed=1)
-    trained = train_for(comm, torus, 168, seed=2, exclude=candidates, n_jobs=2)
+    trained = tc.train(comm, torus, 168, seed=2, exclude=candidates, n_jobs=2)
     features = trained.model.required_columns
-    table = extract(comm, torus, candidates, features=features, n_jobs=2)
+    table = tc.features(comm, torus, candidates, features=features, n_jobs=2)
     best = candidates[int(trained.model.predict(table).argmin())]
     times = {mapping.name: simulate(comm, torus, mapping).time for mapping in candidates}
     pd.DataFrame({"time": [times[best.name]]}).to_csv(csv, index=False)

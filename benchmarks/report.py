@@ -375,7 +375,7 @@ def slices(results: Path) -> str:
     first = ~rows.assign(machine=machine).duplicated(["model", "machine"])
     rows = rows[first | (machine == "tpu_v5p")]
     rows = rows.assign(seconds=rows["time"])
-    return markdown.table(rows[["model", "chips", "mesh", "slice", "seconds", "how"]])
+    return markdown.table(rows[["model", "chips", "mesh", "slice", "seconds", "source"]])
 
 
 def searches(results: Path) -> str:

@@ -24,10 +24,10 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
+import toruscast as tc
 from toruscast._jit import kernel
 from toruscast._llvm import prefetch
 from toruscast.answers.html import describe_machine
-from toruscast.features import extract
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, patterns
 from toruscast.routing import Routing, dilations, injection_fifos, link_loads
 from toruscast.routing._load_kernels import BLOCK_NODES, TASKS_AHEAD
@@ -174,14 +174,14 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
         "size": size,
         "unit": "mappings",
         "count": 1,
-        "seconds": best_of(lambda: extract(comm, torus, [mapping]), 5),
+        "seconds": best_of(lambda: tc.features(comm, torus, [mapping]), 5),
     }
     draw = np.random.default_rng(3)
     many = [TaskMapping(draw.permutation(mapping.node), torus, name=str(i)) for i in range(MANY)]
     passed = []
     for cores in (1, 2):
         start = time.perf_counter()
-        extract(comm, torus, many, n_jobs=cores)
+        tc.features(comm, torus, many, n_jobs=cores)
         passed.append(time.perf_counter() - start)
     yield {
         "case": "all level-1 features, two cores",

@@ -35,10 +35,12 @@ import numpy as np
 import pandas as pd
 from scipy.spatial import Delaunay
 
+import toruscast as tc
 from toruscast import datasets
+from toruscast._features import FEATURES, RoutedTraffic
+from toruscast._search.starts import placed_by
 from toruscast.answers.html import describe_machine
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -48,8 +50,6 @@ from toruscast.mapping import (
     strategies,
 )
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.search.search import search_mapping
-from toruscast.search.starts import placed_by
 from toruscast.simulation import simulate
 
 CAPTURED = {
@@ -241,7 +241,7 @@ def rows_of(
     for most, n_loops in [*((most, 0) for most in seconds), *again]:
         with busy(n_loops):
             began, clock = processor_seconds(), time.monotonic()
-            best = search_mapping(
+            best = tc.search(
                 comm,
                 torus,
                 seconds=most,
@@ -274,7 +274,7 @@ def main() -> None:
     words.out.mkdir(parents=True, exist_ok=True)
     machine = describe_machine()
     # Compiled first.
-    search_mapping(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), turns=24)
+    tc.search(patterns.halo_2d((4, 4), PAYLOAD), Torus((4, 4)), n_sweeps=24)
     rows = []
     for name, comm, torus, objective, seconds in cases(words.spd):
         if words.only and not name.startswith(tuple(words.only)):

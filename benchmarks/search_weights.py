@@ -24,10 +24,10 @@ from scipy.stats import kendalltau
 
 from search import CAPTURED, renumbered
 from toruscast import datasets
+from toruscast._search.annealing import Annealer, Goal
+from toruscast._search.moving import uses_of
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.search.annealing import Annealer, Goal
-from toruscast.search.moving import uses_of
 from toruscast.simulation import simulate
 
 DOUBLINGS, SHARES = (1, 2, 3, 4, 5), (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)

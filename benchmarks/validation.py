@@ -132,7 +132,7 @@ def flit_cases(folder: Path) -> Iterator[Case]:
             # only the first is left. Its busiest links carry what dimension order puts on them.
             zones = [[dimension] for dimension in range(len(shape))]
             torus = Torus(
-                shape, bandwidth=FLIT / CYCLE, tie="booksim", network=network, zones=zones
+                shape, bandwidth=FLIT / CYCLE, tie_break="booksim", network=network, zones=zones
             )
             file = "mappings_k4n5.csv" if large else "mappings_k8n3.csv"
             yield Case(
@@ -167,7 +167,7 @@ def flow_cases(folder: Path) -> Iterator[Case]:
             memory_bandwidth=6 * 2e9,
             eager_limit=np.inf if pattern == "halo2d" else 0.0,
         )
-        torus = Torus((8, 8, 8), bandwidth=2e9 * share, tie="simgrid", network=network)
+        torus = Torus((8, 8, 8), bandwidth=2e9 * share, tie_break="simgrid", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":
             traffic = patterns.halo_2d((16, 32), nbytes, periodic=True)
@@ -205,7 +205,7 @@ def emulated_cases(folder: Path) -> Iterator[Case]:
             overhead=0.0,
             memory_bandwidth=1e9,
         )
-        torus = Torus((4, 4, 4), bandwidth=5e6 / 8, tie="sum_parity", network=network)
+        torus = Torus((4, 4, 4), bandwidth=5e6 / 8, tie_break="sum_parity", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":
             traffic = patterns.halo_2d((8, 8), nbytes, periodic=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from toruscast.mesh import which_slice
-from toruscast.mesh.traffic import MeshTraffic
+from toruscast._mesh import which_slice
+from toruscast._mesh.traffic import MeshTraffic
 
 # One sequence of so many tokens a chip.
 TOKENS = 8192
@@ -88,7 +88,7 @@ def main() -> None:
     for model in MODELS:
         found.append(rows(model))
         print(found[-1].to_string(), flush=True)
-    table = pd.concat(found)[["model", "chips", "mesh", "slice", "time", "how", "layout"]]
+    table = pd.concat(found)[["model", "chips", "mesh", "slice", "time", "source", "layout"]]
     table.to_csv(folder / "which_slice.csv", index=False, float_format="%.6g")
 
 

@@ -67,7 +67,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 # Commands that are not in a module of their own name here.
 _MODULES = {
-    "mesh": ("toruscast.mesh.command", "command"),
+    "mesh": ("toruscast._mesh.command", "command"),
     "launch": ("toruscast.cli.mpi", "launch"),
     "trace": ("toruscast.cli.mpi", "trace"),
     "search": ("toruscast.cli.search", "search"),

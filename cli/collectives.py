@@ -96,7 +96,7 @@ def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output
                 "tasks": tasks,
                 "torus": str(torus),
                 "mapping": chosen.name,
-                "how": "simulated flows",
+                "source": "simulated flows",
                 "ranking": records(table),
             },
         )

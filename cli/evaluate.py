@@ -88,7 +88,7 @@ def command(
     Samples of a table are not simulated again.
 
     \b
-        from toruscast.features import register
+        from toruscast import register_feature
         @register("busiest_share")
         def busiest_share(traffic):
             return traffic.link_bytes.max() / traffic.link_bytes.sum()
@@ -235,7 +235,7 @@ def _sets(
                 expected="--features with columns of the table",
             )
         return sets
-    known = {*tc.features.FEATURES, *table.columns}
+    known = {*tc.FEATURES, *table.columns}
     sets = {text: names_of(text, mine, known) for text in chosen}
     missing = [n for names in sets.values() for n in names if n not in table.columns]
     if missing:

@@ -19,6 +19,7 @@ from .mappings import check_seed, stream_mappings
 from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
 from .output import Output, growing
 from .problem import Occupancy, load_setting
+from .slow import feature_table
 
 # Rows that a terminal shows.
 MOST_SHOWN = 1000
@@ -82,7 +83,7 @@ def command(
         output.progress("Computing features") as progress,
         growing(output.csv_path, what.parquet) as add,
     ):
-        blocks = tc.features.extract_blocks(
+        blocks = feature_table.extract_blocks(
             problem,
             map(seen.note, picked),
             level=max(what.level, tc.training.needed_level(mine)),
@@ -141,7 +142,7 @@ def _answer(
 def _listed() -> answers.blocks.Answer:
     """Return what features there are."""
     known = ["name", "level", "unit", "description"]
-    frame = pd.DataFrame(map(asdict, tc.features.FEATURES.values()))[known]
+    frame = pd.DataFrame(map(asdict, tc.FEATURES.values()))[known]
     columns = [
         Column("name", kind="name"),
         Column("level", kind="count"),

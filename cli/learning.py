@@ -25,7 +25,7 @@ from .problem import load_setting
 from .slow import drawn_samples, metrics
 
 if TYPE_CHECKING:
-    from toruscast.decision import Measured
+    from toruscast.decision import RunModel
     from toruscast.mapping import MappingProblem, Omission
 
 # Share of the times that the intervals shall hold.
@@ -36,7 +36,7 @@ def names_of(
     text: str, mine: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
     """Return the features of names joined by commas or plus signs, each once."""
-    features = tuple(tc.features.FEATURES if known is None else known)
+    features = tuple(tc.FEATURES if known is None else known)
     sets = {**tc.training.FEATURE_SETS, **({MINE: mine} if mine else {})}
     found: list[str] = []
     for part in (word.strip() for word in text.replace("+", ",").split(",")):
@@ -68,7 +68,7 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
         return ()
     if not Path(path).is_file():
         raise MissingFileError("no such file", file=path, expected="a Python file")
-    before = set(tc.features.FEATURES)
+    before = set(tc.FEATURES)
     try:
         runpy.run_path(path)
     except (Exception, SystemExit) as error:
@@ -76,9 +76,9 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
         line = lines[-1] if lines else getattr(error, "lineno", None)
         found = f"{type(error).__name__}: {error}"
         raise InputError("plugin failed", file=path, line=line, found=found) from None
-    added = tuple(name for name in tc.features.FEATURES if name not in before)
+    added = tuple(name for name in tc.FEATURES if name not in before)
     if not added:
-        expected = "a function under toruscast.features.register"
+        expected = "a function under toruscast.register_feature"
         raise InputError("plugin registers no feature", file=path, expected=expected)
     return added
 
@@ -129,11 +129,11 @@ class Samples:
                 progress=progress,
             )
 
-    def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> Measured:
+    def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> RunModel:
         """Learn from the measured runs of mappings."""
         source, work = self.source, self.work
         refuse("without --times", "target")
-        runs = tc.Runs.of(source.times)
+        runs = tc.Runs.from_times(source.times)
         problem = self.read_problem()
         mappings = list(stream_files(problem, source.mappings, source, source.bound))
         missing = len(mappings) - len(runs.names)
@@ -170,7 +170,7 @@ class Samples:
                 **how,
             )
 
-    def score_runs(self, found: Measured, learners: Any, n_splits: int) -> pd.DataFrame:
+    def score_runs(self, found: RunModel, learners: Any, n_splits: int) -> pd.DataFrame:
         """Score learners on measured runs, by the metrics that suit those."""
         table = found.table.assign(time=found.runs.times)
         return self.score(table, learners, n_splits, metrics=metrics.METRICS_OF_RUNS)

@@ -45,9 +45,9 @@ def machines(which: MachineName, output: Output) -> None:
     """  # noqa: D301
     output.check()
     if which.name is None:
-        chosen = [(known, tc.machines.named(known)()) for known in tc.machines.names()]
+        chosen = [(known, tc.Machine.from_name(known)()) for known in tc.machines.names()]
     else:
-        torus = tc.machines.get(which.name)
+        torus = tc.machines.torus_from_text(which.name)
         chosen = [(torus.name, torus)]
     rows = [_row(known, torus) for known, torus in chosen]
     frame = pd.DataFrame(rows).drop(columns=["about", "sources"])
@@ -62,7 +62,7 @@ def machines(which: MachineName, output: Output) -> None:
 
 def _row(name: str, torus: tc.Torus) -> dict[str, Any]:
     """Return what programs get to know of a machine."""
-    known = tc.machines.named(name)
+    known = tc.Machine.from_name(name)
     return {
         "machine": name,
         "torus": str(torus).replace(" ", ":"),
@@ -109,7 +109,7 @@ def _one(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.A
         notes.append(f"{network.start * 1e6:g} us to start a transfer")
     sources = [
         f"{', '.join(source.of)}. {source}".replace("`", "")
-        for source in tc.machines.named(torus.name).sources
+        for source in tc.Machine.from_name(torus.name).sources
     ]
     about = [row["about"].replace("`", "")] if row["about"] else []
     head = f"{row['torus']}: {row['what']}"
@@ -168,7 +168,7 @@ def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> No
     output.check({"--write": target})
     if target is not None:
         check_target(target)
-    torus = tc.parse_torus(times.torus)
+    torus = tc.torus(times.torus)
     found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
     weights: dict[str, float] = {}
     omitted: Sequence[Omission] | None = None
@@ -214,7 +214,7 @@ def _weighed(
     """Return how likely networks of other rules are, and the machine without rules of its own."""
     torus = found.torus.with_network(rules="unknown")
     mappings = tc.read_mappings(program.mappings or "", torus)
-    said = tc.forecast(workload, torus, mappings, times=program.runs).networks
+    said = tc.rank(workload, torus, mappings, times=program.runs).networks
     return replace(found, torus=torus), {} if said is None else said.weights
 
 
@@ -225,7 +225,7 @@ _CONSTANTS = [
         for name, words in (("value", ""), ("low", "from"), ("high", "to"))
     ),
     Column("unit", kind="label"),
-    Column("how", "source"),
+    Column("source", "source"),
 ]
 
 

@@ -100,7 +100,7 @@ def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: 
     if rank_orders.letters_of(mapping, torus):
         made = rank_orders.ordered(mapping, torus, problem.n_tasks, capacity)
     elif not is_known:
-        known = tc.strategies.examples()
+        known = tc.strategies.names()
         raise InputError(
             "neither a file nor a mapping strategy",
             found=mapping,

@@ -28,8 +28,8 @@ from .progress import tell, working
 from .slow import allocation, jobs, readers, tracer
 
 if TYPE_CHECKING:
+    from toruscast._search.search import SearchResult
     from toruscast.formats.jobs import BatchJob
-    from toruscast.search.search import SearchResult
 
 # What a better placement saves at least; less is lost in the noise of machines.
 LEAST_GAIN = 0.01
@@ -113,7 +113,7 @@ def launch(traffic: Traffic, job_of: Launched) -> int:
     ours = _hosts(job, job_of.hosts, torus)
     share = job_of.tasks_per_node or (None if job is None else job.tasks_per_node)
     n_hosts, most = (torus.n_nodes, 1) if ours is None else (len(ours.names), ours.most)
-    share = share or allocation.least_capacity(problem.n_tasks, n_hosts)
+    share = share or allocation.min_capacity(problem.n_tasks, n_hosts)
     readers.check_job(told.dialect, problem, ours, share * most)
     found = _search(problem, ours, share, job_of.seconds)
     given, variables = list(words), dict[str, str]()
@@ -180,7 +180,7 @@ def _search(
     if n_tasks == 1 or (torus.n_nodes if nodes is None else len(nodes)) == 1:
         return None
     with working(f"Searching for {seconds:g} s"):
-        found = tc.search_mapping(
+        found = tc.search(
             problem.workload,
             torus,
             [first],

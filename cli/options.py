@@ -481,10 +481,10 @@ class TorusOptions:
     )
     torus: str | None = option(TORUS, "TORUS")
     changes: tuple[str, ...] = option(
-        "Change a constant of the network, such as overhead=1us, tie=random, bandwidth=1e9,2e9 "
-        "(of each dimension), order=1,0 (in which dimensions are routed), buffer_packets=8. Or "
-        "unknown, where the machine does not say which FIFO a message takes and which packet goes "
-        "first: rank then averages over networks. May be given several times.",
+        "Change a constant of the network, such as overhead=1us, tie_break=random, "
+        "bandwidth=1e9,2e9 (one for each dimension), routing_order=1,0 or buffer_packets=8. With "
+        "unknown, where the machine's rules for FIFOs and arbitration are not published, rank "
+        "averages over plausible networks. May be given several times.",
         "KEY=VALUE",
         "--network",
         default=(),

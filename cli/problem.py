@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A time of a network that is longer than this many seconds lacks its unit.
 _LONG = 1e-3
 # Keys of --network that are fields of `Torus`, not of `Network`.
-_OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
+_OF_THE_TORUS = ("tie_break", "bandwidth", "routing_order", "zones")
 _TIMES = ("hop_latency", "overhead", "short_overhead", "start")
 _SIZES = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
@@ -91,7 +91,7 @@ def _load_collective(traffic: Traffic, text: str) -> LoadedTraffic:
 
     The algorithm sees the dimensions of the torus where there is a task a node.
     """
-    torus = tc.parse_torus(traffic.torus or "")
+    torus = tc.torus(traffic.torus or "")
     name, *rest = text.split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
         raise InputError("bad --collective", found=text, expected=FORM)
@@ -289,8 +289,8 @@ def read_time(text: str, name: str) -> float:
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
     """Return the torus with constants of its network set by ``KEY=VALUE``.
 
-    Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions, or
-    ``bluegene_q``), ``tie=random``, ``bandwidth=1e9`` or one for each dimension,
+    Also of the torus itself: ``routing_order=1,0``, ``zones=0,1/2`` (groups of dimensions, or
+    ``bluegene_q``), ``tie_break=random``, ``bandwidth=1e9`` or one for each dimension,
     ``bandwidth=1e9,2e9``. Keys in ``unused`` are refused: they only affect packets, and the caller
     simulates none. ``unknown`` alone is short for ``rules=unknown``.
 
@@ -299,7 +299,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     >>> from toruscast.mapping import Torus
     >>> change_network(Torus((4, 4)), ["deadlock=dateline", "overhead=1us"]).network.overhead
     1e-06
-    >>> change_network(Torus((4, 4)), ["order=1,0", "zones=0/1", "bandwidth=1e9,2e9"]).order
+    >>> change_network(Torus((4, 4)), ["routing_order=1,0", "zones=0/1"]).routing_order
     (1, 0)
     """
     everything = [field.name for field in fields(tc.Network)] + list(_OF_THE_TORUS)
@@ -334,7 +334,7 @@ def _value_of(key: str, text: str) -> object:
     """Return the value of a constant: a number where the text is one, in the constant's unit."""
     if key in _TIMES:
         return read_time(text, key)
-    if key == "order" or (key == "zones" and not text.isidentifier()):
+    if key == "routing_order" or (key == "zones" and not text.isidentifier()):
         words = text.split("/") if key == "zones" else [text]
         zones = [[part.strip() for part in word.split(",")] for word in words]
         if not all(re.fullmatch("[0-9]{1,2}", part) for zone in zones for part in zone):
@@ -419,7 +419,7 @@ def load_torus(traffic: TorusOptions, unused: Collection[str] = ()) -> Torus:
     """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
     if traffic.torus is None:
         raise click.UsageError("missing --torus")
-    torus = tc.parse_torus(traffic.torus)
+    torus = tc.torus(traffic.torus)
     if torus.twist and "twisted" not in traffic.torus.lower():
         sizes = "x".join(map(str, torus.shape))
         name = f"{torus.name}:{sizes}"
@@ -452,8 +452,8 @@ class Setting:
                 "name": str(torus),
                 "nodes": torus.n_nodes,
                 "bandwidth": torus.bandwidth,
-                "order": torus.order,
-                "tie": torus.tie,
+                "routing_order": torus.routing_order,
+                "tie_break": torus.tie_break,
                 "zones": torus.zones,
             },
         }

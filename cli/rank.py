@@ -159,7 +159,7 @@ def command(
         def tell(stage: str, done: int, total: int) -> None:
             show(done, total, _STAGES[stage])
 
-        found = tc.forecast(
+        found = tc.rank(
             problem.workload,
             problem.torus,
             mappings,
@@ -223,7 +223,7 @@ def _budget(
     return budget if every else replace(budget, seconds=60.0 * minutes)
 
 
-def _in_words(setting: Setting, found: tc.Forecast, basis: Basis) -> str:
+def _in_words(setting: Setting, found: tc.Ranking, basis: Basis) -> str:
     """Return what is ranked and by what, in a line."""
     routing = {
         "adaptive": "adaptive routing; ",

@@ -43,7 +43,7 @@ class Search(Placing):
         default="time",
         group="Answer",
     )
-    also: tuple[str, ...] = option(
+    extra: tuple[str, ...] = option(
         "Start from what this program finds, too, where it is installed. May be given several "
         "times.",
         default=(),
@@ -82,7 +82,7 @@ def search(
         best.write(mapping, torus, how.hosts)
 
     with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
-        found = tc.search_mapping(
+        found = tc.search(
             problem.workload,
             torus,
             given,
@@ -90,11 +90,11 @@ def search(
             objective=how.objective,
             fixed=how.bound,
             tasks_per_node=how.tasks_per_node,
-            also=how.also,
+            extra=how.extra,
             routing=problem.routing,
             seed=work.seed,
             n_jobs=work.jobs,
-            better=keep,
+            callback=keep,
         )
     in_words = f"{setting.in_words()}."
     output.deliver(answers.search.answer(found, yours=bool(given), setting=in_words, top=how.top))

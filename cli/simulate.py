@@ -39,7 +39,7 @@ from .progress import json_text
 from .slow import flows, pool, reasons, routes, simulation_trace, simulator
 
 if TYPE_CHECKING:
-    from toruscast.features.reasons import Reasons
+    from toruscast._features.reasons import Reasons
     from toruscast.simulation import Simulation
     from toruscast.workers import Task
 
@@ -95,8 +95,7 @@ def _rank(
         what, how = "packet-hops", f"{work.routing} routing"
         # Packet-hops as if no packets were merged.
         sizes = [
-            packets.repeat * tc.features.RoutedTraffic(problem, mapping).packet_hops
-            for mapping in mappings
+            packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
         ]
         task = pool.Task(_send_packets, problem, {"coarsening": packets.coarsening or 1, **about})
         about = {"routing": work.routing, **about}
@@ -411,7 +410,7 @@ def _simulate_one(
     torus = problem.torus
     if every is not None:
         bound = reasons.explain(problem, mapping).lower_bound
-        shortest = bound / simulator.most_snapshots(torus)
+        shortest = bound / simulator.max_snapshots(torus)
         if every < shortest:
             raise InputError(
                 "--interval too short for this run",

@@ -5,13 +5,18 @@ from typing import TYPE_CHECKING
 from toruscast._lazy import slow_modules
 
 if TYPE_CHECKING:
-    from toruscast import mesh as mesh
+    from toruscast import _mesh as mesh
     from toruscast import workers as pool
+    from toruscast._features import reasons as reasons
+    from toruscast._features import registry as feature_registry
+    from toruscast._features import table as feature_table
+    from toruscast._mesh import answer as mesh_answer
+    from toruscast._mesh import devices as mesh_devices
+    from toruscast._mesh import ranking as placements
+    from toruscast._mesh import traffic as mesh_traffic
     from toruscast.decision import measured as measured_runs
     from toruscast.decision import results as forecast_results
     from toruscast.decision import run_loop as run_loop
-    from toruscast.features import reasons as reasons
-    from toruscast.features import registry as feature_registry
     from toruscast.formats import dialect as dialects
     from toruscast.formats import jobs as jobs
     from toruscast.formats import readers as readers
@@ -24,10 +29,6 @@ if TYPE_CHECKING:
     from toruscast.mapping.strategies import permute as rank_orders
     from toruscast.mapping.strategies import registry as strategy_names
     from toruscast.mapping.strategies import sampling as sampling
-    from toruscast.mesh import answer as mesh_answer
-    from toruscast.mesh import devices as mesh_devices
-    from toruscast.mesh import ranking as placements
-    from toruscast.mesh import traffic as mesh_traffic
     from toruscast.routing import routing as routes
     from toruscast.scaling import fit as scaling_fit
     from toruscast.scaling import formula as formula

@@ -30,7 +30,7 @@ class Learning:
 
     out: str = option("The model file.", "FILE.npz", required=True, group="Output")
     chosen: str = option(
-        "Feature set or features to learn from.", "SET|NAME,NAME", "--features", default="sketch"
+        "Feature set or features to learn from.", "SET|NAME,NAME", "--features", default="coarse"
     )
     plugin: str | None = plugin_option()
     target: Literal["correction", "slowdown", "time"] | None = option(

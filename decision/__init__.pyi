@@ -1,12 +1,12 @@
 # The public names of this package, each once. lazy_loader reads this file at run time.
-from .forecasts import forecast as forecast
 from .learned_runs import learn_runs as learn_runs
 from .loop import Budget as Budget
-from .measured import Measured as Measured
+from .measured import RunModel as RunModel
 from .planning import Plan as Plan
 from .planning import plan as plan
+from .ranking import rank as rank
 from .results import Cost as Cost
-from .results import Forecast as Forecast
+from .results import Ranking as Ranking
 from .results import Verdict as Verdict
 from .runs import NothingToLearnError as NothingToLearnError
 from .runs import Runs as Runs

@@ -239,7 +239,7 @@ class Calibration:
     def write(self, path: str | os.PathLike[str], date: str = "") -> None:
         """Write a machine file with the source of each constant."""
         write_torus(self.torus, path, "toml")
-        measured = self.table[self.table["how"] == "measured"]
+        measured = self.table[self.table["source"] == "measured"]
         text = []
         for row in measured.itertuples():
             says = f"{row.value:.6g} {row.unit}, 90 % interval {row.low:.4g} to {row.high:.4g}"
@@ -513,4 +513,4 @@ def _table(fitted: _Fit) -> pd.DataFrame:
         unit = _UNITS.get(name, "s")
         how = "kept" if kept else "measured"
         rows.append((name, value, low, high, unit, how))
-    return pd.DataFrame(rows, columns=["constant", "value", "low", "high", "unit", "how"])
+    return pd.DataFrame(rows, columns=["constant", "value", "low", "high", "unit", "source"])

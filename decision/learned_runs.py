@@ -28,7 +28,7 @@ from toruscast.training.feature_sets import (
 from toruscast.training.fitted import FittedModel, Model, prior_of
 from toruscast.training.residuals import PriorPrediction
 
-from .measured import Measured, learn
+from .measured import RunModel, learn
 from .runs import Runs, Times, check_enough, mappings_of
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,7 @@ def learn_runs(
     seed: int = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
-) -> Measured:
+) -> RunModel:
     """Learn from the runs of some of the mappings.
 
     Parameters
@@ -66,7 +66,7 @@ def learn_runs(
     more : sequence of str
         Further features that the table shall hold.
     """
-    problem, runs = MappingProblem(traffic, torus, routing), Runs.of(times)
+    problem, runs = MappingProblem(traffic, torus, routing), Runs.from_times(times)
     chosen = mappings_of(problem.mappings(mappings), runs)
     references = references_to_try(routing, simulate)
     if features is None:
@@ -82,7 +82,7 @@ def learn_runs(
     return found
 
 
-def _warn_of_unit(found: Measured) -> None:
+def _warn_of_unit(found: RunModel) -> None:
     """Warn of times that grow so much faster or slower than those of the model of the network."""
     slope = found.line.slope
     if not slope or 1 / _ODD_SLOPE < slope < _ODD_SLOPE:
@@ -105,7 +105,7 @@ class MachinePrediction(NamedTuple):
     is_measured: NDArray[np.bool_]
     is_bounded: bool
     """Whether no time can fall below the lower bounds of the network."""
-    measured: Measured | None
+    measured: RunModel | None
     """What was learned from the runs, where there are some."""
 
 

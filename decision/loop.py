@@ -174,12 +174,12 @@ class Decision:
         rest = float(chance[likely.size :].sum())
         return max(0.0, float((loss <= np.log1p(REGRET)).mean()) - rest)
 
-    def verdict(self) -> tuple[Literal["proved", "sure", "open"], float]:
+    def verdict(self) -> tuple[Literal["proved", "sure", "undecided"], float]:
         """Return whether the best simulated is proved or sure to be fastest, and how sure."""
         if self.n_simulated and not self.rivals().size:
             return "proved", 1.0
         certainty = self.certainty()
-        return ("sure" if certainty >= SURE else "open"), certainty
+        return ("sure" if certainty >= SURE else "undecided"), certainty
 
     def is_decided(self) -> bool:
         """Return whether the goal is reached."""

@@ -69,7 +69,7 @@ def machine_posterior(
         width = np.where(is_known, off, prior.errors["prior"].width)
         errors["prior"] = ErrorTerm(width, prior.errors["prior"].kernel)
     errors[MACHINE] = ErrorTerm(np.full(prior.n, _OWN), _OWN_KERNEL)
-    errors["slope"] = ErrorTerm.of_distance(centres.mean(axis=0), _SLOPE)
+    errors["slope"] = ErrorTerm.from_distance(centres.mean(axis=0), _SLOPE)
     # The slope of a machine is wider than that of a prediction, and takes its place.
     contents = ("prior", MACHINE, "slope")
     noises = _NOISES if noise is None else (noise,)
@@ -120,6 +120,6 @@ def with_machine_error(posterior: Posterior) -> Posterior:
     Beside the simulated mean, the machine has an error for each candidate, and a slope.
     """
     own = ErrorTerm(np.full(posterior.n, _OWN), _OWN_KERNEL)
-    slope = ErrorTerm.of_distance(posterior.marginal()[0], _SLOPE)
+    slope = ErrorTerm.from_distance(posterior.marginal()[0], _SLOPE)
     found = posterior.with_error(AVERAGED, MACHINE, own).with_error(AVERAGED, "slope", slope)
     return replace(found, target=AVERAGED)

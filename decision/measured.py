@@ -37,7 +37,7 @@ _MANY = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Measured(NotebookCard):
+class RunModel(NotebookCard):
     """A model of measured times and its held-out scores; made by `learn`.
 
     Attributes
@@ -105,7 +105,7 @@ def learn(
     *,
     seed: int = 0,
     n_jobs: int | None = None,
-) -> Measured:
+) -> RunModel:
     """Learn from measured times what others will take.
 
     A measured time is a constant, which all mappings share, and a multiple of a time that a model
@@ -150,7 +150,7 @@ def learn(
     held_out = pd.DataFrame({"miss": {"all alike": flat, **residuals}})
     held_out.index.name = "tried"
     held_out["offered"] = held_out.index == offered
-    return Measured(known, model, runs, held_out, predicted[offered])
+    return RunModel(known, model, runs, held_out, predicted[offered])
 
 
 def line_in(reference: str) -> TimePredictor:

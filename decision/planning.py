@@ -13,10 +13,10 @@ import scipy
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import REGRET, SURE
 from toruscast.decision.machine import machine_posterior, simulate_all
 from toruscast.decision.posterior import RUN, TIME, Draws, Posterior, World
+from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.results import Kind, Verdict, names_of
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
@@ -105,7 +105,7 @@ class Plan(NotebookCard):
     @property
     def is_enough(self) -> bool:
         """Whether further runs are not worth their cost."""
-        return self.verdict.kind != "open"
+        return self.verdict.kind != "undecided"
 
     def forecast_times(self) -> Floats:
         """Return what the network alone takes, simulated or forecast before any run.
@@ -128,10 +128,10 @@ class Plan(NotebookCard):
         """Take in runs: of a file, a dict, a table, or pairs of names and seconds."""
         if isinstance(times, list):
             times = pd.DataFrame(times, columns=["mapping", "time"])
-        new = Runs.of(times)
+        new = Runs.from_times(times)
         mappings_of(self.mappings, new)
         old = [] if self.runs is None else _pairs(self.runs)
-        self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
+        self.runs = Runs.from_times(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
         for name, value in vars(Plan).items():
             if isinstance(value, lazy):
@@ -160,19 +160,22 @@ class Plan(NotebookCard):
         lost, goal = self._lost, self._goal
         rest = self._chance_of_rest()
         certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
-        kind: Kind = "sure" if certainty >= SURE else "open"
+        kind: Kind = "sure" if certainty >= SURE else "undecided"
         rivals = self._rivals()
-        if kind == "open" and self.noise_from != "nothing" and rest <= 1 - SURE:
+        if kind == "undecided" and self.noise_from != "nothing" and rest <= 1 - SURE:
             most = np.quantile(lost, SURE + rest, method="inverted_cdf")
             is_blurred = most <= np.log1p(_BLURRED * self.noise_share)
             # What all further runs together gain in the mean is not worth them.
             if self.goal is None and (is_blurred or self.mean_gain + rest <= goal):
-                kind, goal = "tied" if rivals.size else "priced", float(np.expm1(most))
+                kind, goal = (
+                    "indistinguishable" if rivals.size else "not_worth_more",
+                    float(np.expm1(most)),
+                )
                 certainty = float((lost <= most).mean()) - rest
-        if kind == "open" and self.run_cost is not None and self.next_gain < self.run_cost:
-            kind = "priced"
+        if kind == "undecided" and self.run_cost is not None and self.next_gain < self.run_cost:
+            kind = "not_worth_more"
         if self.runs is None and len(self.mappings) > 1:
-            kind = "open"
+            kind = "undecided"
         return Verdict(kind, certainty, tuple(self.names[i] for i in rivals), goal=goal)
 
     @property
@@ -255,8 +258,8 @@ class Plan(NotebookCard):
 
         Columns: ``mapping``; ``time`` (seconds, what a run likely takes without noise) between
         ``low`` and ``high``; ``p_best`` (probability of being the fastest); ``runs`` and their
-        mean, ``measured``; ``how``: measured or forecast. Before the first run times are those of
-        the network alone, as the model forecasts them.
+        mean, ``measured``; ``source``: measured or predicted. Before the first run, times are
+        the model's predictions for the network alone.
         """
         if self.runs is not None:
             time, low, high = self._posterior.interval(COVERAGE)
@@ -280,7 +283,7 @@ class Plan(NotebookCard):
                 "p_best": chances,
                 "runs": counts,
                 "measured": np.where(counts > 0, sums / np.maximum(counts, 1), np.nan),
-                "how": np.where(counts > 0, "measured", "forecast"),
+                "source": np.where(counts > 0, "measured", "predicted"),
             }
         )
         order = np.lexsort((table["time"], np.arange(time.size) != self._best))

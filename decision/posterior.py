@@ -73,7 +73,7 @@ class ErrorTerm(NamedTuple):
     kernel: Kernel
 
     @classmethod
-    def of_distance(cls, centre: Floats, slope: float) -> Self:
+    def from_distance(cls, centre: Floats, slope: float) -> Self:
         """Return an error that grows with the distance from the fastest, by one factor for all."""
         return cls(slope * (centre - centre.min()), Kernel(1.0, 0.0, 0.0))
 
@@ -190,7 +190,7 @@ class Posterior:
             errors={
                 "prior": ErrorTerm(unit * width, kernel),
                 # From the bounds on, as no time lies below them, whatever a model predicts.
-                "distance": ErrorTerm.of_distance(np.maximum(centre, floor), _PRIOR_SLOPE),
+                "distance": ErrorTerm.from_distance(np.maximum(centre, floor), _PRIOR_SLOPE),
             },
             sources={TIME: ("prior", "distance"), FULL: ("prior", "distance")},
             features=prediction.features,

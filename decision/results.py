@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._features.reasons import Reasons, explain
 from toruscast.errors import InputError
-from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.omissions import describe_omissions
 from toruscast.mapping.task_mapping import Allocation
@@ -24,7 +24,7 @@ from .loop import REGRET, SURE, Goal
 from .posterior import Posterior
 
 if TYPE_CHECKING:
-    from toruscast.decision.measured import Measured
+    from toruscast.decision.measured import RunModel
     from toruscast.training.predictor import TimePredictor
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ TOLD_APART = 0.01
 """Candidates that are less likely to be the fastest are no rivals."""
 
 
-Kind = Literal["proved", "sure", "tied", "priced", "open"]
+Kind = Literal["proved", "sure", "indistinguishable", "not_worth_more", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Verdict:
 
     Attributes
     ----------
-    kind : {"proved", "sure", "tied", "priced", "open"}
-        About the fastest, whatever the goal. *proved*: the best simulated time is no longer than
-        the lower bound of every other candidate. *sure*: no other is faster by more than ``goal``,
-        with the probability ``certainty``, 95 % or more. *open*: neither; the budget was spent, or
-        more runs are worth while. Runs also have *priced*: more runs cost more than they gain in
-        the mean; and *tied*: the same, or noise hides the rest, and only many more runs would
-        separate the rivals.
+    kind : {"proved", "sure", "indistinguishable", "not_worth_more", "undecided"}
+        About the fastest mapping, whatever the goal. *proved*: the best simulated time is no longer
+        than the lower bound of every other candidate. *sure*: with probability ``certainty``, 95 %
+        or more, no other is faster by more than ``goal``. *undecided*: neither, because the budget
+        was spent or more runs are worth while. Runs also have *not_worth_more*: more runs cost more
+        than their expected gain; and *indistinguishable*: noise hides the rest, and only many more
+        runs would separate the rivals.
     certainty : float
         Probability that no candidate is faster than the best by more than ``goal``.
     rivals : tuple of str
@@ -62,7 +62,7 @@ class Verdict:
         times of a machine are known.
     goal : float
         Share of the time that ``certainty`` refers to: differences that are not worth more
-        simulations or runs; larger where *tied* or *priced*.
+        simulations or runs; larger where *indistinguishable* or *not_worth_more*.
     """
 
     kind: Kind
@@ -72,22 +72,24 @@ class Verdict:
     goal: float = REGRET
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         table: pd.DataFrame,
         certainty: float,
         rcc: float | None = None,
         kind: Kind | None = None,
     ) -> Self:
-        """Return that of a table, best first; *sure* or *open* by its certainty."""
-        kind = kind or ("sure" if certainty >= SURE else "open")
+        """Return that of a table, best first; *sure* or *undecided* by its certainty."""
+        kind = kind or ("sure" if certainty >= SURE else "undecided")
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
         rivals = rest["mapping"][rest["p_best"] >= TOLD_APART]
         return cls(kind, certainty, () if kind == "proved" else tuple(rivals), rcc)
 
     def in_words(self, workload: Workload) -> str:
         """Return the kind; a proof also says what it holds for."""
-        return self.kind + (scope_of_proof(workload) if self.kind == "proved" else "")
+        return self.kind.replace("_", " ") + (
+            scope_of_proof(workload) if self.kind == "proved" else ""
+        )
 
 
 def scope_of_proof(workload: Workload) -> str:
@@ -108,7 +110,7 @@ class Estimates(NamedTuple):
     """Probability that none is faster than the likely best by more than `REGRET`."""
 
     @classmethod
-    def of(cls, posterior: Posterior, coverage: float) -> Self:
+    def from_posterior(cls, posterior: Posterior, coverage: float) -> Self:
         """Return the times with intervals that hold this share of the cases."""
         time, low, high = posterior.interval(coverage)
         draws = posterior.sample()
@@ -124,7 +126,7 @@ class Cost(NamedTuple):
     simulated: int
     """Candidates simulated with real packets until it was decided; of runs, with any packets."""
     candidates: int
-    sketched: bool
+    is_coarse: bool
     """Whether the model reads a coarse simulation of every candidate."""
     measured: int = 0
     """Candidates that ran on the machine."""
@@ -160,16 +162,16 @@ class Networks(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
-    """Which candidate is fastest; made by `forecast`.
+class Ranking:
+    """Which candidate is fastest; made by `rank`.
 
     Attributes
     ----------
     table : DataFrame
         A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
-        (probability of being the fastest), ``how``, the lower bound and the main metrics; with
-        ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
-        ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
+        (probability of being the fastest), ``source``, the lower bound and the main metrics; with
+        ``check`` also ``observed_time``, the simulated one. ``source`` says ``simulated``,
+        ``measured``, ``predicted`` or ``coarse``: predicted from a simulation with longer packets.
         Of a profile (`Workload.summed`) they hold if all messages start at once; ``low`` and
         ``high`` know that a program with rounds takes longer.
         ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
@@ -180,7 +182,7 @@ class Forecast:
         Quality of the forecast where all candidates were simulated to check it, else empty.
     learned : Measured or None
         What the measured times taught, where there are some.
-    unlearned : tuple of str
+    unseen_traffic : tuple of str
         Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
         default model are then those of the kind on which it is off furthest.
     spent : dict of str to float
@@ -202,13 +204,13 @@ class Forecast:
     verdict: Verdict
     cost: Cost
     scores: Mapping[str, float] = field(default_factory=dict)
-    learned: Measured | None = None
-    unlearned: tuple[str, ...] = ()
+    learned: RunModel | None = None
+    unseen_traffic: tuple[str, ...] = ()
     networks: Networks | None = None
     physical: PhysicalOrder | None = None
     spent: Mapping[str, float] = field(default_factory=dict)
     goal: Goal = "fastest"
-    unchecked: Forecast | None = None
+    unchecked: Ranking | None = None
 
     @property
     def model(self) -> TimePredictor | DefaultModel:
@@ -217,7 +219,7 @@ class Forecast:
             return self.fitted
         from toruscast.training.predictor import TimePredictor
 
-        return TimePredictor.of(self.fitted)
+        return TimePredictor.from_fitted(self.fitted)
 
     @property
     def best(self) -> TaskMapping:
@@ -241,7 +243,7 @@ class Forecast:
         return (
             f"Forecast({shown_name(first['mapping'])} is fastest of "
             f"{counted(len(self.table), 'candidate')} on {shown_name(self.problem.torus)}: "
-            f"{seconds(first['time'])} {first['how']}, "
+            f"{seconds(first['time'])} {first['source']}, "
             f"{self.verdict.in_words(self.problem.workload)})"
         )
 
@@ -251,7 +253,7 @@ class Forecast:
         if self.verdict.kind != "proved":
             sure += f", {probability(self.verdict.certainty)}"
         facts = [
-            ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
+            ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['source']}"),
             ("how sure", sure),
             ("simulated to decide", f"{self.cost.simulated} of {self.cost.candidates}"),
         ]

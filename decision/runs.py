@@ -61,7 +61,7 @@ class Runs(NotebookCard):
 
     Examples
     --------
-    >>> runs = Runs.of({"near": [1.0, 1.2, 1.1], "far": [2.0, 2.3, 2.2]})
+    >>> runs = Runs.from_times({"near": [1.0, 1.2, 1.1], "far": [2.0, 2.3, 2.2]})
     >>> runs.names, runs.times.tolist(), runs.counts.tolist()
     (('near', 'far'), [1.1, 2.2], [3, 3])
     >>> 0.05 < runs.noise < 0.1
@@ -82,7 +82,7 @@ class Runs(NotebookCard):
         )
 
     @classmethod
-    def of(cls, times: Times) -> Self:
+    def from_times(cls, times: Times) -> Self:
         """Return the runs of a file, a table, or a dict of names to a time or to several.
 
         A table has the columns ``mapping`` and ``time``, a row a run.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.features import RoutedTraffic
+from toruscast._features import RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.routing import dilations
 from toruscast.routing.messages import mean_message, packet_counts

@@ -2,8 +2,16 @@
 
 from toruscast import plugins
 
-from .registry import FEATURES, Feature, above_mean, feature_names, near_top, register, unregister
-from .table import extract, extract_blocks
+from .registry import (
+    FEATURES,
+    Feature,
+    above_mean,
+    feature_names,
+    near_top,
+    register_feature,
+    unregister_feature,
+)
+from .table import extract_blocks, features
 from .traffic import RoutedTraffic
 
 __all__ = [
@@ -11,12 +19,12 @@ __all__ = [
     "Feature",
     "RoutedTraffic",
     "above_mean",
-    "extract",
     "extract_blocks",
     "feature_names",
+    "features",
     "near_top",
-    "register",
-    "unregister",
+    "register_feature",
+    "unregister_feature",
 ]
 
 # Modules of other packages register their features when they are loaded.

@@ -38,22 +38,29 @@ class Feature:
         return (self.function.__module__ or "").startswith("toruscast.")
 
 
+# Features and feature sets that saved models and samples know by another name.
+FORMER_NAMES = {
+    "sketch_time": "coarse_time",
+    "sketch_slowdown": "coarse_slowdown",
+    "sketch": "coarse",
+}
+
 FEATURES: dict[str, Feature] = {}
 
 
-def register(
+def register_feature(
     name: str, *, level: int = 1, unit: str = "", description: str = ""
 ) -> Callable[[FeatureFunction], FeatureFunction]:
     """Register a function of routed traffic as a named feature; use it as a decorator.
 
     Examples
     --------
-    >>> @register("busiest_share", description="busiest link's share of all link bytes")
+    >>> @register_feature("busiest_share", description="busiest link's share of all link bytes")
     ... def busiest_share(traffic):
     ...     return traffic.link_bytes.max() / traffic.link_bytes.sum()
     >>> FEATURES["busiest_share"].level
     1
-    >>> unregister("busiest_share")
+    >>> unregister_feature("busiest_share")
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise InputError("bad feature name", found=name, expected="a Python identifier")
@@ -69,7 +76,7 @@ def register(
     return add
 
 
-def unregister(name: str) -> None:
+def unregister_feature(name: str) -> None:
     """Forget a feature."""
     check_type(name, "feature name", str, "a text")
     FEATURES.pop(name, None)
@@ -221,7 +228,7 @@ def _register_families() -> None:
                 ) -> float:
                     return reduce(_selected(traffic, family, suffix))
 
-                register(
+                register_feature(
                     name,
                     level=level,
                     unit="" if aggregate == "count" else unit,
@@ -236,44 +243,44 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-@register("avg_dilation", unit="hops")
+@register_feature("avg_dilation", unit="hops")
 def avg_dilation(traffic: RoutedTraffic) -> float:
     """Hops an edge, edges within a node included [Jain13 eq. 2]."""
     by_hops = traffic.edges_by_hops
     return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
 
 
-@register("hop_bytes", unit="B")
+@register_feature("hop_bytes", unit="B")
 def hop_bytes(traffic: RoutedTraffic) -> float:
     """Sum over the edges of hops times bytes [Jain13 eq. 3]."""
     return traffic.tally.hop_bytes
 
 
-@register("avg_hops_per_byte", unit="hops")
+@register_feature("avg_hops_per_byte", unit="hops")
 def avg_hops_per_byte(traffic: RoutedTraffic) -> float:
     """Hop-bytes over bytes [Jain13 eq. 4]."""
     return _ratio(hop_bytes(traffic), traffic.total_bytes)
 
 
-@register("sum_hops_AO", unit="hops")
+@register_feature("sum_hops_AO", unit="hops")
 def sum_hops_ao(traffic: RoutedTraffic) -> float:
     """Sum of the hops of the average outliers; the same as sum_dilation_AO."""
     return FEATURES["sum_dilation_AO"].function(traffic)
 
 
-@register("max_path_bytes", unit="B")
+@register_feature("max_path_bytes", unit="B")
 def max_path_bytes(traffic: RoutedTraffic) -> float:
     """Largest sum of link bytes along the route of any message."""
     return traffic.along_routes.largest
 
 
-@register("avg_path_bytes", unit="B")
+@register_feature("avg_path_bytes", unit="B")
 def avg_path_bytes(traffic: RoutedTraffic) -> float:
     """Mean over the messages of the sum of link bytes along the route."""
     return _ratio(traffic.along_routes.total, traffic.n_network_edges)
 
 
-@register("avg_bottleneck_bytes", unit="B")
+@register_feature("avg_bottleneck_bytes", unit="B")
 def avg_bottleneck_bytes(traffic: RoutedTraffic) -> float:
     """Mean over the messages of the bytes on the busiest link of the route."""
     return _ratio(traffic.along_routes.most, traffic.n_network_edges)
@@ -292,104 +299,108 @@ for _bound, _words in (
     def _bound_share(traffic: RoutedTraffic, bound: str = _bound) -> float:
         return _ratio(float(getattr(traffic.bounds, bound)), traffic.bounds.total)
 
-    register(f"{_bound}_bound", unit="s", description=f"time of the {_words}")(_bound_seconds)
-    register(f"{_bound}_share", description=f"{_bound} bound over the lower bound")(_bound_share)
+    register_feature(f"{_bound}_bound", unit="s", description=f"time of the {_words}")(
+        _bound_seconds
+    )
+    register_feature(f"{_bound}_share", description=f"{_bound} bound over the lower bound")(
+        _bound_share
+    )
 
 
-@register("lower_bound", unit="s")
+@register_feature("lower_bound", unit="s")
 def lower_bound(traffic: RoutedTraffic) -> float:
     """Largest bound of each phase, summed over them; of dependent rounds, the largest sum."""
     return traffic.bounds.total
 
 
-@register("release_bound", unit="s")
+@register_feature("release_bound", unit="s")
 def release_bound(traffic: RoutedTraffic) -> float:
     """Lower bound that knows when messages can come to links; where ways are open, an estimate."""
     return traffic.release_bound
 
 
-@register("release_slowdown")
+@register_feature("release_slowdown")
 def release_slowdown(traffic: RoutedTraffic) -> float:
     """The release bound over the lower bound."""
     return _ratio(traffic.release_bound, traffic.bounds.total)
 
 
-@register("sketch_time", level=2, unit="s")
-def sketch_time(traffic: RoutedTraffic) -> float:
+@register_feature("coarse_time", level=2, unit="s")
+def coarse_time(traffic: RoutedTraffic) -> float:
     """Time of a simulation with packets four times as long, longer ones for long messages."""
-    return traffic.sketch.time
+    return traffic.coarse.time
 
 
-@register("sketch_slowdown", level=2)
-def sketch_slowdown(traffic: RoutedTraffic) -> float:
+@register_feature("coarse_slowdown", level=2)
+def coarse_slowdown(traffic: RoutedTraffic) -> float:
     """Time of that coarser simulation over the lower bound."""
-    return _ratio(traffic.sketch.time, traffic.bounds.total)
+    return _ratio(traffic.coarse.time, traffic.bounds.total)
 
 
-@register("max_over_avg_bytes")
+@register_feature("max_over_avg_bytes")
 def max_over_avg_bytes(traffic: RoutedTraffic) -> float:
     """Busiest link over the mean link."""
     load = traffic.link_bytes
     return _ratio(float(load.max(initial=0)), float(load.mean()) if load.size else 0.0)
 
 
-@register("std_over_avg_bytes")
+@register_feature("std_over_avg_bytes")
 def std_over_avg_bytes(traffic: RoutedTraffic) -> float:
     """Standard deviation of the link bytes over their mean."""
     load = traffic.link_bytes
     return _ratio(float(load.std()), float(load.mean())) if load.size else 0.0
 
 
-@register("idle_links")
+@register_feature("idle_links")
 def idle_links(traffic: RoutedTraffic) -> float:
     """Share of the links that carry nothing."""
     return float((traffic.link_bytes == 0).mean()) if traffic.link_bytes.size else 0.0
 
 
-@register("bytes_AO_share")
+@register_feature("bytes_AO_share")
 def bytes_ao_share(traffic: RoutedTraffic) -> float:
     """Share of the links that carry more than the mean."""
     return _ratio(_selected(traffic, "bytes", "_AO").size, traffic.link_bytes.size)
 
 
-@register("bytes_TO_share")
+@register_feature("bytes_TO_share")
 def bytes_to_share(traffic: RoutedTraffic) -> float:
     """Share of the links within 5 % of the busiest."""
     return _ratio(_selected(traffic, "bytes", "_TO").size, traffic.link_bytes.size)
 
 
-@register("max_over_avg_FIFO")
+@register_feature("max_over_avg_FIFO")
 def max_over_avg_fifo(traffic: RoutedTraffic) -> float:
     """Longest injection FIFO over the mean one."""
     length = traffic.fifo_length
     return _ratio(float(length.max()), float(length.mean()))
 
 
-@register("relative_hops")
+@register_feature("relative_hops")
 def relative_hops(traffic: RoutedTraffic) -> float:
     """Hops a byte over the mean distance of two random nodes of this torus."""
     return _ratio(avg_hops_per_byte(traffic), _mean_distance(traffic))
 
 
-@register("relative_max_dilation")
+@register_feature("relative_max_dilation")
 def relative_max_dilation(traffic: RoutedTraffic) -> float:
     """Longest route over the diameter of the torus."""
     return _ratio(FEATURES["max_dilation"].function(traffic), traffic.torus.diameter)
 
 
-@register("path_over_max_bytes")
+@register_feature("path_over_max_bytes")
 def path_over_max_bytes(traffic: RoutedTraffic) -> float:
     """Most loaded route over the busiest link."""
     return _ratio(max_path_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
 
 
-@register("bottleneck_over_max_bytes")
+@register_feature("bottleneck_over_max_bytes")
 def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
     """Mean over the messages of the busiest link on the route, over the busiest link of all."""
     return _ratio(avg_bottleneck_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
 
 
-@register("off_node_bytes_share")
+@register_feature("off_node_bytes_share")
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes that leave their node."""
     # The sums have different orders: without rounding all of the bytes are a share near 1.

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from toruscast.mapping.problem import MappingLike, Mappings, TorusLike
 
 logger = logging.getLogger(__name__)
-Also = Mapping[str, Callable[[RoutedTraffic], Any]]
+Extra = Mapping[str, Callable[[RoutedTraffic], Any]]
 # Rows that are turned into a table together.
 _BLOCK = 1024
 Row = tuple[str, dict[str, Any]]
-TIMED: Also = {"time": lambda traffic: traffic.simulation.time}
+TIMED: Extra = {"time": lambda traffic: traffic.simulation.time}
 """The column of the simulated time."""
 
 
-def extract(
+def features(
     traffic: Traffic,
     torus: TorusLike,
     mappings: Mappings,
@@ -40,7 +40,7 @@ def extract(
     level: int = 1,
     routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
-    also: Also | None = None,
+    extra: Extra | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def extract(
         ``time``.
     features : sequence of str, optional
         Names of the features, whatever their level; all of the level if not given.
-    also : mapping of str to callable, optional
+    extra : mapping of str to callable, optional
         More columns by name. Each function takes the `RoutedTraffic` of a mapping and returns
         whatever the column shall hold. It shares what the features computed, such as link loads.
     n_jobs : int, optional
@@ -75,7 +75,7 @@ def extract(
     >>> comm = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512] * 4)
     >>> near = TaskMapping([0, 1, 2, 3], 4, name="near")
     >>> far = TaskMapping([0, 2, 1, 3], 4, name="far")
-    >>> extract(comm, Torus((4,)), [near, far], features=["hop_bytes", "avg_dilation"])
+    >>> features(comm, Torus((4,)), [near, far], features=["hop_bytes", "avg_dilation"])
              hop_bytes  avg_dilation
     mapping
     near        2048.0           1.0
@@ -84,7 +84,7 @@ def extract(
     Another column, from the same pass:
 
     >>> busiest = {"busiest": lambda traffic: int(traffic.all_link_bytes.argmax())}
-    >>> extract(comm, Torus((4,)), far, features=["max_bytes"], also=busiest)
+    >>> features(comm, Torus((4,)), far, features=["max_bytes"], extra=busiest)
              max_bytes  busiest
     mapping
     far          512.0        0
@@ -97,7 +97,7 @@ def extract(
         several,
         level=level,
         features=features,
-        also=also,
+        extra=extra,
         n_jobs=n_jobs,
         progress=None if progress is None else lambda done: progress(done, len(several)),
     )
@@ -110,13 +110,13 @@ def extract_blocks(
     *,
     level: int = 1,
     features: Sequence[str] | None = None,
-    also: Also | None = None,
+    extra: Extra | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Return the table of `extract` in blocks of 1,024 rows, in order: neither is held.
+    """Return the table of `features` in blocks of 1,024 rows, in order: neither is held.
 
-    Parameters are those of `extract`, but for the problem and ``progress``, which is called with
+    Parameters are those of `features`, but for the problem and ``progress``, which is called with
     the number of rows done. A
     mapping is taken when a worker is free for it, so a fault of one may come after rows of others.
     There is at least one block, which may be empty.
@@ -131,9 +131,9 @@ def extract_blocks(
     """
     whole_number(level, "level", 1, 2)
     chosen = select(features, level)
-    check_type(also, "also", Mapping | None, "a dictionary of functions")
+    check_type(extra, "extra", Mapping | None, "a dictionary of functions")
     timed = TIMED if features is None and level == 2 else {}
-    further = {**timed, **(also or {})}
+    further = {**timed, **(extra or {})}
     task = Task(_routed_row, problem, chosen, further)
     found = task.in_turn(map(problem.mapping, mappings), job_count(n_jobs), progress=progress)
     return _blocks(found, list(dict.fromkeys([*(feature.name for feature in chosen), *further])))
@@ -152,11 +152,11 @@ def _blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFram
 
 
 def tabulate(
-    cases: Iterable[RoutedTraffic], features: Sequence[Feature], also: Also | None = None
+    cases: Iterable[RoutedTraffic], features: Sequence[Feature], extra: Extra | None = None
 ) -> pd.DataFrame:
     """Return features of routed traffic, a row a case; each case is dropped after its row."""
-    rows = [_row(case, features, also or {}) for case in cases]
-    return _table(rows, [*(feature.name for feature in features), *(also or {})])
+    rows = [_row(case, features, extra or {}) for case in cases]
+    return _table(rows, [*(feature.name for feature in features), *(extra or {})])
 
 
 def _table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.DataFrame:
@@ -168,16 +168,16 @@ def _table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.Da
 
 
 def _routed_row(
-    problem: MappingProblem, chosen: Sequence[Feature], also: Also, mapping: TaskMapping
+    problem: MappingProblem, chosen: Sequence[Feature], extra: Extra, mapping: TaskMapping
 ) -> Row:
-    return _row(RoutedTraffic(problem, mapping), chosen, also)
+    return _row(RoutedTraffic(problem, mapping), chosen, extra)
 
 
-def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], also: Also) -> Row:
+def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], extra: Extra) -> Row:
     # Link bytes are cheaper alone, but free once the pass that finds all else is done.
     in_turn = sorted(chosen, key=lambda feature: "_bytes" in feature.name)
     values: dict[str, Any] = {feature.name: _value(feature, traffic) for feature in in_turn}
-    values |= {name: function(traffic) for name, function in also.items()}
+    values |= {name: function(traffic) for name, function in extra.items()}
     return traffic.mapping.name, values
 
 

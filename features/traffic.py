@@ -263,7 +263,7 @@ class RoutedTraffic:
         return self._simulated(coarsening=merged)
 
     @property
-    def sketch_coarsening(self) -> int:
+    def coarse_factor(self) -> int:
         """Real packets in one of the sketch; 1 where the sketch is the simulation itself."""
         most = packet_counts(self.problem)[0].max(initial=0)
         if most <= 1:
@@ -272,13 +272,13 @@ class RoutedTraffic:
         return max(_SKETCH, self._merged(common // _SKETCHED))
 
     @lazy
-    def sketch(self) -> Simulation:
+    def coarse(self) -> Simulation:
         """The simulation with packets four times as long: about a quarter of the cost.
 
         Longer ones where most of the packets are of messages of 320 or more, so that 64 to 80 carry
         such a message; real ones where no edge has two of them.
         """
-        return self._simulated(coarsening=self.sketch_coarsening)
+        return self._simulated(coarsening=self.coarse_factor)
 
     def _merged(self, wanted: int) -> int:
         """Real packets in one, so many as the counters bear."""

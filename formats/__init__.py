@@ -1,13 +1,13 @@
 """Readers and writers of communication graphs and task mappings."""
 
 from .readers import (
-    parse_torus,
     read_comm,
     read_hosts,
     read_mapping,
     read_mappings,
     read_torus,
     read_workload,
+    torus,
     write_comm,
     write_mapping,
     write_mappings,
@@ -16,7 +16,6 @@ from .readers import (
 from .times import read_runs, read_times
 
 __all__ = [
-    "parse_torus",
     "read_comm",
     "read_hosts",
     "read_mapping",
@@ -25,6 +24,7 @@ __all__ = [
     "read_times",
     "read_torus",
     "read_workload",
+    "torus",
     "write_comm",
     "write_mapping",
     "write_mappings",

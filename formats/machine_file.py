@@ -17,9 +17,9 @@ from toruscast.mapping.machines import (
     OF_TORUS,
     WORDS,
     check_keys,
-    get,
     read_machine,
     take_table,
+    torus_from_text,
 )
 from toruscast.mapping.network import Network
 from toruscast.mapping.torus import Torus
@@ -31,7 +31,7 @@ from .source import Source, Text, label, write_text
 SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
 # A line that opens a brace, includes a file or calls a function, unlike TOML.
 _PROGRAM = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
-_OF_HOLES = ("nodes", "links", "slow")
+_OF_EXCLUSIONS = ("nodes", "links", "slow")
 OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
 
 
@@ -54,7 +54,7 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
     The keys are those of `read_machine`. ``machine`` names a shipped machine, whose values hold
-    where the file has none; ``twisted`` is a twist without its rows. A table ``holes`` has the
+    where the file has none; ``twisted`` is a twist without its rows. A table ``exclusions`` has the
     ``nodes`` of others, missing ``links`` and ``slow`` ones as pairs of link and bytes per second;
     a link is a number or a label.
     """
@@ -67,15 +67,15 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
 
 
 def _build_torus(content: dict[str, Any], name: str) -> Torus:
-    holes = take_table(content, "holes")
-    check_keys(holes, _OF_HOLES, "key of [holes]")
+    exclusions = take_table(content, "exclusions")
+    check_keys(exclusions, _OF_EXCLUSIONS, "key of [exclusions]")
     machine, twisted = content.pop("machine", None), content.pop("twisted", None)
     if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
         raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
     torus = read_machine(content, name)() if machine is None else _changed_machine(machine, content)
     if twisted is not None:
         torus = replace(torus, twist=named_twist(torus.shape) if twisted else ())
-    return _with_holes(torus, **holes)
+    return _with_exclusions(torus, **exclusions)
 
 
 def _changed_machine(machine: str, content: dict[str, Any]) -> Torus:
@@ -87,10 +87,10 @@ def _changed_machine(machine: str, content: dict[str, Any]) -> Torus:
     check_keys(network, OF_NETWORK, "key of [network]")
     changes = {key: value for key, value in content.items() if key not in WORDS}
     check_keys(changes, OF_TORUS, "key of a torus")
-    return replace(get(machine), **changes).with_network(**network)
+    return replace(torus_from_text(machine), **changes).with_network(**network)
 
 
-def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
+def _with_exclusions(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
     pairs = [pair for pair in slow if isinstance(pair, list) and len(pair) == 2]
     if len(pairs) < len(slow):
         expected = "pairs of link and bytes per second"
@@ -111,7 +111,8 @@ def content_of(torus: Torus) -> dict[str, Any]:
     content: dict[str, Any] = {"shape": torus.shape}
     for field in fields(Torus):
         value = getattr(torus, field.name)
-        if field.name not in ("shape", "network", "holes") and value != getattr(plain, field.name):
+        is_table = field.name in ("network", "exclusions")
+        if not is_table and field.name != "shape" and value != getattr(plain, field.name):
             content[field.name] = value
     if torus.name == "":
         # Without it a file names its torus.
@@ -122,14 +123,15 @@ def content_of(torus: Torus) -> dict[str, Any]:
         if getattr(torus.network, field.name) != getattr(plain.network, field.name)
     }
     content |= {"network": changed} if changed else {}
-    holes = {name: value for name in _OF_HOLES if (value := getattr(torus.holes, name))}
-    return content | ({"holes": holes} if holes else {})
+    values = {name: getattr(torus.exclusions, name) for name in _OF_EXCLUSIONS}
+    exclusions = {name: value for name, value in values.items() if value}
+    return content | ({"exclusions": exclusions} if exclusions else {})
 
 
 def write_toml(torus: Torus, path: Path) -> None:
     """Write all fields of a torus as TOML."""
     content = content_of(torus)
-    tables = {name: content.pop(name) for name in ("network", "holes") if name in content}
+    tables = {name: content.pop(name) for name in ("network", "exclusions") if name in content}
     lines = _toml_lines(content)
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_toml_lines(table)]
@@ -171,12 +173,13 @@ DIALECTS = (
         write=write_toml,
         suffixes=(".toml",),
         documentation="""
-The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `order`, `tie`, `twist`,
-`axes`, a value or one for each dimension) and, in a table `[network]`, those of `Network`.
+The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `routing_order`,
+`tie_break`, `twist`, `axes`, a value or one for each dimension) and, in a table `[network]`,
+those of `Network`.
 `machine = "tpu_v4:4x4x8"` in place of `shape` takes all other values from a machine;
-`twisted = true` is a twist without its rows. A table `[holes]` has the `nodes` of others, missing
-`links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a label such
-as `"(0,2,1) +Z"`.
+`twisted = true` is a twist without its rows. A table `[exclusions]` has the `nodes` of others,
+missing `links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a
+label such as `"(0,2,1) +Z"`.
 """,
         example="""shape = [8, 8, 16]
 wrap = [true, true, false]

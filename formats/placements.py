@@ -18,7 +18,7 @@ from toruscast.mapping.task_mapping import (
     check_shares,
     cumcount,
     first_repeat,
-    least_capacity,
+    min_capacity,
 )
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
@@ -62,7 +62,7 @@ class MappingOptions:
     def tasks_of_host(self, n_tasks: int) -> int:
         """Return how many tasks a host takes, of so many in all."""
         if self.capacity is None:
-            return least_capacity(n_tasks, self.n_hosts)
+            return min_capacity(n_tasks, self.n_hosts)
         return max(self.capacity // self.most, 1)
 
     def on_host(self, host: Whole, slot: Whole, share: int) -> tuple[Whole, Whole]:
@@ -112,7 +112,7 @@ class Target:
         if self.hosts is not None:
             return self.hosts.places(mapping)
         nodes = mapping.node.astype(np.int64)
-        if self.host is None or not self.host.holes.nodes:
+        if self.host is None or not self.host.exclusions.nodes:
             return nodes
         return np.searchsorted(self.host.usable_nodes, nodes)
 

@@ -24,7 +24,7 @@ from toruscast.files import (
     read_limited,
 )
 from toruscast.mapping.comm_graph import MAX_TASKS, CommGraph, Workload, as_workload, from_scipy
-from toruscast.mapping.machines import SIZE_LETTERS, TorusLike, as_torus, torus_from_text
+from toruscast.mapping.machines import SIZE_LETTERS, TorusLike, as_torus
 from toruscast.mapping.omissions import describe_omissions, merge_omissions
 from toruscast.mapping.problem import MappingProblem
 from toruscast.mapping.task_mapping import (
@@ -569,7 +569,7 @@ def write_torus(torus: TorusLike, path: AnyPath, dialect: str | None = None) -> 
     check_path(path)
     torus = as_torus(torus)
     chosen = dialect_to_write("torus", path, dialect)
-    if torus.holes and chosen.name not in ("toml", "machine-json"):
+    if torus.exclusions and chosen.name not in ("toml", "machine-json"):
         expected = "a machine file (.toml), which does"
         raise InputError(f"{chosen.name} holds no missing or slow links", expected=expected)
     with atomic_path(path) as temporary:
@@ -606,21 +606,23 @@ def graph_facts(traffic: Workload | CommGraph) -> dict[str, Any]:
 _FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 
 
-def parse_torus(text: str) -> Torus:
-    """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension), a machine or a file.
+def torus(of: TorusLike) -> Torus:
+    """Return a torus from its sizes, a machine's name, a file, or a shape.
 
-    A machine is a preset's short form, as in `machines.get`. The text of any of these tori,
-    ``str(torus)``, reads back as the same torus. A text with a slash or a suffix, or of a file that
-    is there, names a file, as in `read_torus`.
+    Parameters
+    ----------
+    of : str, sequence of int or Torus
+        Sizes such as ``8x8x8``, where an ``m`` after a size makes that dimension a mesh; a machine
+        such as ``tpu_v4:4x4x8`` or ``bluegene_q:1024``; the path of a file that `read_torus` reads;
+        or the sizes as numbers. The text of any torus, ``str(torus)``, gives the same torus.
 
     Examples
     --------
-    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
-    ((True, True, False), 128)
+    >>> torus("4x4x8m").wrap, torus("tpu_v4:4x4x8").n_nodes, torus((4, 4)).n_nodes
+    ((True, True, False), 128, 16)
     """
-    if isinstance(text, str) and _names_file(text.strip()):
-        return read_torus(text.strip())
-    return torus_from_text(text)
+    is_file = isinstance(of, str) and _names_file(of.strip())
+    return read_torus(of.strip()) if is_file else as_torus(of)  # type: ignore[union-attr]
 
 
 def _names_file(text: str) -> bool:

@@ -47,9 +47,9 @@ _MODULES = (
     "toruscast.formats.machine_file",
     "toruscast.formats.simulators",
     "toruscast.formats.times",
-    "toruscast.mesh.hlo",
-    "toruscast.mesh.devices",
-    "toruscast.mesh.tenstorrent",
+    "toruscast._mesh.hlo",
+    "toruscast._mesh.devices",
+    "toruscast._mesh.tenstorrent",
 )
 _COMPILED = "the compiled program: jax.jit(f).lower(...).compile().as_text()"
 # Texts without what a reader needs: how they start, what they lack, and what has it instead.

@@ -101,7 +101,13 @@ def read_simgrid(source: Source) -> Torus:
         bandwidth /= 2
     name = keys.get("id") or label(source.path)
     torus = torus_at(
-        source, number, sizes, bandwidth=bandwidth, tie="simgrid", name=name, hop_latency=latency
+        source,
+        number,
+        sizes,
+        bandwidth=bandwidth,
+        tie_break="simgrid",
+        name=name,
+        hop_latency=latency,
     )
     _check_radical(source, number, keys.get("radical"), torus)
     return torus
@@ -293,7 +299,7 @@ def read_booksim(source: Source) -> Torus:
         raise text.fault("no torus", number, kind, "topology = torus, or mesh")
     at, failures = found.get("link_failures", (None, "0"))
     if failures != "0":
-        expected = "0; a machine file says under [holes] which links are missing"
+        expected = "0; a machine file says under [exclusions] which links are missing"
         raise text.fault("link_failures drawn at random", at, failures, expected)
     given = [(key, *found.get(key, (number, usual))) for key, usual in (("k", "8"), ("n", "2"))]
     k, n = (whole_words(text, line, key, [value])[0] for key, line, value in given)
@@ -301,7 +307,7 @@ def read_booksim(source: Source) -> Torus:
         raise text.fault("bad n", found["n"][0], n, "at most 8 dimensions")
     # Its tie rule is for rings; a mesh has none.
     tie: TieRule = "booksim" if kind == "torus" else "source_parity"
-    return torus_at(source, number, [k] * n, wrap=kind == "torus", tie=tie)
+    return torus_at(source, number, [k] * n, wrap=kind == "torus", tie_break=tie)
 
 
 def read_scotch(source: Source) -> Torus:

@@ -12,7 +12,7 @@ from .comm_graph import (
     from_scipy,
     sum_edges,
 )
-from .machines import get as machine
+from .machines import Machine
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .omissions import Omission
 from .problem import MappingProblem
@@ -27,6 +27,7 @@ __all__ = [
     "FifoRule",
     "Hosts",
     "InputError",
+    "Machine",
     "MappingProblem",
     "Network",
     "Omission",
@@ -39,7 +40,6 @@ __all__ = [
     "from_networkx",
     "from_pandas",
     "from_scipy",
-    "machine",
     "patterns",
     "strategies",
     "sum_edges",

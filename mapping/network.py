@@ -107,7 +107,7 @@ class Network:
         each other: what a compiled program takes to begin a collective.
     rules : {"given", "unknown"}
         Whether ``fifo_rule``, ``feeding`` and ``arbitration`` are known to be the machine's. Where
-        they are not, `decision.forecast` takes the mean over several networks; a simulation takes
+        they are not, `rank` takes the mean over several networks; a simulation takes
         the rules as they stand here.
 
     Notes

@@ -91,7 +91,7 @@ class TaskMapping(PickledByFields):
         check_below(nodes, "node of task", n_nodes)
         most = tasks_per_node
         if most is None and slot is None:
-            most = least_capacity(nodes.size, n_nodes - (len(host.holes.nodes) if host else 0))
+            most = min_capacity(nodes.size, n_nodes - (len(host.exclusions.nodes) if host else 0))
         if most is not None:
             check_shares(nodes, most)
         capacity = tasks_per_node or int(np.bincount(nodes).max())
@@ -137,8 +137,8 @@ class TaskMapping(PickledByFields):
         if self.torus is not None and self.torus.shape != torus.shape:
             found, expected = (f"nodes of {each}" for each in (self.torus, torus))
             raise InputError(f"{label} is one of another torus", found=found, expected=expected)
-        if torus.holes.nodes:
-            foreign = np.flatnonzero(np.isin(self.node, torus.holes.nodes))
+        if torus.exclusions.nodes:
+            foreign = np.flatnonzero(np.isin(self.node, torus.exclusions.nodes))
             if foreign.size:
                 raise InputError(
                     f"{label} puts a task on a node of others",
@@ -182,7 +182,7 @@ def cumcount(values: NDArray[np.integer]) -> NDArray[np.int64]:
     return turn
 
 
-def least_capacity(n_tasks: int, n_nodes: int) -> int:
+def min_capacity(n_tasks: int, n_nodes: int) -> int:
     """Return the least number of tasks a node with which all of them have a place."""
     return max(-(-n_tasks // max(n_nodes, 1)), 1)
 
@@ -246,7 +246,7 @@ class Allocation:
             found = int(ours[times > 1][0])
             expected = "each node once"
             raise InputError("node stands twice in the allocation", found=found, expected=expected)
-        foreign = np.intersect1d(ours, self.torus.holes.nodes)
+        foreign = np.intersect1d(ours, self.torus.exclusions.nodes)
         if foreign.size:
             found = int(foreign[0])
             expected = "nodes that the torus has for us"

@@ -36,7 +36,7 @@ TieRule = Literal[
 ]
 
 
-class Tie(NamedTuple):
+class TieBreak(NamedTuple):
     """A rule as routing, link loads and the simulators read it; each field is 0 or 1."""
 
     by_parity: int = 0  # minus from an odd coordinate
@@ -49,15 +49,15 @@ class Tie(NamedTuple):
 
 
 # `Torus` describes each rule; a new one is a row here, and a field above where it needs one.
-TIE_RULES: dict[TieRule, Tie] = {
-    "plus": Tie(),
-    "source_parity": Tie(by_parity=1),
-    "sum_parity": Tie(by_parity=1, with_others=1),
-    "simgrid": Tie(by_target=1),
-    "split": Tie(is_open=1),
-    "random": Tie(is_open=1, is_drawn=1),
-    "booksim": Tie(is_open=1, is_drawn=1, adaptive_minus=1),
-    "bluegene": Tie(by_parity=1, adaptive_fixed=1),
+TIE_RULES: dict[TieRule, TieBreak] = {
+    "plus": TieBreak(),
+    "source_parity": TieBreak(by_parity=1),
+    "sum_parity": TieBreak(by_parity=1, with_others=1),
+    "simgrid": TieBreak(by_target=1),
+    "split": TieBreak(is_open=1),
+    "random": TieBreak(is_open=1, is_drawn=1),
+    "booksim": TieBreak(is_open=1, is_drawn=1, adaptive_minus=1),
+    "bluegene": TieBreak(by_parity=1, adaptive_fixed=1),
 }
 
 
@@ -72,7 +72,7 @@ _TWISTED_TIES = ("source_parity", "plus")
 
 
 @dataclass(frozen=True)
-class Holes:
+class Exclusions:
     """Nodes of others, missing links and slow ones; made by `Torus.without` and `with_links`."""
 
     nodes: tuple[int, ...] = ()  # take no task of ours, but still route traffic
@@ -106,9 +106,9 @@ class Torus(PickledByFields):
         Whether each dimension closes to a ring; a dimension that does not is a mesh.
     bandwidth : float or sequence of float, default 2e9
         Bytes per second of a link in each dimension, each way; 1 or more.
-    order : sequence of int, optional
+    routing_order : sequence of int, optional
         Order in which dimension-ordered routing corrects the dimensions; 0, 1, ... if not given.
-    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", \
+    tie_break : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", \
 "bluegene"}
         The way round a ring when both are equally long; see the notes.
     network : Network
@@ -127,7 +127,7 @@ class Torus(PickledByFields):
     axes : str, optional
         A letter for each dimension, which names of mapping strategies use: XYZ for up to three
         dimensions, else ABCDEFGH, if not given. T means the slots of a node.
-    holes : Holes, optional
+    exclusions : Exclusions, optional
         What is not ours, not there or slow; see `without` and `with_links`.
 
     Notes
@@ -162,14 +162,14 @@ class Torus(PickledByFields):
     shape: tuple[int, ...]
     wrap: tuple[bool, ...] = (True,)
     bandwidth: tuple[float, ...] = (2e9,)
-    order: tuple[int, ...] = ()
-    tie: TieRule = "source_parity"
+    routing_order: tuple[int, ...] = ()
+    tie_break: TieRule = "source_parity"
     network: Network = field(default_factory=Network)
     name: str = ""
     zones: Groups | Literal["bluegene_q"] = field(default=(), kw_only=True)
     twist: Twist = field(default=(), kw_only=True)
     axes: str = field(default="", kw_only=True)
-    holes: Holes = field(default=Holes(), kw_only=True)
+    exclusions: Exclusions = field(default=Exclusions(), kw_only=True)
 
     def __post_init__(self) -> None:
         shape = whole_sizes(self.shape, "torus shape")
@@ -183,22 +183,22 @@ class Torus(PickledByFields):
         # Half a surrogate pair is no character, and no file can hold it.
         if not isinstance(self.name, str) or re.search("[\ud800-\udfff]", self.name):
             raise InputError("bad name", found=repr(self.name), expected="a text")
-        one_of(self.tie, "tie rule", get_args(TieRule))
+        one_of(self.tie_break, "tie rule", get_args(TieRule))
         if not isinstance(self.network, Network):
             raise InputError("bad network", found=self.network, expected="a Network")
         for name, value in (
             ("shape", shape),
             ("wrap", rings),
             ("bandwidth", tuple(real_number(rate, _RATE, *_BANDWIDTHS) for rate in rates)),
-            ("order", _routing_order(self.order, ndim)),
+            ("routing_order", _routing_order(self.routing_order, ndim)),
             ("zones", _checked_zones(self.zones, ndim)),
             ("twist", twisted.checked_twist(self.twist, shape, rings)),
             ("axes", _axis_letters(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
-        if self.twist and (self.tie not in _TWISTED_TIES or isinstance(self.zones, str)):
-            expected = f"tie {' or '.join(_TWISTED_TIES)}, and no zones by message"
-            raise InputError("not on a twisted torus", found=self.tie, expected=expected)
+        if self.twist and (self.tie_break not in _TWISTED_TIES or isinstance(self.zones, str)):
+            expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and no zones by message"
+            raise InputError("not on a twisted torus", found=self.tie_break, expected=expected)
 
     @property
     def ndim(self) -> int:
@@ -247,7 +247,7 @@ class Torus(PickledByFields):
                     moves = [step * by for by in self.twist[d]]
                     ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
                 table[:, 2 * d + s] = ends.ravel()
-        table.ravel()[list(self.holes.links)] = -1
+        table.ravel()[list(self.exclusions.links)] = -1
         return _read_only(table)
 
     @lazy
@@ -268,31 +268,31 @@ class Torus(PickledByFields):
         along = (k if w else k - 1 for k, w in each if k > 1)
         sizes = (k for k in self.shape if k > 1)
         every = sum(2 * self.n_nodes // k * n for k, n in zip(sizes, along, strict=True))
-        return every - len(self.holes.links)
+        return every - len(self.exclusions.links)
 
     @lazy
     def link_bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second of every directed link, shape ``(n_links,)``."""
         speed = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
-        for link, bandwidth in self.holes.slow:
+        for link, bandwidth in self.exclusions.slow:
             speed[link] = bandwidth
         return _read_only(speed)
 
     @lazy
     def usable_nodes(self) -> NDArray[np.int64]:
         """Nodes that take tasks of ours, in order."""
-        others = np.array(self.holes.nodes, dtype=np.int64)
+        others = np.array(self.exclusions.nodes, dtype=np.int64)
         return _read_only(np.setdiff1d(np.arange(self.n_nodes), others))
 
     @property
     def ties_are_open(self) -> bool:
         """Whether packets between the same nodes may go either way in dimension order."""
-        return bool(TIE_RULES[self.tie].is_open)
+        return bool(TIE_RULES[self.tie_break].is_open)
 
     @property
     def draws_ways(self) -> bool:
         """Whether packets draw their way at a tie, or their channel, at random."""
-        return bool(TIE_RULES[self.tie].is_drawn) or self.network.deadlock == "dateline"
+        return bool(TIE_RULES[self.tie_break].is_drawn) or self.network.deadlock == "dateline"
 
     @lazy
     def zone_sets(self) -> tuple[Groups, ...]:
@@ -304,7 +304,7 @@ class Torus(PickledByFields):
         (((0, 1),),)
         """
         if isinstance(self.zones, str):
-            return zone_sets(self.shape, self.wrap, self.order)
+            return zone_sets(self.shape, self.wrap, self.routing_order)
         return (self.zones or (tuple(range(self.ndim)),),)
 
     @lazy
@@ -433,7 +433,7 @@ class Torus(PickledByFields):
         between = self._node_apart(src, dst)
         first = minimal.first[between]
         several = minimal.first[between + 1] - first
-        turn = self.coords[src].sum(axis=1) if self.tie != "plus" else 0
+        turn = self.coords[src].sum(axis=1) if self.tie_break != "plus" else 0
         return np.asarray(minimal.hops[first + turn % several], dtype=np.int32)
 
     def _node_apart(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -494,7 +494,7 @@ class Torus(PickledByFields):
         >>> Torus((4,)).without(nodes=[2]).usable_nodes
         array([0, 1, 3])
         """
-        old = self.holes
+        old = self.exclusions
         gone = np.unique(self.check_nodes(nodes)).tolist()
         lost = {self._existing_link(link) for link in np.atleast_1d(np.asarray(links)).tolist()}
         every = tuple(sorted({*old.nodes, *gone}))
@@ -502,12 +502,12 @@ class Torus(PickledByFields):
             found = f"{len(every)} nodes of others"
             raise InputError("no node left", found=found, expected="one less")
         slow = tuple(pair for pair in old.slow if pair[0] not in lost)
-        return replace(self, holes=Holes(every, tuple(sorted({*old.links, *lost})), slow))
+        return replace(self, exclusions=Exclusions(every, tuple(sorted({*old.links, *lost})), slow))
 
     def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
         """Return the same torus with links of other bandwidths, bytes per second by link number."""
         check_type(bandwidths, "bandwidths", Mapping, "bytes per second by link number")
-        slow = dict(self.holes.slow)
+        slow = dict(self.exclusions.slow)
         for link, bandwidth in bandwidths.items():
             number = self._existing_link(link)
             most = self.bandwidth[number % (2 * self.ndim) // 2]
@@ -519,8 +519,8 @@ class Torus(PickledByFields):
                     expected=f"at most {most:g}",
                 )
             slow[number] = float(bandwidth)
-        holes = replace(self.holes, slow=tuple(sorted(slow.items())))
-        return replace(self, holes=holes)
+        exclusions = replace(self.exclusions, slow=tuple(sorted(slow.items())))
+        return replace(self, exclusions=exclusions)
 
     def _existing_link(self, link: object) -> int:
         number = whole_number(link, "link", 0, self.n_links - 1)
@@ -548,9 +548,9 @@ class Torus(PickledByFields):
     def __str__(self) -> str:
         each = zip(self.shape, self.wrap, strict=True)
         sizes = "x".join(str(k) + ("" if w else "m") for k, w in each)
-        holes = f" ({self.holes})" if self.holes else ""
+        exclusions = f" ({self.exclusions})" if self.exclusions else ""
         twist = twisted.twist_text(self.name, self.shape, self.wrap, self.twist)
-        return f"{self.name} {sizes}".strip() + twist + holes
+        return f"{self.name} {sizes}".strip() + twist + exclusions
 
     def _repr_html_(self) -> str:
         speeds = (f"{rate / 1e9:g}" for rate in dict.fromkeys(self.bandwidth))

@@ -3,9 +3,9 @@ from . import jax as jax
 from . import torch_xla as torch_xla
 from .hlo import read_hlo as read_hlo
 from .layouts import RankedLayout as RankedLayout
-from .ranking import MeshForecast as MeshForecast
-from .ranking import RankedSlices as RankedSlices
-from .ranking import rank_layouts as rank_layouts
+from .ranking import MeshLayouts as MeshLayouts
+from .ranking import SliceRanking as SliceRanking
+from .ranking import mesh as mesh
 from .ranking import step_time as step_time
 from .ranking import which_slice as which_slice
 from .traffic import MeshAxes as MeshAxes

@@ -8,13 +8,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from toruscast._mesh import MeshLayouts, RankedLayout
+from toruscast._mesh.devices import counts_devices
 from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
-from toruscast.answers.candidates import Ranking, less
+from toruscast.answers.candidates import CandidateRanking, less
 from toruscast.answers.links import LinkMap, LinkUse
 from toruscast.answers.table import Column, Table, records
-from toruscast.mesh import MeshForecast, RankedLayout
-from toruscast.mesh.devices import counts_devices
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 # Most devices for a program on a page, for one in a terminal, and for a picture of the chips.
@@ -23,7 +23,7 @@ _MOST_DEVICES, _MOST_SHOWN, _MOST_DRAWN = 20_000, 64, 4096
 _WORTH, _EQUAL = 0.01, 1e-6
 
 
-def answer(found: MeshForecast, *, setting: str = "") -> Answer:
+def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
     """Return how to lay a mesh, how much that gains, and what slows a step down."""
     head, badge = _headline(found)
     notes, sections = _notes(found), _sections(found)
@@ -51,21 +51,21 @@ def answer(found: MeshForecast, *, setting: str = "") -> Answer:
     )
 
 
-def _headline(found: MeshForecast) -> tuple[Headline, str]:
+def _headline(found: MeshLayouts) -> tuple[Headline, str]:
     """Return which layout to use, and out of how many it is the best."""
     best, yours = found.best, found.compared or found.in_order
     against = _ranking(found)[0].against
     gain = 1 - best.time / yours.time if yours.time else 0.0
     badge = f"best of {'all' if found.all_considered else 'those compared'}"
     if gain >= _WORTH:
-        source = " by forecast" * ("forecast" in (best.how, yours.how))
+        source = " predicted" * ("predicted" in (best.source, yours.source))
         rest = f": {seconds(best.time)} a step{source}, {less(best.time, yours.time, against)}"
         return Headline("Use ", "layout 1", rest), badge
     rest = f"layout 1 takes {percent(gain)} less" if gain > _EQUAL else "no layout is faster"
     return Headline("Keep ", against, f": {seconds(yours.time)} a step; {rest}"), badge
 
 
-def _notes(found: MeshForecast) -> list[str]:
+def _notes(found: MeshLayouts) -> list[str]:
     """Return what the layout is, how far it is from a bound, and what is not in its time."""
     best = found.best
     every = "all that there are" if found.all_considered else "not all that there are"
@@ -77,7 +77,7 @@ def _notes(found: MeshForecast) -> list[str]:
     ]
     if found.compared is not None and found.in_order.time > best.time / (1 - _WORTH):
         notes.append(f"It takes {less(best.time, found.in_order.time, 'the devices in order')}.")
-    if best.how == "forecast":
+    if best.source == "predicted":
         why = "run at once" if found.overlap else "have too many messages"
         what = ", ".join(map(shown_name, found.not_simulated))
         notes.append(f"The time is not simulated, since these collectives {why}: {what}.")
@@ -89,7 +89,7 @@ def _notes(found: MeshForecast) -> list[str]:
     return notes
 
 
-def _sections(found: MeshForecast) -> list[Section]:
+def _sections(found: MeshLayouts) -> list[Section]:
     """Return the tables and charts that support the answer."""
     sections = [
         Section("Layouts", [layouts(found)], only="terminal"),
@@ -108,7 +108,7 @@ def _sections(found: MeshForecast) -> list[Section]:
     return sections
 
 
-def _drawn(found: MeshForecast) -> list[Section]:
+def _drawn(found: MeshLayouts) -> list[Section]:
     """Return the layout as pictures, one for each axis of the mesh."""
     if found.torus.n_nodes > _MOST_DRAWN:
         return []
@@ -124,11 +124,11 @@ def _drawn(found: MeshForecast) -> list[Section]:
     ]
 
 
-def _order(found: MeshForecast) -> str:
+def _order(found: MeshLayouts) -> str:
     return "at once" if found.overlap else "one after another"
 
 
-def _distance(found: MeshForecast) -> list[str]:
+def _distance(found: MeshLayouts) -> list[str]:
     """Return how far a step is above the lower bound over all layouts, where one is known."""
     bounds = found.lines()["bound"]
     floor = float(bounds.max() if found.overlap else bounds.sum())
@@ -143,7 +143,7 @@ def _distance(found: MeshForecast) -> list[str]:
     ]
 
 
-def _ranking(found: MeshForecast) -> tuple[Ranking, list[RankedLayout]]:
+def _ranking(found: MeshLayouts) -> tuple[CandidateRanking, list[RankedLayout]]:
     """Return the layouts by name, and those that they are compared with."""
     several = {f"layout {i + 1}": each for i, each in enumerate(found.layouts)}
     several["devices in order"] = found.in_order
@@ -151,16 +151,18 @@ def _ranking(found: MeshForecast) -> tuple[Ranking, list[RankedLayout]]:
         several["yours"] = found.compared
     times = [each.time for each in several.values()]
     against = "the devices in order" if found.compared is None else "your layout"
-    return Ranking(list(several), times, len(several) - 1, against=against), [*several.values()]
+    return CandidateRanking(list(several), times, len(several) - 1, against=against), [
+        *several.values()
+    ]
 
 
-def times_chart(found: MeshForecast) -> Chart:
+def times_chart(found: MeshLayouts) -> Chart:
     """Return the times of the five best layouts and those compared with."""
     chart = _ranking(found)[0].chart("Time of what a step sends", also=[len(found.layouts)])
     return replace(chart, key="layouts")
 
 
-def layouts(found: MeshForecast) -> Table:
+def layouts(found: MeshLayouts) -> Table:
     """Return the layouts, the fastest first, and those that they are compared with."""
     ranking, several = _ranking(found)
     against = "vs yours" if found.compared else "vs in order"
@@ -168,7 +170,7 @@ def layouts(found: MeshForecast) -> Table:
         {
             "name": ranking.names,
             "time": ranking.times,
-            "how": [each.how for each in several],
+            "source": [each.source for each in several],
             "axes": [each.words for each in several],
         }
     )
@@ -176,13 +178,13 @@ def layouts(found: MeshForecast) -> Table:
         Column("name", "layout", priority=0),
         Column("time", kind="seconds", priority=0),
         Column("time", against, "change", against=ranking.baseline),
-        Column("how", "source"),
+        Column("source", "source"),
         Column("axes", priority=0),
     ]
     return Table(frame, columns, best=0, yours=ranking.yours)
 
 
-def _collectives(found: MeshForecast) -> Chart:
+def _collectives(found: MeshLayouts) -> Chart:
     """Return the time of all runs of each collective in a step, and its bound."""
     lines = found.lines()
     scale, unit = time_unit([float(lines["time"].max())])
@@ -200,7 +202,7 @@ def _collectives(found: MeshForecast) -> Chart:
     )
 
 
-def _step(found: MeshForecast) -> Table:
+def _step(found: MeshLayouts) -> Table:
     columns = [
         Column("what", priority=0),
         Column("time", kind="seconds", priority=0),
@@ -211,12 +213,12 @@ def _step(found: MeshForecast) -> Table:
         Column("devices", kind="count", priority=3),
         Column("GBps", "GB/s", "number", priority=4),
         Column("algorithm", priority=4),
-        Column("how", "source", priority=4),
+        Column("source", "source", priority=4),
     ]
     return Table(found.lines(), columns, "Collectives of a step")
 
 
-def _reasons(found: MeshForecast) -> list[str]:
+def _reasons(found: MeshLayouts) -> list[str]:
     lines = found.lines().to_dict("records")
     slowest = max(lines, key=lambda row: row["share"])
     reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in lines]
@@ -226,7 +228,7 @@ def _reasons(found: MeshForecast) -> list[str]:
     return reasons
 
 
-def _chips(found: MeshForecast, axis: int) -> Chart:
+def _chips(found: MeshLayouts, axis: int) -> Chart:
     """Return the chips coloured by their place along an axis of the mesh."""
     place = np.full(found.torus.n_nodes, -1)
     coordinate = np.indices(found.best.nodes.shape)[axis]
@@ -240,7 +242,7 @@ def _chips(found: MeshForecast, axis: int) -> Chart:
     )
 
 
-def _uses(found: MeshForecast, most: int) -> list[LinkUse]:
+def _uses(found: MeshLayouts, most: int) -> list[LinkUse]:
     ranking, layouts = _ranking(found)
     order = sorted(range(len(layouts)), key=lambda i: (i != ranking.best, i != ranking.yours))
     return [
@@ -248,7 +250,7 @@ def _uses(found: MeshForecast, most: int) -> list[LinkUse]:
     ]
 
 
-def _content(found: MeshForecast) -> dict[str, object]:
+def _content(found: MeshLayouts) -> dict[str, object]:
     """Return the answer for programs."""
     return {
         "torus": str(found.torus),
@@ -259,9 +261,9 @@ def _content(found: MeshForecast) -> dict[str, object]:
         "idle": found.idle,
         "not_simulated": list(found.not_simulated),
         "ranking": records(found.table),
-        "devices_in_order": {"time": found.in_order.time, "how": found.in_order.how},
+        "devices_in_order": {"time": found.in_order.time, "source": found.in_order.source},
         "gain": found.gain,
-        "yours": found.compared and {"time": found.compared.time, "how": found.compared.how},
+        "yours": found.compared and {"time": found.compared.time, "source": found.compared.source},
         "traffic": records(found.lines()),
         "ids": found.ids,
         "nodes": found.best.nodes,

@@ -30,7 +30,7 @@ from toruscast.files import atomic_path, check_target
 from toruscast.text import seconds
 
 if TYPE_CHECKING:
-    from toruscast.mesh.ranking import MeshPlacement
+    from toruscast._mesh.ranking import MeshPlacement
 
 _MOST_PLACES = 20
 _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
@@ -120,7 +120,7 @@ class MeshRequest:
 
 # Forms of our own; every other one is a format of mappings.
 _SUFFIXES = {".json": "device-ids", ".npy": "npy", ".py": "python"}
-_TEXTS: dict[str, Callable[[tc.MeshForecast], str]] = {
+_TEXTS: dict[str, Callable[[tc.MeshLayouts], str]] = {
     **dict.fromkeys(("json", "device-ids"), lambda answer: json.dumps(answer.ids.tolist()) + "\n"),
     "python": lambda answer: answer.jax_program(),
     "torch": lambda answer: answer.torch_program(),
@@ -151,7 +151,7 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
     return targets
 
 
-def write_files(answer: tc.MeshForecast, targets: Targets) -> dict[str, str]:
+def write_files(answer: tc.MeshLayouts, targets: Targets) -> dict[str, str]:
     """Write the best layout to each file, and return advice on how to use a file, by its path."""
     advice = {}
     for form, path in targets:
@@ -210,7 +210,7 @@ def _rank_layouts(
         None if step.compare is None else mesh_devices.read_layout(step.compare, torus, devices)
     )
     with output.progress("Laying out") as move:
-        found = tc.rank_layouts(
+        found = tc.mesh(
             torus,
             step.axes,
             sends,
@@ -266,7 +266,7 @@ def _rank_slices(
         Column("slice", kind="name"),
         Column("twisted", kind="flag"),
         Column("time", kind="seconds", priority=0),
-        Column("how", "source"),
+        Column("source", "source"),
         Column("layout"),
     ]
     best = found.table.iloc[0]
@@ -286,7 +286,7 @@ def _rank_slices(
     )
 
 
-def _places(found: tc.MeshForecast, places: Sequence[MeshPlacement]) -> Table:
+def _places(found: tc.MeshLayouts, places: Sequence[MeshPlacement]) -> Table:
     """Return the places of a mesh in the torus."""
     frame = pd.DataFrame(
         {

@@ -32,7 +32,7 @@ from toruscast.formats.readers import read_mapping
 from toruscast.formats.registry import dialects, formats_of, identify
 from toruscast.formats.source import Source, Text, write_text
 from toruscast.formats.tables import table_of
-from toruscast.mapping.machines import TorusLike, as_torus, named, names
+from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
 from toruscast.mapping.task_mapping import Hosts, TaskMapping
 from toruscast.mapping.torus import Torus
 from toruscast.text import counted
@@ -139,13 +139,13 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
     """
     if per_chip is None:
         is_known = torus.n_nodes < n_devices and torus.name in names()
-        several = named(torus.name).shapes.devices if is_known else ()
+        several = Machine.from_name(torus.name).shapes.devices if is_known else ()
         fitting = (n for n in several if n * torus.n_nodes >= n_devices)
         per_chip = next(fitting, 1)
     per_chip = whole_number(per_chip, "devices per chip", 1)
     if per_chip == 1:
         return torus
-    if torus.twist or torus.holes:
+    if torus.twist or torus.exclusions:
         expected = "a plain torus without missing chips"
         raise InputError("several devices a chip", found=torus, expected=expected)
     memory = torus.network.memory_bandwidth / per_chip
@@ -457,7 +457,7 @@ def _mapping_of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions)
 def read_layout(name: str, torus: Torus, devices: Devices | None = None) -> TaskMapping:
     """Read a layout of a mesh, ``[FORM=]FILE``: any that `toruscast mesh --write` writes.
 
-    Numbers are places among the devices, as those of `MeshForecast.ids` are.
+    Numbers are places among the devices, as those of `MeshLayouts.ids` are.
     """
     form, _, path = name.partition("=")
     formats = {each.name for each in dialects("mapping")}

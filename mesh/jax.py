@@ -44,7 +44,7 @@ def make_mesh(
     traffic : optional
         What a step sends: a mapping of axes such as ``{"model": 64e6, "data": "allgather:1GB"}``
         (bytes of whole buffers; bytes alone are all-reduced round a ring), a function that was
-        lowered or compiled for a mesh of these shapes, or what `rank_layouts` takes. If not given,
+        lowered or compiled for a mesh of these shapes, or what `mesh` takes. If not given,
         every axis all-reduces as many bytes round a ring.
     torus : Torus, str or sequence of int, optional
         The slice, such as ``"tpu_v4:4x4x8"``, where the devices do not name it. As many devices

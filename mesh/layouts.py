@@ -302,10 +302,10 @@ class RankedLayout(PickledByFields):
         return self.problem.step_time(self.sent)
 
     @property
-    def how(self) -> Literal["simulated", "forecast"]:
+    def source(self) -> Literal["simulated", "predicted"]:
         """By simulated packets, or by link loads in closed form."""
         simulated = all(each.simulated is not None for each in self.sent)
-        return "simulated" if simulated and not self.problem.overlap else "forecast"
+        return "simulated" if simulated and not self.problem.overlap else "predicted"
 
     def link_seconds(self) -> NDArray[np.float64]:
         """Return how long each link works in a step, ``(n_collectives, n_links)``.

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
-from toruscast.mapping import Torus
-from toruscast.mapping.machines import TorusLike, as_torus, named
-from toruscast.mapping.strategies.orders import divisors
-from toruscast.mesh.devices import (
+from toruscast._mesh.devices import (
     Devices,
     chips_as_devices,
     counts_devices,
     devices_at,
     usual_devices,
 )
-from toruscast.mesh.traffic import PARTS, MeshAxes, MeshTraffic, step_traffic
+from toruscast._mesh.traffic import PARTS, MeshAxes, MeshTraffic, step_traffic
+from toruscast.errors import InputError
+from toruscast.mapping import Torus
+from toruscast.mapping.machines import Machine, TorusLike, as_torus
+from toruscast.mapping.strategies.orders import divisors
 from toruscast.text import counted
 
 from .layouts import ALIKE, is_together
-from .ranking import rank_layouts
+from .ranking import mesh
 
 # What JAX calls the kinds of its devices.
 KINDS = {
@@ -186,7 +186,7 @@ def _machine_name(device: Any) -> str:
 
 def _torus_of(name: str, rows: Sequence[Sequence[int]]) -> Torus:
     """Return the slice of a machine whose devices have these coordinates and cores."""
-    machine = named(name)
+    machine = Machine.from_name(name)
     size = np.ptp(np.array(rows), axis=0) + 1
     known = machine.shapes.dimensions
     n_dims = max((d for d in known if d <= len(size) - 1), default=len(size) - 1)
@@ -259,7 +259,7 @@ def _in_slice(
     if not sends:
         _, sends = step_traffic(None, axes)
     nodes = own.devices.nodes
-    answer = rank_layouts(
+    answer = mesh(
         own.torus,
         axes,
         sends,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
-from toruscast.mapping.machines import TorusLike, as_torus, named, names
+from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.strategies.orders import divisors
 from toruscast.notebook import html_card
@@ -48,7 +48,7 @@ class MeshTooLargeError(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class MeshForecast:
+class MeshLayouts:
     """The layouts of a mesh on a torus, the fastest first.
 
     Attributes
@@ -107,7 +107,7 @@ class MeshForecast:
         best = self.best
         return (
             f"MeshForecast({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} "
-            f"{best.how}, {self.gain:.2f} times as fast as the devices in order)"
+            f"{best.source}, {self.gain:.2f} times as fast as the devices in order)"
         )
 
     def _repr_html_(self) -> str:
@@ -149,8 +149,8 @@ class MeshForecast:
 
         Examples
         --------
-        >>> from toruscast.mapping import machine
-        >>> answer = rank_layouts(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+        >>> from toruscast.formats import torus
+        >>> answer = mesh(torus("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
         >>> print(answer.torch_program(), end="")
         import numpy as np
         import torch_xla.distributed.spmd as xs
@@ -175,8 +175,11 @@ class MeshForecast:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each layout: ``layout``, ``time`` (seconds), ``how``."""
-        rows = [{"layout": each.words, "time": each.time, "how": each.how} for each in self.layouts]
+        """A row for each layout: ``layout``, ``time`` (seconds), ``source``."""
+        rows = [
+            {"layout": each.words, "time": each.time, "source": each.source}
+            for each in self.layouts
+        ]
         return pd.DataFrame(rows)
 
     @property
@@ -199,7 +202,7 @@ class MeshForecast:
         Columns ``what``, ``collective``, ``devices`` (of a group), ``nbytes`` (of one run),
         ``times`` (runs in a step), ``time`` and ``bound`` (seconds of all its runs in a step; no
         layout is faster than the bound), ``GBps`` (the buffers over the time), ``share`` (of the
-        times of the step), ``algorithm``, ``how`` and ``why``.
+        times of the step), ``algorithm``, ``source`` and ``why``.
         """
         layout = layout or self.best
         times = self.problem.times(layout.sent)
@@ -219,7 +222,7 @@ class MeshForecast:
                     "GBps": traffic.nbytes * traffic.times / time / 1e9 if time else float("nan"),
                     "share": time / total if total else 0.0,
                     "algorithm": sent.algorithm,
-                    "how": "forecast" if sent.simulated is None else "simulated",
+                    "source": "predicted" if sent.simulated is None else "simulated",
                     "why": _reason(sent, self.torus),
                 }
             )
@@ -241,7 +244,7 @@ def _reason(score: Score, torus: Torus) -> str:
     return "; ".join(words)
 
 
-def rank_layouts(
+def mesh(
     torus: TorusLike,
     axes: MeshAxes | Mapping[str, int] | str | None,
     traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
@@ -254,13 +257,13 @@ def rank_layouts(
     simulate: int = 3,
     n_jobs: int | None = None,
     progress: Progress | None = None,
-) -> MeshForecast:
+) -> MeshLayouts:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
 
     The axes get pieces of the torus's dimensions in every way, each walked line by line, as a
     snake, round a loop or folded; or they are cut from walks over the whole torus. Times are of
     link loads in closed form. The fastest few and the devices in order are simulated packet by
-    packet, and more until the fastest is a simulated one. `MeshForecast.not_simulated` names
+    packet, and more until the fastest is a simulated one. `MeshLayouts.not_simulated` names
     collectives with too many messages.
 
     Parameters
@@ -295,8 +298,8 @@ def rank_layouts(
 
     Examples
     --------
-    >>> from toruscast.mapping import machine
-    >>> answer = rank_layouts(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> from toruscast.formats import torus
+    >>> answer = mesh(torus("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
     >>> answer.ids.tolist(), round(answer.gain, 2)
     ([0, 2, 3, 1], 1.96)
     """
@@ -343,7 +346,7 @@ def rank_layouts(
     allowed = together is None or is_together(plain, together)
     if allowed and in_order.time < layouts[0].time * (1 - ALIKE):
         layouts.insert(0, in_order)
-    return MeshForecast(
+    return MeshLayouts(
         problem=problem,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
@@ -440,21 +443,21 @@ _SIMULATED = 3
 
 
 @dataclass(frozen=True, eq=False)
-class RankedSlices:
+class SliceRanking:
     """Slices of as many chips, sorted by the time that a step communicates."""
 
     slices: tuple[str, ...]  # as `machine` takes them
-    answers: tuple[MeshForecast, ...]  # the layouts on each
+    answers: tuple[MeshLayouts, ...]  # the layouts on each
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each: ``slice``, ``twisted``, ``time`` (seconds), ``how``, ``layout``."""
+        """A row for each: ``slice``, ``twisted``, ``time`` (seconds), ``source``, ``layout``."""
         rows = [
             {
                 "slice": text,
                 "twisted": bool(answer.torus.twist),
                 "time": answer.best.time,
-                "how": answer.best.how,
+                "source": answer.best.source,
                 "layout": answer.best.words,
             }
             for text, answer in zip(self.slices, self.answers, strict=True)
@@ -468,7 +471,7 @@ def shapes_of(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
     Sizes rise, as vendors write them. Where rings close at multiples of four, longer sizes are such
     multiples. Not every one is sold everywhere.
     """
-    machine = named(name)
+    machine = Machine.from_name(name)
     rules = machine.shapes
     step = rules.rings_if_multiples_of
     sizes = [n for n in divisors(n_chips) if not step or n <= step or n % step == 0]
@@ -504,10 +507,10 @@ def which_slice(
     simulate: bool = True,
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
-) -> RankedSlices:
+) -> SliceRanking:
     """Return the slices of so many chips, sorted by the time that a step communicates.
 
-    Axes, traffic and the other arguments are those of `rank_layouts`. Without machines all
+    Axes, traffic and the other arguments are those of `mesh`. Without machines all
     accelerators are ranked. With ``simulate`` the three fastest are simulated packet by packet.
 
     Examples
@@ -532,8 +535,8 @@ def which_slice(
             expected="another",
         )
     tell = progress or (lambda done, total: None)
-    rank = partial(rank_layouts, axes=axes, traffic=traffic, overlap=overlap, top=1, n_jobs=n_jobs)
-    answers: dict[str, MeshForecast] = {}
+    rank = partial(mesh, axes=axes, traffic=traffic, overlap=overlap, top=1, n_jobs=n_jobs)
+    answers: dict[str, MeshLayouts] = {}
     refused: InputError | None = None
     for done, (text, torus) in enumerate(found, 1):
         try:
@@ -547,7 +550,7 @@ def which_slice(
     for text in order[: _SIMULATED if simulate and not overlap else 0]:
         answers[text] = rank(answers[text].torus, simulate=1)
     order = sorted(order, key=lambda text: answers[text].best.time)
-    return RankedSlices(tuple(order), tuple(answers[text] for text in order))
+    return SliceRanking(tuple(order), tuple(answers[text] for text in order))
 
 
 # Most places that are scored, and nodes of a torus whose largest free box is sought.
@@ -564,7 +567,7 @@ class MeshPlacement:
     rest: int  # nodes of the largest box that stays free; -1 on tori too large to look
 
 
-def placements(answer: MeshForecast) -> list[MeshPlacement]:
+def placements(answer: MeshLayouts) -> list[MeshPlacement]:
     """Return every place of the layouts of an answer: the fastest first, then by what stays free.
 
     A layout is moved along the dimensions, and turned where dimensions are alike. Only the

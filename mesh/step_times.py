@@ -35,7 +35,7 @@ from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Wor
 from toruscast.mapping.collectives import merged, schedule
 from toruscast.mapping.collectives.schedules import in_groups
 from toruscast.mapping.omissions import Omission
-from toruscast.mapping.torus import TIE_RULES, Holes
+from toruscast.mapping.torus import TIE_RULES, Exclusions
 from toruscast.routing.loads import pair_loads
 from toruscast.simulation import Simulation
 from toruscast.simulation.simulator import simulate_packets
@@ -150,14 +150,16 @@ class Groups(PickledByFields):
 
 def is_uniform(torus: Torus) -> bool:
     """Return whether routes along some dimensions depend on these alone."""
-    return not (torus.twist or torus.holes or TIE_RULES[torus.tie].with_others)
+    return not (torus.twist or torus.exclusions or TIE_RULES[torus.tie_break].with_others)
 
 
 def box_of(torus: Torus, shape: Sequence[int]) -> Torus:
     """Return a box of a torus, whose rings close where it spans a whole dimension."""
     triples = zip(torus.wrap, shape, torus.shape, strict=True)
     wrap = tuple(w and part == size for w, part, size in triples)
-    return replace(torus, shape=tuple(shape), wrap=wrap, zones=(), twist=(), holes=Holes())
+    return replace(
+        torus, shape=tuple(shape), wrap=wrap, zones=(), twist=(), exclusions=Exclusions()
+    )
 
 
 def message_ends(traffic: MeshTraffic, groups: Groups) -> Iterator[Ends]:

@@ -19,7 +19,7 @@ from toruscast.formats.machine_file import check_supported, torus_at, whole_word
 from toruscast.formats.placements import MappingOptions, Target, mapping_of
 from toruscast.formats.source import Source, Text, comments, warn_of_unused, whole, write_text
 from toruscast.formats.tables import table_of
-from toruscast.mapping.machines import named
+from toruscast.mapping.machines import Machine
 from toruscast.mapping.task_mapping import TaskMapping
 from toruscast.mapping.torus import Torus
 
@@ -83,7 +83,7 @@ def read_mesh(source: Source) -> Torus:
         raise text.fault("bad dim_types", line, ", ".join(kinds), "RING or LINE for each dimension")
     count = COUNT.search(block)
     channels = int(count[1]) if count else 4
-    network = replace(named("galaxy")().network, fifos=2 * len(sizes))
+    network = replace(Machine.from_name("galaxy")().network, fifos=2 * len(sizes))
     wrap = tuple(KINDS[kind] for kind in kinds)
     return torus_at(source, line, sizes, wrap=wrap, bandwidth=channels * CHANNEL, network=network)
 

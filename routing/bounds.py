@@ -20,7 +20,7 @@ hold, in dimension order mostly the release bound. `MappingBounds` shares what t
 
 Others: `toruscast.simulation.clock_bounds` has bounds that no simulation falls below, whichever way
 packets choose, whatever ticks round off, for several iterations and longer packets. Those of a
-mesh's collectives are in `toruscast.mesh.step_times`. `min_time` and `min_loads` hold for all
+mesh's collectives are in `toruscast._mesh.step_times`. `min_time` and `min_loads` hold for all
 mappings.
 """
 

@@ -94,7 +94,7 @@ def sum_loads(
 
 def check_ways(problem: MappingProblem, mapping: TaskMapping) -> None:
     """Raise `InputError` if a message would go over a link that is not there."""
-    if problem.torus.holes.links:
+    if problem.torus.exclusions.links:
         for phase in problem.phases:
             sum_loads(phase, mapping, phase.comm.nbytes)
 
@@ -307,7 +307,7 @@ def check_missing(load: NDArray[np.float64], problem: MappingProblem, mapping: T
     Makers do not say how a router leads round a missing link, so every route is of the whole torus.
     """
     comm, torus = problem.comm, problem.torus
-    missing = np.array(torus.holes.links, dtype=np.int64)
+    missing = np.array(torus.exclusions.links, dtype=np.int64)
     used = missing[load[missing] > 0]
     if not used.size:
         return
@@ -438,7 +438,7 @@ def have_two_ways(problem: MappingProblem, mapping: TaskMapping) -> NDArray[np.b
         several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
         return np.asarray(several & (problem.routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
-    fixed = TIE_RULES[torus.tie].adaptive_fixed
+    fixed = TIE_RULES[torus.tie_break].adaptive_fixed
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
     in_order = tied & torus.ties_are_open
     if problem.routing == "deterministic":

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel
-from toruscast.mapping.torus import Tie
+from toruscast.mapping.torus import TieBreak
 
 from .tables import RunTable
 
@@ -31,7 +31,7 @@ class Grid(NamedTuple):
     order: NDArray[np.int64]  # (D,)
     stride: NDArray[np.int64]  # (D,) node number of one step along each dimension
     coords: NDArray[np.int32]  # (N, D)
-    tie: Tie
+    tie: TieBreak
 
 
 class Ways(NamedTuple):
@@ -42,7 +42,9 @@ class Ways(NamedTuple):
 
 
 @bare_kernel
-def goes_plus(source: int, target: int, size: int, wrap: bool, tie: Tie, others: int = 0) -> bool:
+def goes_plus(
+    source: int, target: int, size: int, wrap: bool, tie: TieBreak, others: int = 0
+) -> bool:
     """Return whether the way along one dimension is plus; a split or random tie counts as plus.
 
     ``others`` comes from `other_coordinates`: the rule by the sum of coordinates needs it.
@@ -72,7 +74,7 @@ def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
 
 
 @bare_kernel
-def is_halved(source: int, target: int, size: int, wrap: bool, tie: Tie) -> bool:
+def is_halved(source: int, target: int, size: int, wrap: bool, tie: TieBreak) -> bool:
     """Return whether half of the traffic along one dimension is expected each way."""
     return tie.is_open != 0 and wrap and 2 * abs(target - source) == size
 
@@ -269,7 +271,7 @@ def _add_steps(
     name: int,
     size: int,
     parity: int,
-    tie: Tie,
+    tie: TieBreak,
 ) -> None:
     """Add the steps along a dimension, and note its port, for edges between two codes."""
     for e in range(n):

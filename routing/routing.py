@@ -30,7 +30,7 @@ def list_links(torus: Torus, src: Nodes, dst: Nodes) -> Links:
     np.cumsum(np.abs(hops).sum(axis=1), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
     place, here = first[:-1].copy(), src.astype(np.int64)
-    for k in torus.order:
+    for k in torus.routing_order:
         port = 2 * k + (hops[:, k] < 0)
         left = np.abs(hops[:, k])
         for done in range(int(left.max(initial=0))):
@@ -46,10 +46,10 @@ def pick_fifos(torus: Torus, by_first: bool, src: Nodes, dst: Nodes) -> NDArray[
 
     On a twisted torus that rule sums hops instead of coordinate differences.
     """
-    hops = torus.twisted_hops(src, dst)[:, torus.order]
+    hops = torus.twisted_hops(src, dst)[:, torus.routing_order]
     differ = hops != 0
     first = differ.argmax(axis=1)
-    dimension = np.array(torus.order)[first]
+    dimension = np.array(torus.routing_order)[first]
     plus = hops[np.arange(src.size), first] > 0
     along = 2 * dimension + plus
     mixed = ~differ.any(axis=1) if by_first else differ.sum(axis=1) != 1
@@ -76,10 +76,10 @@ def grid_of(torus: Torus) -> kernels.Grid:
     return kernels.Grid(
         np.array(torus.shape, dtype=np.int64),
         np.array(torus.wrap, dtype=np.int64),
-        np.array(torus.order, dtype=np.int64),
+        np.array(torus.routing_order, dtype=np.int64),
         torus.node_strides,
         torus.coords,
-        TIE_RULES[torus.tie],
+        TIE_RULES[torus.tie_break],
     )
 
 

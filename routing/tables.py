@@ -41,7 +41,7 @@ class RunTable(NamedTuple):
 def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None if walking the routes costs less."""
     # Places whose bits are no node's coordinates are never touched.
-    touched = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie].with_others)
+    touched = torus.n_nodes * sum(torus.shape) * (1 + TIE_RULES[torus.tie_break].with_others)
     an_edge = _RUNS_AN_EDGE if touched <= _IN_CACHE else _IN_MEMORY
     return run_table(torus) if touched <= max(an_edge * n_edges, 2**12) else None
 
@@ -49,9 +49,9 @@ def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
 @lru_cache(maxsize=8)
 def run_table(torus: Torus) -> RunTable:
     """Return the table of a torus; the runs themselves are made by whoever fills them."""
-    parities = 1 + TIE_RULES[torus.tie].with_others
-    coords = torus.coords[:, torus.order].astype(np.int64)
-    size = np.array([torus.shape[k] for k in torus.order])
+    parities = 1 + TIE_RULES[torus.tie_break].with_others
+    coords = torus.coords[:, torus.routing_order].astype(np.int64)
+    size = np.array([torus.shape[k] for k in torus.routing_order])
     shift = np.cumsum([0, *((int(k) - 1).bit_length() for k in size)])
     plane = 1 << int(shift[-1])
     runs = size * parities * plane

@@ -65,7 +65,7 @@ class FitOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.space, str):
             # The pairs may come from an iterator, which can be read only once.
-            object.__setattr__(self, "space", TermSpace.of(self.space))
+            object.__setattr__(self, "space", TermSpace.from_exponents(self.space))
         whole_number(self.max_terms, "max_terms", 1, 2)
         one_of(self.noise, "law of noise", ("auto", "normal", "bounded"))
         one_of(self.select, "criterion", tuple(CRITERIA))
@@ -104,7 +104,7 @@ def fit_many(
     centred = centres(measurements.values, options.noise)
     active = _active(measurements.points, centred.centre)
     points = measurements.points[:, active]
-    space = TermSpace.of(options.space)
+    space = TermSpace.from_exponents(options.space)
     spaces = [space.above(column.min()) for column in points.T]
     if active:
         n_paths = measurements.n_paths

@@ -139,7 +139,7 @@ class TermSpace:
         return cls._of(known + more, [*prior, *([_FINE_PRIOR / len(more)] * len(more))])
 
     @classmethod
-    def of(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
+    def from_exponents(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
         """Return a space from its name or from pairs of exponents."""
         if isinstance(space, TermSpace):
             return space

@@ -223,7 +223,7 @@ class ProposedStep(NamedTuple):
     box: NDArray[np.int32]  # (2, N) nodes of one or two boxes
     is_in_box: NDArray[np.bool_]  # (N,)
     extent: NDArray[np.int64]  # (D,)
-    most_nodes: int  # in a box
+    max_nodes: int  # in a box
 
 
 @bare_kernel
@@ -375,7 +375,7 @@ def _permute_boxes(places: Places, steps: ProposedStep, random: Random) -> None:
             extent = size
         elif below(random, 2) == 0:
             extent = 1
-        if volume * extent > steps.most_nodes:
+        if volume * extent > steps.max_nodes:
             extent = 1
         steps.extent[d] = extent
         volume *= extent

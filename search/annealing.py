@@ -53,7 +53,7 @@ class Goal:
 
 
 class Annealer:
-    """A mapping whose tasks change places, in turns of any length.
+    """A mapping whose tasks change places, in sweeps of any length.
 
     ``places``: the node of every place for a task, sorted, and the tasks that may move.
     """
@@ -214,7 +214,7 @@ class Clock:
 logger = logging.getLogger(__name__)
 
 # Turns of a run, proposals of a turn and a task, and the temperatures, shares of energy over tasks.
-_TURNS, _STEPS = 24, 40
+_SWEEPS, _STEPS = 24, 40
 _HOT_SHARE, _COLD = (0.1, 0.5), 0.003
 # What orders mappings best differs from one application to the next: each run has its own weights.
 # benchmarks/search_weights.py fits them; the better half of five applications is then in the order
@@ -250,13 +250,13 @@ class RunInputs(NamedTuple):
 
 
 class AnnealingRun(NamedTuple):
-    """One run: so many turns, or seconds of its thread, but not beyond a moment of the day."""
+    """One run: so many sweeps, or seconds of its thread, but not beyond a moment of the day."""
 
     number: int
     hot: float
     goal: Goal
     start: TaskMapping
-    turns: int | None
+    n_sweeps: int | None
     seconds: float = 0.0
     until: float = np.inf
 
@@ -286,16 +286,16 @@ class AnnealingRuns:
         return self._energies_of(mapping)[0]
 
     def improve(
-        self, pool: Sequence[TaskMapping], turns: int | None, seconds: float, n_jobs: int
+        self, pool: Sequence[TaskMapping], n_sweeps: int | None, seconds: float, n_jobs: int
     ) -> list[TaskMapping]:
         """Return what became of the first of the pool, the most promising first.
 
-        So many ``turns`` are made in all, or as many as there is time for in so many seconds.
+        So many ``n_sweeps`` are made in all, or as many as there is time for in so many seconds.
         """
         jobs = self._jobs(pool)
-        if turns is not None:
-            some = itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS)))
-            plans = [AnnealingRun(i, *job, min(_TURNS, turns)) for i, job in enumerate(some)]
+        if n_sweeps is not None:
+            some = itertools.islice(itertools.cycle(jobs), max(1, -(-n_sweeps // _SWEEPS)))
+            plans = [AnnealingRun(i, *job, min(_SWEEPS, n_sweeps)) for i, job in enumerate(some)]
         else:
             clock = Clock(seconds)
             jobs = jobs[: self._affordable(jobs[0], n_jobs * seconds, n_jobs)]
@@ -361,18 +361,18 @@ class AnnealingRuns:
 
 def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int]:
     """Anneal once; return what came of it and how many proposals were made."""
-    clock, turns = Clock(plan.seconds), plan.turns
+    clock, n_sweeps = Clock(plan.seconds), plan.n_sweeps
     if inputs.stop.asked or time.time() > plan.until:
         return None, 0
     n_tasks, allocation = inputs.problem.n_tasks, inputs.allocation
     annealer = inputs.annealer(plan.start, plan.goal, inputs.seed + 1000 * plan.number)
-    n_steps = max(500, _STEPS * n_tasks) if turns is not None else max(500, 4 * n_tasks)
+    n_steps = max(500, _STEPS * n_tasks) if n_sweeps is not None else max(500, 4 * n_tasks)
     done = 0.0
     while done < 1 and not inputs.stop.asked:
         hot_at = plan.hot * (_COLD / plan.hot) ** done / n_tasks
         annealer.turn(n_steps, hot_at, hot_at)
-        if turns is not None:
-            done += 1 / turns + 1e-9
+        if n_sweeps is not None:
+            done += 1 / n_sweeps + 1e-9
         else:
             is_over = clock.is_over() or time.time() > plan.until
             done = 1.0 if is_over else clock.spent / clock.seconds

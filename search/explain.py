@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from toruscast._features import RoutedTraffic, features
+from toruscast._features.reasons import Reasons, hottest_links
+from toruscast._features.reasons import explain as reasons_of
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic, extract
-from toruscast.features.reasons import Reasons, hottest_links
-from toruscast.features.reasons import explain as reasons_of
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.notebook import NotebookCard
@@ -171,13 +171,13 @@ def _feature_effects(
 ) -> pd.DataFrame:
     """What the forecast would change if one feature after the other were the other mapping's."""
     model = load_default()
-    table = extract(
+    table = features(
         problem.workload,
         problem.torus,
         mappings,
         routing=problem.routing,
         features=model.required_columns,
-        also={APART: attrgetter(APART)},
+        extra={APART: attrgetter(APART)},
     )
     own, other = table.to_dict("records")
     kinds, packets = kinds_of(problem, mappings), problem.derive(mean_message)

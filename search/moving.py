@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus
-from toruscast.mapping.torus import TIE_RULES, Holes
+from toruscast.mapping.torus import TIE_RULES, Exclusions
 from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
 from toruscast.routing.messages import packet_counts
@@ -96,7 +96,7 @@ def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
     turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
     fifo = 1 / max(torus.bandwidth) / (network.fifos if turns else 1)
     links = 1 / torus.link_bandwidth
-    links[list(torus.holes.links)] *= _MISSING
+    links[list(torus.exclusions.links)] *= _MISSING
     return np.concatenate(
         [
             links,
@@ -109,7 +109,7 @@ def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
 def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
     """Return the links of each pair of nodes, their number, and their shares where ways divide."""
     # Which ways there are does not depend on which are ours.
-    torus = replace(torus, holes=Holes())
+    torus = replace(torus, exclusions=Exclusions())
     if torus.twist:
         raise InputError(
             "ways that divide on a twisted torus cannot be searched on",
@@ -120,7 +120,7 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
     gaps = [
         range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)
     ]
-    by_parity = routing == "adaptive" and TIE_RULES[torus.tie].adaptive_fixed
+    by_parity = routing == "adaptive" and TIE_RULES[torus.tie_break].adaptive_fixed
     parities = [
         range(2 if by_parity and w and not k % 2 else 1)
         for k, w in zip(torus.shape, torus.wrap, strict=True)

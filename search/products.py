@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from toruscast._mesh.devices import Devices, chips_as_devices
+from toruscast._mesh.layouts import LayoutScorer, best_layouts
+from toruscast._mesh.step_times import MeshProblem
+from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation
 from toruscast.mapping.torus import MAX_DIMENSIONS
-from toruscast.mesh.devices import Devices, chips_as_devices
-from toruscast.mesh.layouts import LayoutScorer, best_layouts
-from toruscast.mesh.step_times import MeshProblem
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 
 from ._graph_kernels import join_by_squares
 from .annealing import Clock
@@ -111,7 +111,7 @@ def product_starts(
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
     whole = nodes.size == torus.n_nodes and n_tasks == nodes.size * capacity
     plain = whole and not torus.twist and torus.ndim < MAX_DIMENSIONS
-    if allocation.fixed or torus.holes.links or (capacity > 1 and not plain):
+    if allocation.fixed or torus.exclusions.links or (capacity > 1 and not plain):
         return []
     found = factors(problem.comm)
     if found is None:

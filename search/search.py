@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toruscast.decision.forecasts import forecast
+from toruscast._features import FEATURES, RoutedTraffic
 from toruscast.decision.loop import Budget
-from toruscast.decision.results import Forecast, Verdict
+from toruscast.decision.ranking import rank
+from toruscast.decision.results import Ranking, Verdict
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import MappingProblem, TaskMapping
-from toruscast.mapping.task_mapping import Allocation, least_capacity
+from toruscast.mapping.task_mapping import Allocation, min_capacity
 from toruscast.notebook import NotebookCard
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
@@ -73,8 +73,8 @@ class SearchResult(NotebookCard):
     initial_value: float
     # Between which the gain lies, as exact as the two times were simulated.
     gain_interval: tuple[float, float]
-    # What was compared, the best first: ``mapping``, ``value``, its source ``how`` (``simulated``,
-    # ``forecast`` or ``computed``) and ``from`` where it came; where mappings raced also ``low``,
+    # What was compared, the best first: ``mapping``, ``value``, its ``source`` (``simulated``,
+    # ``predicted`` or ``computed``) and ``from`` where it came; where mappings raced also ``low``,
     # ``high`` and ``p_best``.
     table: pd.DataFrame
     bound: float  # what no mapping can beat; 0 where none is known
@@ -113,7 +113,7 @@ class SearchResult(NotebookCard):
         return self.value / self.bound - 1 if self.bound > 0 else np.inf
 
 
-def search_mapping(
+def search(
     traffic: Traffic,
     torus: TorusLike,
     mappings: Mappings = (),
@@ -123,18 +123,18 @@ def search_mapping(
     nodes: ArrayLike | None = None,
     fixed: Mapping[int, ArrayLike] | None = None,
     tasks_per_node: int | None = None,
-    also: Sequence[str] = (),
+    extra: Sequence[str] = (),
     routing: Routing = "deterministic",
     seed: int = 1,
     n_jobs: int | None = None,
-    turns: int | None = None,
-    better: Callable[[TaskMapping, float], None] | None = None,
+    n_sweeps: int | None = None,
+    callback: Callable[[TaskMapping, float], None] | None = None,
 ) -> SearchResult:
     """Search for a better mapping.
 
     Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
     improves them; its energy is a smooth maximum of the loads of links, injection FIFOs and
-    receivers and a share of hop-bytes. The distinct best race each other as in `forecast`, and the
+    receivers and a share of hop-bytes. The distinct best race each other as in `rank`, and the
     winners are simulated anew, to 1 %. Where the rules of the network are unknown, a mapping of
     dependent rounds may not need that ranks stay in step: with all messages at once it is no slower
     than the first of ``mappings``.
@@ -157,25 +157,25 @@ def search_mapping(
         Node of each task that must stay there, its number or its coordinates.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
-    also : sequence of {"scotch", "mt-kahypar"}
+    extra : sequence of {"scotch", "mt-kahypar"}
         Programs whose mappings are starts, too; they must be installed.
-    turns : int, optional
-        Instead of ``seconds``: turns of annealing, after which everything is compared. The same
+    n_sweeps : int, optional
+        Instead of ``seconds``: Sweeps of annealing, after which everything is compared. The same
         seed then gives the same mapping on every machine, whatever its speed.
-    better : callable, optional
+    callback : callable, optional
         Called with each mapping that is better than all before, and its objective.
 
     Examples
     --------
     >>> from toruscast.mapping.patterns import halo_2d
-    >>> found = search_mapping(halo_2d((4, 4), 2048), Torus((4, 4)), turns=2, objective="hop_bytes")
+    >>> found = search(halo_2d((4, 4), 2048), Torus((4, 4)), n_sweeps=2, objective="hop_bytes")
     >>> found.value, found.bound
     (98304.0, 98304.0)
     """
     problem = MappingProblem(traffic, torus, routing)
     given = problem.mappings(mappings)
-    check_call(better, "better")
-    check_type(also, "also", Iterable, "names of programs")
+    check_call(callback, "callback")
+    check_type(extra, "extra", Iterable, "names of programs")
     check_type(objective, "objective", str, "text")
     if objective != TIME and objective not in FEATURES:
         expected = f"{TIME}, or a feature such as max_bytes or hop_bytes"
@@ -183,24 +183,24 @@ def search_mapping(
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
     allocation = _allocation(problem, given, nodes, fixed, tasks_per_node)
-    clock = Clock(_BEGINNING * seconds if turns is None else None)
+    clock = Clock(_BEGINNING * seconds if n_sweeps is None else None)
     bound = _bound(problem, allocation.tasks_per_node, objective)
-    contest = Contest(problem, objective, seed, n_jobs, better)
+    contest = Contest(problem, objective, seed, n_jobs, callback)
     runs = AnnealingRuns(problem, allocation, objective, seed)
     interrupted, why = False, "all were compared, or the time was over"
     yours = [allocation.confine(each) for each in given] or [allocation.in_order(problem.n_tasks)]
     try:
         for mapping in yours:
             contest.measure(mapping, "given" if given else "tasks in order")
-        others = placed_by(also, problem, allocation, seed)
+        others = placed_by(extra, problem, allocation, seed)
         made = starts(problem, allocation, seed, clock, runs.energy)
         pool = sorted([*yours, *others, *made], key=runs.energy)
         goal = bound * (1 + _AT_BOUND)
-        comparing = Clock(_COMPARING * seconds if turns is None else None)
+        comparing = Clock(_COMPARING * seconds if n_sweeps is None else None)
         if _compare_starts(contest, pool[:_LOOKED_AT], goal, comparing):
             why = "no mapping can be better"
         else:
-            _anneal_and_decide(contest, runs, pool, turns, seconds, clock.spent)
+            _anneal_and_decide(contest, runs, pool, n_sweeps, seconds, clock.spent)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
@@ -223,7 +223,7 @@ def search_mapping(
         gain_interval=_gain_interval(best, initial),
         table=contest.table(),
         bound=min(bound, best.value),
-        verdict=None if contest.forecast is None else contest.forecast.verdict,
+        verdict=None if contest.ranking is None else contest.ranking.verdict,
         objective=objective,
         proposals=runs.proposals,
         interrupted=interrupted,
@@ -249,16 +249,16 @@ def _anneal_and_decide(
     contest: Contest,
     runs: AnnealingRuns,
     pool: list[TaskMapping],
-    turns: int | None,
+    n_sweeps: int | None,
     seconds: float,
     spent: float,
 ) -> None:
     """Improve mappings, and let the distinct best of all race each other."""
     proving = _PROVING * seconds
     annealing = max(seconds - spent - proving, _ANNEALING * seconds)
-    found = runs.improve(pool, turns, annealing, contest.n_jobs)
+    found = runs.improve(pool, n_sweeps, annealing, contest.n_jobs)
     proving = max(seconds - spent - annealing, proving / 2)
-    contest.decide(runs.different([*found, *pool]), Clock(None if turns is not None else proving))
+    contest.decide(runs.different([*found, *pool]), Clock(proving if n_sweeps is None else None))
 
 
 def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[float, float]:
@@ -290,7 +290,7 @@ def _allocation(
     ours = problem.torus.usable_nodes if nodes is None else problem.torus.check_nodes(nodes)
     if capacity is None:
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
-        capacity = max(capacity, least_capacity(problem.n_tasks, ours.size))
+        capacity = max(capacity, min_capacity(problem.n_tasks, ours.size))
     allocation = Allocation(problem.torus, ours, capacity, fixed)
     places, movable = allocation.free_places(problem.n_tasks)
     if not movable.size or np.unique(places).size < 2:
@@ -322,12 +322,12 @@ class Contest:
         objective: str,
         seed: int,
         n_jobs: int,
-        better: Callable[[TaskMapping, float], None] | None,
+        callback: Callable[[TaskMapping, float], None] | None,
     ) -> None:
         self.problem, self.objective = problem, objective
-        self.seed, self.n_jobs, self.better = seed, n_jobs, better
+        self.seed, self.n_jobs, self.callback = seed, n_jobs, callback
         self.measured: dict[bytes, ComparedMapping] = {}
-        self.forecast: Forecast | None = None
+        self.ranking: Ranking | None = None
         self.seconds = 0.0
         """Seconds of the last measurement."""
         self.began = time.monotonic()
@@ -365,8 +365,8 @@ class Contest:
             report = {"event": "better mapping", "mapping": mapping.name, "value": value}
             words = "%s is the best so far: %s %.6g"
             logger.info(words, mapping.name, self.objective, value, extra=report)
-            if self.better is not None:
-                self.better(mapping, value)
+            if self.callback is not None:
+                self.callback(mapping, value)
         return value
 
     def decide(self, shortlist: Sequence[TaskMapping], clock: Clock) -> None:
@@ -379,7 +379,7 @@ class Contest:
             return
         left = max(clock.left, 0.0)
         each = max(self.seconds * _COARSE / self.n_jobs, 1e-4)
-        if self.problem.torus.holes.links:
+        if self.problem.torus.exclusions.links:
             shortlist = list(filter(self._is_possible, shortlist))
         number = int(np.clip(left / each / 2, _MIN_RACED, _MAX_RACED))
         best = [self.best.mapping] if self.best else []
@@ -389,7 +389,7 @@ class Contest:
         with warnings.catch_warnings():
             # The loop simulates what its model is unsure of.
             warnings.simplefilter("ignore")
-            self.forecast = forecast(
+            self.ranking = rank(
                 self.problem.workload,
                 self.problem.torus,
                 candidates,
@@ -398,9 +398,9 @@ class Contest:
                 seed=self.seed,
                 n_jobs=self.n_jobs,
             )
-        self._measure_winners(self.forecast, clock)
+        self._measure_winners(self.ranking, clock)
 
-    def _measure_winners(self, answer: Forecast, clock: Clock) -> None:
+    def _measure_winners(self, answer: Ranking, clock: Clock) -> None:
         """Simulate the winners of the loop anew; times of real packets are reused."""
         is_exact = attempts(self.problem.derive(longest_message)) == [1]
         is_exact &= self.problem.torus.network.rules == "given"
@@ -410,7 +410,7 @@ class Contest:
                 break
             mapping = answer.named(row["mapping"])
             is_measured = mapping.node.tobytes() in self.measured
-            if is_exact and row["how"] == "simulated" and not is_measured:
+            if is_exact and row["source"] == "simulated" and not is_measured:
                 self._record(mapping, row["time"], 0.0)
             value = self.measure(mapping)
             winners += self._first is None or value <= self._first[0]
@@ -422,14 +422,14 @@ class Contest:
             key: _row(each.mapping, each.value, how, each.origin)
             for key, each in self.measured.items()
         }
-        if self.forecast is not None:
-            for each in self.forecast.table.to_dict("records"):
-                mapping = self.forecast.named(each["mapping"])
-                found = _row(mapping, each["time"], each["how"], _origin(mapping))
+        if self.ranking is not None:
+            for each in self.ranking.table.to_dict("records"):
+                mapping = self.ranking.named(each["mapping"])
+                found = _row(mapping, each["time"], each["source"], _origin(mapping))
                 row = rows.setdefault(mapping.node.tobytes(), found)
                 row |= {name: each[name] for name in ("low", "high", "p_best")}
         table = pd.DataFrame(list(rows.values()))
-        is_known = ~table["how"].isin(["forecast", "sketched"])
+        is_known = ~table["source"].isin(["predicted", "coarse"])
         order = np.lexsort((table["value"], ~is_known))
         return table.iloc[order].reset_index(drop=True)
 
@@ -465,7 +465,7 @@ class Contest:
 
 
 def _row(mapping: TaskMapping, value: float, how: str, origin: str) -> dict[str, Any]:
-    return {"mapping": mapping.name, "value": value, "how": how, "from": origin}
+    return {"mapping": mapping.name, "value": value, "source": how, "from": origin}
 
 
 def _origin(mapping: TaskMapping) -> str:

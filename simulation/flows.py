@@ -260,7 +260,7 @@ def _ways(messages: Messages, torus: Torus) -> tuple[NDArray[np.int64], NDArray[
         return first, links, 1.0
     # One half takes the plus way of each tie, the other the minus way, which is the plus way in
     # reversed coordinates.
-    plus = replace(torus, tie="plus")
+    plus = replace(torus, tie_break="plus")
     mirrored = torus.node(np.array(torus.shape) - 1 - torus.coords)
     first, links = routes(plus, messages.src, messages.dst)
     _, others = routes(plus, mirrored[messages.src], mirrored[messages.dst])

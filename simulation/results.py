@@ -301,7 +301,7 @@ class Simulation(MessageTimes[Stretch]):
         return np.asarray(self._sum("wire_bytes"), dtype=np.float64)
 
     @lazy
-    def most_buffered(self) -> NDArray[np.int64]:
+    def max_buffered(self) -> NDArray[np.int64]:
         """Most packets in the buffer behind the link at one time, ``(n_links,)``."""
         most = np.maximum.reduce([stretch.most for stretch in self.stretches])
         return np.asarray(most, dtype=np.int64)
@@ -329,7 +329,7 @@ class Simulation(MessageTimes[Stretch]):
 
         ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that its bytes
         take at its bandwidth; packets from a slower link occupy it for longer. ``mean_buffered``
-        and ``most_buffered`` count packets in the buffer behind it, which may be more than
+        and ``max_buffered`` count packets in the buffer behind it, which may be more than
         ``buffer_packets`` if they are short. ``buffered_seconds`` is their number summed over time,
         ``delay`` the seconds that a packet spends there. All count the whole run, with every
         iteration of it.
@@ -343,14 +343,14 @@ class Simulation(MessageTimes[Stretch]):
         return table.assign(
             buffered_seconds=seconds,
             mean_buffered=seconds / (self.end or 1.0),
-            most_buffered=self.most_buffered[exists],
+            max_buffered=self.max_buffered[exists],
             delay=self.delay[exists],
         )
 
     def fifos(self) -> pd.DataFrame:
         """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
 
-        ``most_edges`` is the most edges with messages in the FIFO at one time. ``mean_stay`` is the
+        ``max_edges`` is the most edges with messages in the FIFO at one time. ``mean_stay`` is the
         seconds that an edge's messages were there, until their last packet was at the router.
         ``mean_wait`` is the seconds that a packet waits at the router for its link, a mean over
         ``packets``. These three include the questions and answers of messages that ask first

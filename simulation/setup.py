@@ -113,7 +113,7 @@ def fields_of(torus: Torus) -> records.Fields:
     # An empty route may name any port, which is only prefetched.
     port_of = np.zeros(65, dtype=np.int64)
     at = 0
-    for i, k in enumerate(torus.order):
+    for i, k in enumerate(torus.routing_order):
         farthest = _most_hops(torus, k)
         bits = max(1, farthest.bit_length())
         width[i] = bits
@@ -121,14 +121,14 @@ def fields_of(torus: Torus) -> records.Fields:
             shift[port], mask[port] = at, ((1 << bits) - 1) << at
             port_of[at : at + bits] = port
             at += bits
-    ports_ranked = np.array([port for k in torus.order for port in (2 * k, 2 * k + 1)])
+    ports_ranked = np.array([port for k in torus.routing_order for port in (2 * k, 2 * k + 1)])
     ranked = np.zeros(records.MOST_PORTS, dtype=np.uint64)
     ranked[:ports] = mask[ports_ranked]
     zone = np.zeros((len(torus.zone_sets), torus.ndim), dtype=np.uint64)
     for row, zones in zip(zone, torus.zone_sets, strict=True):
         for z, dims in enumerate(zones):
             row[z] = np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None)
-    order = np.array(torus.order, dtype=np.int64)
+    order = np.array(torus.routing_order, dtype=np.int64)
     return records.Fields(shift, mask, width, order, port_of, ranked, ports_ranked, zone)
 
 
@@ -216,13 +216,15 @@ def _rules(
     special: int | None,
 ) -> records.Rules:
     """Return the constants of the network; ``room`` and ``whole`` as in `_room`."""
-    network, ties = torus.network, TIE_RULES[torus.tie]
+    network, ties = torus.network, TIE_RULES[torus.tie_break]
     parts = 2**records.PARTS / tick
     inputs = 1
     if network.arbitration == "round_robin":
         # All lanes of a link are bits of one 64-bit number; lanes that do not fit share a turn.
         inputs = min(2 * torus.ndim + network.fifos, 64 // records.KINDS)
-    slow = torus.link_bandwidth if torus.holes.slow else np.repeat(np.array(torus.bandwidth), 2)
+    slow = (
+        torus.link_bandwidth if torus.exclusions.slow else np.repeat(np.array(torus.bandwidth), 2)
+    )
     return records.Rules(
         special=special,
         fifos=network.fifos,
@@ -370,7 +372,7 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32])
     _, rest["second_credit"], rest["adaptive_credit"] = credits
     rest["second_channel"] = torus.network.deadlock == "dateline"
     rest["node"] = np.repeat(np.arange(torus.n_nodes), 2 * torus.ndim)
-    rank = 2 * np.argsort(torus.order)[:, None] + np.arange(2)
+    rank = 2 * np.argsort(torus.routing_order)[:, None] + np.arange(2)
     rest["rank"] = np.tile(rank.ravel(), torus.n_nodes)
     last, here = np.array(torus.ring_lengths) - 1, torus.ring_places
     middle = last // 2  # last node of the lower half

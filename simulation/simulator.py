@@ -179,7 +179,7 @@ class PacketRun:
                 looked_at=self.interval is not None,
                 halved=halved,
             )
-            snapshots = self._pass(state, tick, begin, most_snapshots(problem.torus))
+            snapshots = self._pass(state, tick, begin, max_snapshots(problem.torus))
             halved += 1
         if state.packets.receipt["left"].any():
             raise RuntimeError("packets are left that no event moves")
@@ -249,7 +249,7 @@ def _by_queue(values: NDArray[np.float64], shared_by: int) -> NDArray[np.float64
     return sums
 
 
-def most_snapshots(torus: Torus) -> int:
+def max_snapshots(torus: Torus) -> int:
     """Return the most snapshots that a run keeps."""
     each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
     return min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // each)

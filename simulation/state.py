@@ -375,7 +375,7 @@ def carrying(messages: Messages, torus: Torus) -> float:
 
 def _least_bandwidth(torus: Torus) -> float:
     """Bytes per second of the slowest link."""
-    return min([*torus.bandwidth, *(bandwidth for _, bandwidth in torus.holes.slow)])
+    return min([*torus.bandwidth, *(bandwidth for _, bandwidth in torus.exclusions.slow)])
 
 
 def _check_reach(torus: Torus, largest_packet: float) -> None:

@@ -234,12 +234,12 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     else:
         gap = np.abs(torus.coords[src] - torus.coords[dst])
     link = float(np.array(torus.bandwidth)[gap > 0].min())
-    if torus.holes.slow:
+    if torus.exclusions.slow:
         link = float(torus.link_bandwidth[routes(torus, [src], [dst])[1]].min(initial=link))
     port = network.memory_bandwidth / network.reception_ports
     rate = min(link, network.memory_bandwidth)
     fed = min(max(torus.bandwidth), network.memory_bandwidth)
-    fixed = torus.twist or TIE_RULES[torus.tie].adaptive_fixed
+    fixed = torus.twist or TIE_RULES[torus.tie_break].adaptive_fixed
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or (tied.any() and not fixed)
     # With several slow ports, the arrival of packets decides how many work at one time.

@@ -27,7 +27,7 @@ def samples(family: str, shape: tuple[int, ...], n_jobs: int) -> pd.DataFrame:
     torus, rng = tc.Torus(shape), np.random.default_rng([*shape, FAMILIES.index(family)])
     comm = draw(family, torus.n_nodes, torus.network.payload, PACKETS, rng)
     mappings = tc.strategies.sample(comm, torus, n=MAPPINGS, seed=1)
-    names = (*FEATURE_SETS["sketch"], *FEATURE_SETS["relative"], "sketch_time")
+    names = (*FEATURE_SETS["coarse"], *FEATURE_SETS["relative"], "coarse_time")
     names = tuple(dict.fromkeys((*names, "lower_bound", "release_bound")))
     table = build_samples([(comm, torus, mappings)], n_jobs=n_jobs, level=2, features=names)
     return table.assign(family=family)
@@ -41,7 +41,7 @@ def run(inputs: Inputs) -> Findings:
     )
     models = {
         "routes": tc.TimePredictor("relative", "slowdown"),
-        "coarse simulation": tc.TimePredictor("sketch", "correction"),
+        "coarse simulation": tc.TimePredictor("coarse", "correction"),
     }
     for model in models.values():
         model.fit(known, known["time"], groups=known["torus"])

@@ -16,23 +16,16 @@ import pandas as pd
 from format_examples import example_bytes
 
 import toruscast as tc
+from toruscast._mesh.devices import read_devices
+from toruscast._mesh.hlo import read_hlo
+from toruscast._mesh.traffic import parse_axes, parse_traffic
 from toruscast.cli.problem import change_links, only_nodes
 from toruscast.decision.runs import Runs
 from toruscast.errors import InputError
-from toruscast.formats import (
-    parse_torus,
-    read_hosts,
-    read_mappings,
-    read_runs,
-    read_torus,
-    read_workload,
-)
+from toruscast.formats import read_hosts, read_mappings, read_runs, read_torus, read_workload
 from toruscast.formats.readers import graph_facts
 from toruscast.formats.registry import dialect_of, dialects, formats_of
 from toruscast.formats.source import Source
-from toruscast.mesh.devices import read_devices
-from toruscast.mesh.hlo import read_hlo
-from toruscast.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements
 from toruscast.scaling.codesign import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor
@@ -40,7 +33,7 @@ from toruscast.training.store import write_samples
 
 SQUARE = tc.Torus((2, 2))
 _SHAPES = ((2, 2), (4, 4), (2, 2, 2), (4, 4, 4), (2, 2, 2, 2, 2), (4, 4, 4, 4, 2), (8, 4))
-_WORDS = (parse_torus, parse_axes, parse_traffic, SQUARE.read_link)
+_WORDS = (tc.torus, parse_axes, parse_traffic, SQUARE.read_link)
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ def _reader(dialect):
     if dialect.holds == "hosts":
         return lambda path: read_hosts(path, SQUARE)
     if dialect.holds == "times":
-        return lambda path: Runs.of({run.mapping: run.time for run in read_runs(path)})
+        return lambda path: Runs.from_times({run.mapping: run.time for run in read_runs(path)})
     torus, hosts = _place(dialect)
     return lambda path: [
         mapping.check(mapping.n_tasks, torus)

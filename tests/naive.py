@@ -41,7 +41,7 @@ def step(torus, place, dimension, sign):
 def walk_hops(torus, src, hops):
     """Links of so many hops along each dimension, in routing order, and the node where they end."""
     place, links = coords(torus, src), []
-    for dimension in torus.order:
+    for dimension in torus.routing_order:
         sign = 1 if hops[dimension] > 0 else -1
         for _ in range(abs(hops[dimension])):
             links.append(link_number(torus, node_at(torus, place), dimension, sign))
@@ -61,7 +61,7 @@ def twisted_way(torus, src, dst):
         for hops in product(range(longest, -longest - 1, -1), repeat=torus.ndim):
             if sum(map(abs, hops)) == longest and walk_hops(torus, src, hops)[1] == dst:
                 found.append(hops)
-    return found[0 if torus.tie == "plus" else sum(coords(torus, src)) % len(found)]
+    return found[0 if torus.tie_break == "plus" else sum(coords(torus, src)) % len(found)]
 
 
 def hops_left(torus, src, dst, node):
@@ -112,14 +112,14 @@ def chosen_sign(torus, place, target, dimension, split_sign=1):
     ways = signs(torus, place, target, dimension)
     if len(ways) == 1:
         return ways[0]
-    if torus.tie == "plus":
+    if torus.tie_break == "plus":
         return 1
-    if torus.tie in ("split", "random", "booksim"):
+    if torus.tie_break in ("split", "random", "booksim"):
         return split_sign
-    if torus.tie == "simgrid":
+    if torus.tie_break == "simgrid":
         return -1 if target[dimension] == 0 else 1
     total = place[dimension]
-    if torus.tie == "sum_parity":
+    if torus.tie_break == "sum_parity":
         total += sum(c for d, c in enumerate(target) if d != dimension)
     return 1 if total % 2 == 0 else -1
 
@@ -130,7 +130,7 @@ def route(torus, src, dst, split_sign=1):
         return walk_hops(torus, src, twisted_way(torus, src, dst))[0]
     place, target = coords(torus, src), coords(torus, dst)
     links = []
-    for dimension in torus.order:
+    for dimension in torus.routing_order:
         if place[dimension] == target[dimension]:
             continue
         sign = chosen_sign(torus, place, target, dimension, split_sign)
@@ -189,11 +189,11 @@ def bluegene_zones(torus):
         return torus.shape[d] // 2 if half else torus.shape[d]
 
     lengths = sorted({length(d) for d in range(5)}, reverse=True)
-    masks = [{d, 4} for d in torus.order]
+    masks = [{d, 4} for d in torus.routing_order]
     return [
         [[d for d in range(5) if length(d) == k] for k in lengths],
         [range(5)],
-        [[d] for d in torus.order],
+        [[d] for d in torus.routing_order],
         masks,
     ]
 
@@ -250,8 +250,8 @@ def productive_links(torus, src, dst, zones):
         for link, end in ends.items()
         if end is not None
         and dilation(torus, end, dst) == before - 1
-        and not (torus.tie == "booksim" and link % 2 == 0 and ties(torus, link, dst))
-        and not (torus.tie == "bluegene" and not in_order(torus, link, dst))
+        and not (torus.tie_break == "booksim" and link % 2 == 0 and ties(torus, link, dst))
+        and not (torus.tie_break == "bluegene" and not in_order(torus, link, dst))
     ]
 
 
@@ -288,7 +288,7 @@ def fifos(torus, ends, silent):
         a, b = ends[e]
         place, target = coords(torus, a), coords(torus, b)
         way = twisted_way(torus, a, b) if torus.twist else None
-        differing = [d for d in torus.order if (way[d] if way else place[d] != target[d])]
+        differing = [d for d in torus.routing_order if (way[d] if way else place[d] != target[d])]
         if not differing:
             picked[e] = -1
         elif network.fifo_rule in ("round_robin", "first_free"):
@@ -369,7 +369,7 @@ def release_bound(comm, torus, mapping):
     fifo = fifos(torus, [(a, b) for a, b, _, _ in rows], [count == 0 for count, _ in split])
     sent = [e for e, (count, _) in enumerate(split) if count > 0 and fifo[e] >= 0]
     release = releases(comm, network, rows, wire, fifo, sent, max(torus.bandwidth))
-    halves = (1, -1) if torus.tie in ("split", "random", "booksim") else (1,)
+    halves = (1, -1) if torus.tie_break in ("split", "random", "booksim") else (1,)
     coming, last = defaultdict(list), 0.0
     ready = hand_over(comm, network)[1]
     for e in sorted(sent, key=lambda e: (-release[e], ready[e])):

@@ -162,16 +162,16 @@ def minus_ways(torus, message, left, seed):
     ``left`` is the number of packets that the message has to send, this one included.
     """
     coin = left
-    if torus.tie in ("random", "booksim"):
+    if torus.tie_break in ("random", "booksim"):
         coin = drawn(seed, message.number, coin)
     minus = set()
-    if torus.tie in ("split", "random", "booksim"):
+    if torus.tie_break in ("split", "random", "booksim"):
         here, there = naive.coords(torus, message.src), naive.coords(torus, message.dst)
-        for d in torus.order:
+        for d in torus.routing_order:
             if len(naive.signs(torus, here, there, d)) == 2:
                 # Of an odd number of packets to split, coordinates send the last.
                 sums = sum(here) + sum(there) - there[d]
-                odd = torus.tie == "split" and sums % 2 == 0
+                odd = torus.tie_break == "split" and sums % 2 == 0
                 if (coin & 1) ^ odd:
                     minus.add(d)
                 coin >>= 1

@@ -93,7 +93,7 @@ class Simulator:
             return
         message = waiting[0]
         left = message.to_send
-        drawn_ties = not self.chooses(message) or self.torus.tie == "booksim"
+        drawn_ties = not self.chooses(message) or self.torus.tie_break == "booksim"
         minus = minus_ways(self.torus, message, left, self.seed) if drawn_ties else set()
         message.to_send -= 1
         if message.to_send == 0:
@@ -132,11 +132,11 @@ class Simulator:
             zone = next(z for z in zones if any(left[d] for d in z))
             self.ways[node, src, dst] = [
                 self.links[naive.link_number(self.torus, node, d, 1 if left[d] > 0 else -1)]
-                for d in self.torus.order
+                for d in self.torus.routing_order
                 if d in zone and left[d]
             ]
         if (node, src, dst) not in self.ways:
-            rank, ports = self.torus.order.index, 2 * self.torus.ndim
+            rank, ports = self.torus.routing_order.index, 2 * self.torus.ndim
             zones = naive.zones_of(self.torus, src, dst)
             links = naive.productive_links(self.torus, node, dst, zones)
             links.sort(key=lambda number: (rank(number % ports // 2), number))
@@ -152,8 +152,8 @@ class Simulator:
         if torus.twist:
             return self.ordered_on_rings(packet, node)
         here, there = naive.coords(torus, node), naive.coords(torus, packet.message.dst)
-        d = next(d for d in torus.order if here[d] != there[d])
-        if self.chooses(packet.message) and torus.tie != "bluegene":
+        d = next(d for d in torus.routing_order if here[d] != there[d])
+        if self.chooses(packet.message) and torus.tie_break != "bluegene":
             ways = naive.signs(torus, here, there, d)
             sign = ways[-1 if d in packet.minus else 0]
         else:
@@ -172,7 +172,7 @@ class Simulator:
         """The same on a twisted torus, by places on rings."""
         torus, held, message = self.torus, packet.held, packet.message
         left = naive.hops_left(torus, message.src, message.dst, node)
-        d = next(d for d in torus.order if left[d])
+        d = next(d for d in torus.routing_order if left[d])
         sign = 1 if left[d] > 0 else -1
         link = self.links[naive.link_number(torus, node, d, sign)]
         straight = (
@@ -252,7 +252,7 @@ class Simulator:
         now, node = self.clock.now, packet.node
         escape, _ = self.ordered(packet, node)
         ways = {*self.productive(node, packet.message), escape}
-        rank = self.torus.order.index
+        rank = self.torus.routing_order.index
         for way in sorted(ways, key=lambda way: (rank(way.port // 2), way.port)):
             # A free link without room looks again when it gets some.
             open_to = way is escape or way.room(ADAPTIVE) >= self.largest

@@ -20,9 +20,9 @@ POINTS = "PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\nMETRIC time\n" + "".joi
     f"DATA {3 + 2 * p} {3.1 + 2 * p}\n" for p in (4, 8, 16, 32, 64)
 )
 PLUGIN = """
-from toruscast.features import FEATURES, register
+from toruscast._features import FEATURES, register_feature
 if "mine_x" not in FEATURES:
-    register("mine_x", description="x")(lambda traffic: 1.0)
+    register_feature("mine_x", description="x")(lambda traffic: 1.0)
 """
 FILES = {
     "g.edges": GRAPH,
@@ -87,13 +87,13 @@ LINES = {
     "codesign upgrade": ["", "--upgrade double=2,1"],
 }
 # Options that run programs or ask the network; the tests of each command have them.
-UNTRIED = {"--cluster", "--run", "--workers", "--also", "--mpicc"}
+UNTRIED = {"--cluster", "--run", "--workers", "--extra", "--mpicc"}
 _HOSTILE = ["", " ", "-", "--", "nan", "inf", "-1", "0", "1e400", "x", "=", "a=b", ",", "é\u202e"]
 _HOSTILE += ["1,2", "9" * 30, "a" * 300, "..", "/", "/dev/null", "missing", "empty", "broken.json"]
 _TEXTS = {
     "--torus": "2x4 4x2 8 2x2x2 2x4m 4x4 machine bluegene_q:32 tpu_v4:4x4x4 2x0 2xa 0",
-    "--network": "overhead=1us tie=random unknown buffer_packets=3 deadlock=dateline order=1,0 "
-    "bandwidth=1e9,2e9 zones=bluegene_q hop_latency=-1 fifos=0",
+    "--network": "overhead=1us tie_break=random unknown buffer_packets=3 deadlock=dateline "
+    "routing_order=1,0 bandwidth=1e9,2e9 zones=bluegene_q hop_latency=-1 fifos=0",
     "--collective": "allreduce/ring:64KB alltoall/linear:8 allreduce:1KB broadcast/x:1",
     "--grid": "2x4 8 2x2 3x3",
     "--columns": "src=a,dst=b src=0,dst=1,nbytes=2 src",

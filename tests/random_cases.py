@@ -59,8 +59,8 @@ def twisted(draw, network=None):
     return Torus(
         shape,
         bandwidth=draw(st.sampled_from([(2e9,), (1e9, 2e9, 4.5e9)])),
-        order=draw(st.permutations(range(3))),
-        tie=draw(st.sampled_from(["plus", "source_parity"])),
+        routing_order=draw(st.permutations(range(3))),
+        tie_break=draw(st.sampled_from(["plus", "source_parity"])),
         network=draw(networks()) if network is None else network,
         zones=draw(st.sampled_from([(), ((1, 0), (2,)), ((2,), (1,), (0,))])),
         twist=twist,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.mesh.traffic import MeshTraffic
+from toruscast._mesh.traffic import MeshTraffic
 
 HOSTILE = '<script>alert("1")</script>&\u202e]]>' + "x" * 10_000
 
@@ -36,20 +36,20 @@ def answers():
     learned = tc.learn_runs(comm, torus, mappings, times, simulate=False)
     planned = tc.plan(comm, torus, mappings, times)
     quick = tc.TimePredictor("analytic", n_estimators=20, calibration_folds=0)
-    trained = tc.train_for(comm, torus, 16, model=quick, n_splits=5)
-    grid = tc.machine("tpu_v5e:4x4")
+    trained = tc.train(comm, torus, 16, model=quick, n_splits=5)
+    grid = tc.torus("tpu_v5e:4x4")
     traffic = [
         MeshTraffic("allreduce", 4e6, ("x",), name=HOSTILE),
         MeshTraffic("allgather", 1e6, ("y",)),
     ]
     return {
-        "forecast": tc.forecast(comm, torus, mappings, check=True, budget=1),
-        "measured": tc.forecast(comm, torus, mappings, times=times),
+        "forecast": tc.rank(comm, torus, mappings, check=True, budget=1),
+        "measured": tc.rank(comm, torus, mappings, times=times),
         "plan": planned,
         "first-plan": tc.plan(comm, torus, mappings),
-        "mesh": tc.rank_layouts(grid, {"x": 4, "y": 4}, traffic),
+        "mesh": tc.mesh(grid, {"x": 4, "y": 4}, traffic),
         "trained": trained,
         "learned": learned,
-        "search": tc.search_mapping(comm, torus, mappings[:1], turns=1),
+        "search": tc.search(comm, torus, mappings[:1], n_sweeps=1),
         "simulation": tc.simulate(comm, torus, mappings[0]),
     }

@@ -19,13 +19,16 @@ ROOMS = (
     "cli",
     "datasets",
 )
+# ``toruscast.features``, ``mesh`` and ``search`` are functions.
+PACKAGES = {room: f"_{room}" if room in ("features", "mesh", "search") else room for room in ROOMS}
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 SOURCE = MODULES
 
 
 def name_of(path):
     """Full name of a module."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    room, *rest = path.relative_to(ROOT).with_suffix("").parts
+    parts = [PACKAGES.get(room, room), *rest]
     return ".".join(["toruscast", *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
@@ -34,7 +37,8 @@ def imported(path, root=ROOT, types=True):
 
     Without ``types``, those that only type checkers see are left out.
     """
-    package = ["toruscast", *path.relative_to(root).parts[:-1]]
+    room, *rest = path.relative_to(root).parts[:-1]
+    package = ["toruscast", PACKAGES.get(room, room), *rest]
     tree = ast.parse(path.read_text())
     if not types:
         tree = _AtRunTime().visit(tree)
@@ -46,7 +50,7 @@ def imported(path, root=ROOT, types=True):
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             base = [*base, *(node.module.split(".") if node.module else [])]
-            # "from toruscast import features" names the package after the word import.
+            # "from toruscast import mapping" names the package after the word import.
             yield from (".".join([*base, alias.name]) for alias in node.names)
 
 

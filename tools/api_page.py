@@ -7,11 +7,11 @@ import inspect
 import toruscast
 
 # Modules that are imported by their own names, for a framework each.
-FRAMEWORKS = ("toruscast.mesh.jax.make_mesh", "toruscast.mesh.torch_xla.mesh_ids")
+FRAMEWORKS = ("toruscast._mesh.jax.make_mesh", "toruscast._mesh.torch_xla.mesh_ids")
 HEAD = """# Python
 
-What `import toruscast as tc` offers. The rooms `tc.mapping`, `tc.routing`, `tc.simulation`,
-`tc.features` and `tc.training` hold more; their docstrings tell.
+What `import toruscast as tc` offers. `tc.mapping`, `tc.routing`, `tc.simulation` and
+`tc.training` hold more; their docstrings describe it.
 """
 
 

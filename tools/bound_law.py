@@ -17,8 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from toruscast._features import RoutedTraffic
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.torus import TIE_RULES
 from toruscast.mapping.twist import usual_twist
@@ -70,7 +70,7 @@ def torus(rng: np.random.Generator, own: Network, usual: float) -> Torus:
         shape = TWISTED[int(rng.integers(len(TWISTED)))]
         tie = str(rng.choice(["plus", "source_parity"]))
         return Torus(
-            shape, bandwidth=speed(rng, usual), tie=tie, network=own, twist=usual_twist(shape)
+            shape, bandwidth=speed(rng, usual), tie_break=tie, network=own, twist=usual_twist(shape)
         )  # type: ignore[arg-type]
     shape = [int(size) for size in rng.integers(1, 7, int(rng.integers(1, 4)))]
     while np.prod(shape) > 40:

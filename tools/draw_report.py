@@ -21,7 +21,7 @@ def page(path: Path) -> None:
     comm = tc.datasets.load("lammps-droplet-128").scaled(1 / 100)
     torus = tc.Torus((4, 4, 8))
     mappings = tc.strategies.sample(comm, torus, n=16, seed=1)
-    tc.write_report(tc.forecast(comm, torus, mappings, check=True), path)
+    tc.write_report(tc.rank(comm, torus, mappings, check=True), path)
 
 
 def main(target: str) -> None:

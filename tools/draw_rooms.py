@@ -38,9 +38,9 @@ ABOUT = {
 }
 WAYS = {
     "graph to answer": (
-        ("cli/rank.py", "decision/forecasts.py"),
-        ("decision/forecasts.py", "features/table.py"),
-        ("decision/forecasts.py", "decision/loop.py"),
+        ("cli/rank.py", "decision/ranking.py"),
+        ("decision/ranking.py", "features/table.py"),
+        ("decision/ranking.py", "decision/loop.py"),
         ("features/traffic.py", "simulation/simulator.py"),
     ),
     "runs to plan": (
@@ -65,7 +65,7 @@ def modules(room: str) -> list[Path]:
 
 def imported(path: Path) -> set[str]:
     """Return the full names of modules and names that a file imports, or uses as ``tc.NAME``."""
-    package = ("toruscast", *path.relative_to(ROOT).parts[:-1])
+    package = tuple(name_of(str(path.relative_to(ROOT))).split(".")[:-1])
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
@@ -92,12 +92,15 @@ def defined_in(names: list[str]) -> str:
 
 def rooms_of(names: set[str]) -> set[str]:
     """Return the rooms of the package that imported names belong to."""
-    return {name.split(".")[1] for name in names if name.startswith("toruscast.")} & set(LADDER)
+    inside = [name.split(".")[1] for name in names if name.startswith("toruscast.")]
+    return {name.removeprefix("_") for name in inside} & set(LADDER)
 
 
 def name_of(file: str) -> str:
-    """Return the full name of a module."""
-    return "toruscast." + file.removesuffix(".py").replace("/", ".")
+    """Return the full name of a module; three rooms share their names with functions."""
+    room, rest = file.removesuffix(".py").split("/", 1)
+    package = f"_{room}" if room in ("features", "mesh", "search") else room
+    return f"toruscast.{package}." + rest.replace("/", ".")
 
 
 def check_ways() -> None:

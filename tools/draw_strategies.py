@@ -35,7 +35,7 @@ def thumbnail(kind: str) -> str:
     """Return the picture of a strategy as SVG."""
     torus = Torus((SIDE, SIDE))
     halo = patterns.halo_2d((SIDE // 2, 2 * SIDE), 1024)
-    examples = {name.partition("-")[0]: name for name in strategies.examples()}
+    examples = {name.partition("-")[0]: name for name in strategies.names()}
     mapping = strategies.make(HERE.get(kind, examples[kind]), halo, torus, seed=1)
     places = torus.coords[mapping.node][:, ::-1] * CELL + CELL / 2
     cells = []

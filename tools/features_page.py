@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from toruscast.features import FEATURES
+from toruscast._features import FEATURES
 from toruscast.training import FEATURE_SETS
 
 HEAD = """# Features
 
-This page lists the contention metrics that `toruscast features` and `tc.extract` compute, one
+This page lists the contention metrics that `toruscast features` and `tc.features` compute, one
 number for each mapping. `make pages` writes it from the registry.
 
 ```sh

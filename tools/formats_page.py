@@ -62,7 +62,7 @@ A node takes one task, or the least that suffices where there are more tasks tha
 """,
     "torus": """## Tori
 
-For `--torus`, `tc.parse_torus` and `tc.read_torus`; `tc.write_torus` writes, and so does
+For `--torus`, `tc.torus` and `tc.read_torus`; `tc.write_torus` writes, and so does
 `toruscast convert --machine`. On the command line sizes such as `8x8x8m` and machines such as
 `tpu_v4:4x4x8` do as well, and `--network KEY=VALUE` changes what a file says.
 """,

@@ -23,7 +23,7 @@ KEPT = ROOT / "tests" / "data" / "fuzz"
 # Readers whose lines guide the search.
 READERS = [
     "toruscast.formats",
-    "toruscast.mesh",
+    "toruscast._mesh",
     "toruscast.mapping.machines",
     "toruscast.scaling.readers",
     "toruscast.scaling",

@@ -24,10 +24,10 @@ from pathlib import Path
 from kept import renew
 
 import toruscast as tc
+import toruscast._search.search
 
 # Imported here, so that a child begins at once.
 import toruscast.decision.run_loop
-import toruscast.search.search
 from toruscast.cli import main
 from toruscast.training import load_predictor, read_samples
 
@@ -78,7 +78,7 @@ def search():
         tc.write_mapping(mapping, "best.csv")
 
     comm = tc.patterns.random_pairs(64, 4, 16384.0, seed=1)
-    keep(tc.search_mapping(comm, TORUS, turns=96, n_jobs=1, better=keep).mapping)
+    keep(tc.search(comm, TORUS, n_sweeps=96, n_jobs=1, callback=keep).mapping)
 
 
 CALLS = {

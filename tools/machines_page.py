@@ -6,7 +6,7 @@ from toruscast.mapping import machines
 
 HEAD = """# Machines
 
-This page lists the machines that `--torus` and `tc.machine` know, and where each number comes from.
+This page lists the machines that `--torus` and `tc.torus` know, and where each number comes from.
 `make pages` writes it from the TOML file of each machine in `mapping/machines/`.
 
 ```sh
@@ -37,7 +37,7 @@ _TABLE = "| numbers | how | what it says | source | date |\n|---|---|---|---|---
 
 def page() -> str:
     """Return the page."""
-    known = [machines.named(name) for name in machines.names()]
+    known = [machines.Machine.from_name(name) for name in machines.names()]
     rows, parts = [], []
     for machine in known:
         torus = machine()

@@ -31,7 +31,7 @@ def one_round(seed, folder):
     tc.write_comm(comm, folder / "a.csv")
     comm = tc.read_comm(folder / "a.csv")
     tc.simulate(comm, torus, mappings[seed % 8])
-    tc.forecast(comm, torus, mappings)
+    tc.rank(comm, torus, mappings)
 
 
 def main():

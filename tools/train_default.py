@@ -27,9 +27,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+import toruscast as tc
 from studies.unseen.graphs import draw, with_packets
-from toruscast.features import RoutedTraffic
-from toruscast.formats import parse_torus
+from toruscast._features import RoutedTraffic
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -139,7 +139,7 @@ def exchanges() -> Iterator[TrainingCase]:
     """Give single exchanges in dimension order."""
     rng = np.random.default_rng(SEED)
     hosts = [(Torus(shape), 1) for shape in SHAPES]
-    hosts += [(parse_torus(name), tasks_per_node) for name, tasks_per_node in MACHINES]
+    hosts += [(tc.torus(name), tasks_per_node) for name, tasks_per_node in MACHINES]
     for number, (torus, tasks_per_node) in enumerate(hosts):
         n, payload = torus.n_nodes * tasks_per_node, torus.network.payload
         for graph, comm in regular(n, payload, rng):
@@ -274,7 +274,7 @@ def generated() -> Iterator[TrainingCase]:
     """Give applications of dependent rounds, of phases between barriers, and on adaptive ways."""
     rng = np.random.default_rng([SEED, 1])
     for number in range(3 * APPLICATIONS):
-        torus = parse_torus(str(rng.choice(HOSTS)))
+        torus = tc.torus(str(rng.choice(HOSTS)))
         n = torus.n_nodes * min(int(rng.choice([1, 1, 2, 4])), MOST_TASKS // torus.n_nodes)
         packets = float(rng.choice([0.25, 1, 4, 16, 64]))
         routing: Routing = "adaptive" if number % 12 == 0 else "deterministic"
@@ -360,7 +360,7 @@ def fit_kind(applications: Sequence[Observed], scale: Floats) -> TrafficKind:
         rest = [other for other in applications if other.graph != each.graph]
         scaled.append(scaled_residuals(each, fit_ratio(rest, scale)))
     members = np.repeat(np.arange(len(scaled)), [own.size for own in scaled])
-    calibration = ResidualCalibration.of(0.0, np.concatenate(scaled), members)
+    calibration = ResidualCalibration.from_residuals(0.0, np.concatenate(scaled), members)
     return TrafficKind(fit_ratio(applications, scale), calibration)
 
 

@@ -50,7 +50,7 @@ class Training:
         return html_card(self)
 
 
-def train_for(
+def train(
     traffic: Workload | CommGraph,
     torus: TorusLike,
     n: int | None = None,
@@ -77,7 +77,7 @@ def train_for(
         Mappings to keep out of training, with those equivalent to them: the candidates to be
         ranked.
     model : TimePredictor, optional
-        The learner; corrections of the sketch, from the features ``sketch``, if not given.
+        The learner; corrections of the sketch, from the features ``coarse``, if not given.
     store_path : path-like, optional
         Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
     n_splits : int
@@ -88,7 +88,7 @@ def train_for(
         Called with the number of samples done and the number of all.
     """
     check_type(model, "model", TimePredictor | None, "a TimePredictor")
-    learner = TimePredictor("sketch", "correction") if model is None else clone(model)
+    learner = TimePredictor("coarse", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
     problem = MappingProblem(traffic, torus, routing)
     samples = draw_samples(
@@ -117,7 +117,7 @@ def draw_samples(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Simulate mappings of one application, as `train_for` does.
+    """Simulate mappings of one application, as `train` does.
 
     No two of them are alike but for a symmetry of the torus, unless there are too few others.
     """

@@ -357,7 +357,7 @@ SEVERAL: Mapping[str, str] = {
 }
 BOUNDS = {"release_bound": "release bound", "lower_bound": "lower bound"}
 """Columns that order without learning, the better one first, and what their rows are called."""
-BASELINES = {"sketch_time": "coarse simulation", **BOUNDS}
+BASELINES = {"coarse_time": "coarse simulation", **BOUNDS}
 """The same with that of a coarse simulation."""
 COVERAGE = 0.9
 

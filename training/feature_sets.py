@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._features import FEATURES, RoutedTraffic, extract_blocks
+from toruscast._features.table import TIMED
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic, extract_blocks
-from toruscast.features.table import TIMED
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.simulation.flows import flow_messages
@@ -25,18 +25,18 @@ from .store import LABELS
 Target = Literal["time", "slowdown", "correction", "measured"]
 """What is learned from features; see `TimePredictor`."""
 LOWER_BOUND = "lower_bound"
-SKETCH_TIME = "sketch_time"
+COARSE_TIME = "coarse_time"
 BOUND = "release_bound"
 HELD_OUT = "held_out_rcc"
 """What a model's provenance calls the order of its samples held out, by itself and by `BOUND`."""
 TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
     "time": (),
     "slowdown": (LOWER_BOUND,),
-    "correction": (LOWER_BOUND, SKETCH_TIME),
+    "correction": (LOWER_BOUND, COARSE_TIME),
     "measured": (LOWER_BOUND,),
 }
 """Columns that a table must have for a target, besides the ``reference`` of measured times."""
-REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": SKETCH_TIME}
+REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": COARSE_TIME}
 """What times are taken relative to, where the target says it."""
 KNOWS_PLACE: tuple[Target, ...] = ("time", "measured")
 """Targets of which a model knows little where features are far from those learned from."""
@@ -97,23 +97,23 @@ FEATURE_SETS = MappingProxyType(
             "max_FIFO",
         ),
         "relative": (*_RELATIVE, "release_slowdown"),
-        "sketch": (*_RELATIVE, "sketch_slowdown"),
+        "coarse": (*_RELATIVE, "coarse_slowdown"),
     }
 )
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
 needs no simulation; ``relative`` needs none either and has no units, so that what is learned from
-it carries over to other sizes, graphs and machines; ``sketch`` adds the time of a simulation with
+it carries over to other sizes, graphs and machines; ``coarse`` adds the time of a simulation with
 packets four times as long, or longer: a quarter of the cost of the full one, or less."""
 
 
-SKETCHED = frozenset({"sketch_time", "sketch_slowdown"})
+COARSE_FEATURES = frozenset({"coarse_time", "coarse_slowdown"})
 """Features that come from the sketch."""
 
 
 def usual_target(names: Iterable[str]) -> Target:
     """Return what is learned from features if nothing else is asked for."""
     there = set(names)
-    if there & SKETCHED:
+    if there & COARSE_FEATURES:
         return "correction"
     return "slowdown" if there >= set(_RELATIVE) else "time"
 
@@ -163,7 +163,7 @@ REFERENCES = MappingProxyType(
     {
         "release_bound": "the lower bound that knows when messages are released",
         "lower_bound": "the lower bound",
-        "sketch_time": "the time of a coarser simulation",
+        "coarse_time": "the time of a coarser simulation",
         "simulated_time": "the simulated time",
         "flow_time": "the time of simulated flows",
     }
@@ -190,7 +190,7 @@ def with_references(
         problem,
         mappings,
         features=[name for name in wanted if name not in SIMULATED],
-        also={name: SIMULATED[name] for name in wanted if name in SIMULATED},
+        extra={name: SIMULATED[name] for name in wanted if name in SIMULATED},
         n_jobs=n_jobs,
         progress=None if progress is None else lambda done: progress(done, len(mappings)),
     )

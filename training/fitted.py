@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._features import FEATURES
 from toruscast.errors import InputError
-from toruscast.features import FEATURES
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing import Routing
 from toruscast.routing.messages import mean_message
@@ -131,7 +131,7 @@ class FittedModel:
         return np.asarray(values, dtype=np.float64)
 
     def _scale(self, X: Any) -> TargetScale:
-        return TargetScale.of(X, self.target, REFERENCE.get(self.target, self.reference))
+        return TargetScale.from_table(X, self.target, REFERENCE.get(self.target, self.reference))
 
     def _centre(self, trees: Forest, matrix: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation over the trees, on the scale of the residuals."""
@@ -199,15 +199,15 @@ def _phase_routings(problem: MappingProblem) -> list[Routing]:
 
 
 def warn_of_distance(
-    model: FittedModel, table: pd.DataFrame, unlearned: Sequence[str] = ()
+    model: FittedModel, table: pd.DataFrame, unseen_traffic: Sequence[str] = ()
 ) -> None:
     """Warn if a model is asked for mappings far from all that it learned from.
 
-    ``unlearned`` are kinds of traffic that it never saw.
+    ``unseen_traffic`` are kinds of traffic that it never saw.
     """
-    if unlearned:
+    if unseen_traffic:
         warnings.warn(
-            f"the model learned from no {' or '.join(unlearned)}: its intervals do not hold there",
+            f"the model never saw {' or '.join(unseen_traffic)}; its intervals do not hold there",
             stacklevel=4,
         )
     names = [str(name) for name in model.feature_names_in_]

@@ -161,7 +161,7 @@ def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, f
     if len(table) > 1:
         scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
         scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
-    rows = table[table["how"] == "forecast"]
+    rows = table[table["source"] == "predicted"]
     if len(rows):
         within = rows["observed_time"].between(rows["low"], rows["high"])
         scores["within_interval"] = float(within.mean())

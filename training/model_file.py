@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 import toruscast
+from toruscast._features import FEATURES
+from toruscast._features.registry import FORMER_NAMES
 from toruscast.errors import InputError
-from toruscast.features import FEATURES
 from toruscast.files import (
     arrays_of_npz,
     as_damaged,
@@ -185,7 +186,7 @@ def load_predictor(path: str | os.PathLike[str]) -> TimePredictor:
     """
     from .predictor import TimePredictor
 
-    return TimePredictor.of(load_fitted(path))
+    return TimePredictor.from_fitted(load_fitted(path))
 
 
 def load_fitted(path: str | os.PathLike[str]) -> FittedModel:
@@ -213,6 +214,7 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             found=f"version {metadata['version']}, written by {metadata.get('toruscast')}",
             expected=f"version {VERSION}; train it anew (toruscast train)",
         )
+    metadata = _with_current_names(metadata)
     changed = changed_since(metadata["features"] or (), dict(metadata.get("marks", {})))
     if changed:
         raise InputError(
@@ -221,6 +223,18 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             expected="a model trained anew (toruscast train)",
         )
     return metadata, arrays
+
+
+def _with_current_names(metadata: dict[str, Any]) -> dict[str, Any]:
+    names, parameters = metadata["features"], metadata["parameters"]
+    if isinstance(names, list):
+        names = [FORMER_NAMES.get(str(name), name) for name in names]
+    if isinstance(parameters, dict):
+        parameters = {
+            key: FORMER_NAMES.get(value, value) if isinstance(value, str) else value
+            for key, value in parameters.items()
+        }
+    return metadata | {"features": names, "parameters": parameters}
 
 
 def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:

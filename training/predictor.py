@@ -55,7 +55,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
     target : {"time", "slowdown", "correction", "measured"}
         What the trees learn: the time itself, as published; or the logarithm of time over
         ``lower_bound``, which carries over to other sizes, graphs and machines where the features
-        have no units; or that of time over ``sketch_time``, so that where they tell nothing the
+        have no units; or that of time over ``coarse_time``, so that where they tell nothing the
         order is nearly the sketch's, and less of it the nearer the sketch is to ``lower_bound`` if
         the samples bear that out, as simulated ones do; or that of a time measured on a machine
         over a line in ``reference``, with a constant for what the mapping does not change. Tables
@@ -112,7 +112,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         features: str | Sequence[str] | None = None,
         target: Target = "time",
         *,
-        reference: str = "sketch_time",
+        reference: str = "coarse_time",
         n_estimators: int = 300,
         min_samples_leaf: int | None = None,
         max_leaf_nodes: int | None = None,
@@ -131,7 +131,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         self.n_jobs = n_jobs
 
     @classmethod
-    def of(cls, model: FittedModel) -> Self:
+    def from_fitted(cls, model: FittedModel) -> Self:
         """Return a fitted model as an estimator of scikit-learn."""
         if isinstance(model, cls):
             return model
@@ -190,7 +190,7 @@ class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore
         # Trees are too small to be sent to other processes.
         with parallel_config("threading", n_jobs=self.n_jobs or 1):
             self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
-            self.trees_ = Forest.of(self.forest_)
+            self.trees_ = Forest.from_estimator(self.forest_)
             self.feature_importances_ = self.forest_.feature_importances_
             self.calibration_ = None
             if self.calibration_folds:

@@ -55,7 +55,7 @@ class TargetScale(NamedTuple):
     reach: Floats
 
     @classmethod
-    def of(cls, X: object, target: Target, reference: str) -> Self:
+    def from_table(cls, X: object, target: Target, reference: str) -> Self:
         """Read the columns that the target needs; times are taken relative to ``reference``."""
         unit = seconds_of(X, reference)
         bound = seconds_of(X, LOWER_BOUND)
@@ -169,7 +169,7 @@ class Forest(NamedTuple):
     value: NDArray[np.float64]
 
     @classmethod
-    def of(cls, forest: ExtraTreesRegressor) -> Self:
+    def from_estimator(cls, forest: ExtraTreesRegressor) -> Self:
         """Return the trees of a fitted forest of scikit-learn."""
         trees = [estimator.tree_ for estimator in forest.estimators_]
         return cls(
@@ -230,7 +230,9 @@ class ResidualCalibration:
     deviations: Floats
 
     @classmethod
-    def of(cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None) -> Self:
+    def from_residuals(
+        cls, floor: float, residuals: Floats, members: NDArray[np.intp] | None
+    ) -> Self:
         """Return the calibration of residuals, with the number of the group of each if any."""
         if members is None:
             return cls(floor, residuals, np.zeros(1), residuals)
@@ -362,11 +364,13 @@ def calibrate(
     middle, spread = np.empty_like(score), np.empty_like(score)
     for kept, left_out in folds.split(matrix, groups=members):
         middle[left_out], spread[left_out] = centre(
-            Forest.of(type(forest)(**forest.get_params()).fit(matrix[kept], goal[kept])),
+            Forest.from_estimator(
+                type(forest)(**forest.get_params()).fit(matrix[kept], goal[kept])
+            ),
             matrix[left_out],
         )
     # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
     root = np.sqrt(np.mean((score - middle) ** 2) / score.size)
     floor = float(max(np.median(spread), 2 * root)) or 1.0
     residuals = (score - middle) / (spread + floor)
-    return ResidualCalibration.of(floor, residuals, members), middle
+    return ResidualCalibration.from_residuals(floor, residuals, members), middle

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._features import FEATURES, Feature, RoutedTraffic
+from toruscast._features.registry import select
+from toruscast._features.table import TIMED, tabulate
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, Feature, RoutedTraffic
-from toruscast.features.registry import select
-from toruscast.features.table import TIMED, tabulate
-from toruscast.formats import parse_torus
+from toruscast.formats import readers
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.patterns import from_recipe
@@ -313,7 +313,7 @@ def blocks_of(
 
 def _torus_of(text: str) -> Torus:
     try:
-        return parse_torus(text)
+        return readers.torus(text)
     except InputError:
         message = "samples do not tell their torus"
         raise InputError(message, found=text, expected="it (--torus)") from None

@@ -21,10 +21,11 @@ import numpy as np
 import pandas as pd
 
 import toruscast
+from toruscast._features import FEATURES, Feature
+from toruscast._features.registry import FORMER_NAMES
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError, MissingFileError
-from toruscast.features import FEATURES, Feature
 from toruscast.files import (
     as_damaged,
     at_file,
@@ -100,16 +101,19 @@ def _key_of(problem: MappingProblem, how: SampleOptions) -> str:
     adaptive = problem.common_routing != "deterministic"
     zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
     # Packets in dimension order go the same way under both.
-    same = torus.tie == "bluegene" and not adaptive
-    tie = "source_parity" if same else torus.tie
-    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, tie, zones)
+    same = torus.tie_break == "bluegene" and not adaptive
+    tie = "source_parity" if same else torus.tie_break
+    sizes = torus.shape, torus.wrap, torus.bandwidth
+    host: tuple[Any, ...] = (*sizes, torus.routing_order, tie, zones)
+    if torus.twist or torus.exclusions:
+        host += (torus.twist, astuple(torus.exclusions))
     repeated = (how.iterations,) if how.iterations > 1 else ()
     return digest(
         KEY_VERSION,
         toruscast.__version__,
         problem.routing,
         how.coarsening,
-        (*host, torus.twist, astuple(torus.holes)) if torus.twist or torus.holes else host,
+        host,
         # Whether rules are known changes no simulation.
         {key: value for key, value in asdict(torus.network).items() if key != "rules"},
         workload.n_tasks,
@@ -240,7 +244,7 @@ def read_samples(
         content = file.read(use_threads=False)
         origin = json.loads((content.schema.metadata or {}).get(_KEY, b"null"))
         _check_origin(origin, content.num_rows)
-        table: pd.DataFrame = content.to_pandas()
+        table: pd.DataFrame = content.to_pandas().rename(columns=FORMER_NAMES)
         _check_labels(table)
         _check_values(table)
     others = changed_since(table.columns, dict(origin.get("marks", {})))

@@ -1,6 +1,6 @@
 """Machines with a torus network: a TOML file each, with the source of every number.
 
-`get` and `named` find them by name. A machine is called with sizes:
+`Machine.from_name` finds one. A machine is called with sizes:
 ``machines.tpu_v4((4, 4, 8))``. A file holds the keys of the torus and rules about its shapes.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
@@ -28,10 +28,10 @@ SOURCE_KINDS = ("published", "measured", "assumed", "differs")
 Sizes = tuple[int, ...]
 TorusLike = Torus | str | Sequence[int]
 OF_NETWORK = tuple(item.name for item in fields(Network))
-OF_TORUS = tuple(item.name for item in fields(Torus) if item.name not in ("network", "holes"))
+OF_TORUS = tuple(item.name for item in fields(Torus) if item.name not in ("network", "exclusions"))
 WORDS = ("title", "about", "called", "sources")
 
-__all__ = ["Citation", "Machine", "Shapes", "get", "named", "names", "torus_from_text"]
+__all__ = ["Citation", "Machine", "Shapes", "names", "torus_from_text"]
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class Shapes:
     blocks: dict[int, Sizes] = field(default_factory=dict)  # shapes by their number of nodes
     own: Sizes = ()  # a dimension longer than here has links of `beyond` bytes per second
     beyond: float = 0.0
-    order: str = ""  # the rule for the routing order, "bluegene_q"
+    routing_order: str = ""  # the rule for the routing order, "bluegene_q"
     twisted: bool = False  # whether slices are twisted tori where they can be
     queue_a_port: bool = False  # whether a node has an injection queue for each of its ports
     devices: tuple[int, ...] = ()  # how many a chip may be used as, the usual number first
 
     def __post_init__(self) -> None:
-        one_of(self.order, "rule for the routing order", ("", "bluegene_q"))
+        one_of(self.routing_order, "rule for the routing order", ("", "bluegene_q"))
         for name in ("largest", "nodes", "ring_from", "rings_if_multiples_of"):
             whole_number(getattr(self, name), f"{name} of [shapes]", 0)
 
@@ -113,6 +113,23 @@ class Machine:
     content: dict[str, Any]  # keys of `Torus`; `shape` is the usual one
     network: dict[str, Any]  # keys of `Network`
 
+    @classmethod
+    def from_name(cls, name: str) -> Self:
+        """Return a machine by its name.
+
+        Examples
+        --------
+        >>> Machine.from_name("Fugaku").name
+        'tofu_d'
+        """
+        key = name.lower().replace("-", "_")
+        key = _ALSO.get(key, key)
+        if key in _SWITCHED:
+            raise InputError("no torus", found=name, expected=_SWITCHED[key])
+        if key not in names():
+            raise InputError("unknown machine", found=name, expected=closest(name, names()))
+        return _read_packaged(key)  # type: ignore[return-value]
+
     def __call__(
         self,
         shape: Sequence[int] | None = None,
@@ -143,8 +160,8 @@ class Machine:
             content["bandwidth"] = self._bandwidths(outer, inner)
         if inner and rules.inner_axes:
             content["axes"] = "XYZABC"[: len(outer)] + rules.inner_axes
-        if rules.order:
-            content["order"] = routing_order(sizes, rings)
+        if rules.routing_order:
+            content["routing_order"] = routing_order(sizes, rings)
         if rules.twisted or twisted is not None:
             content["twist"] = self._twist_of(sizes, rings, twisted)
         changes = dict(self.network)
@@ -314,52 +331,16 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
-def named(name: str) -> Machine:
-    """Return a machine by its name.
-
-    Examples
-    --------
-    >>> named("Fugaku").name, named("tpu_v6e").title
-    ('tofu_d', 'TPU v6e (Trillium) slice: 2-D, 86 GB/s a link each way')
-    """
-    key = name.lower().replace("-", "_")
-    key = _ALSO.get(key, key)
-    if key in _SWITCHED:
-        raise InputError("no torus", found=name, expected=_SWITCHED[key])
-    if key not in names():
-        raise InputError("unknown machine", found=name, expected=closest(name, names()))
-    return _read_packaged(key)
-
-
 @cache
 def _read_packaged(name: str) -> Machine:
     path = _FOLDER / f"{name}.toml"
     return read_machine(parse_toml(path.read_bytes(), path), name)
 
 
-def get(text: str) -> Torus:
-    """Return a machine by its short form: ``name``, ``name:shape`` or ``bluegene_q:nodes``.
-
-    An ``m`` after a size makes that dimension a mesh, where sites or jobs decide what wraps (Blue
-    Gene/Q, the Crays, Fujitsu's, Galaxy); other machines decide that by the shape. The text that a
-    machine is printed as, ``name shape``, is read too. ``:untwisted`` behind the sizes of a slice
-    of TPU v4 or v5p makes a plain torus of one that is twisted.
-
-    Examples
-    --------
-    >>> get("bluegene_q:1024") == get("bluegene_q:4x4x4x8x2")
-    True
-    >>> str(get("tpu_v4:2x2x4"))
-    'tpu_v4 2mx2mx4m'
-    >>> get("tpu_v4 2mx2mx4m") == get("tpu_v4:2x2x4")
-    True
-    >>> get("tpu_v4:4x4x8").diameter, get("tpu_v4:4x4x8:untwisted").diameter
-    (6, 8)
-    """
-    check_type(text, "machine", str, "a text such as tpu_v4:4x4x8")
+def _machine_torus(text: str) -> Torus:
     name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
     behind = text.strip()[len(name) :].strip()
-    machine = named(name)
+    machine = Machine.from_name(name)
     if not behind:
         return machine()
     rest = behind.removeprefix(":").strip()
@@ -396,11 +377,26 @@ def get(text: str) -> Torus:
 
 
 def torus_from_text(text: str) -> Torus:
-    """Return the torus of sizes such as ``8x8x8m``, or of a machine as in `get`."""
+    """Return the torus of sizes such as ``8x8x8m``, or of a machine.
+
+    A machine is ``name``, ``name:shape`` or ``bluegene_q:nodes``. An ``m`` after a size makes that
+    dimension a mesh, where sites or jobs decide what wraps (Blue Gene/Q, the Crays, Fujitsu's,
+    Galaxy); other machines decide that by the shape. ``:untwisted`` behind the sizes of a slice of
+    TPU v4 or v5p makes a plain torus of one that is twisted. ``str(torus)`` is read too.
+
+    Examples
+    --------
+    >>> torus_from_text("bluegene_q:1024") == torus_from_text("bluegene_q:4x4x4x8x2")
+    True
+    >>> str(torus_from_text("tpu_v4:2x2x4"))
+    'tpu_v4 2mx2mx4m'
+    >>> torus_from_text("tpu_v4:4x4x8").diameter, torus_from_text("tpu_v4:4x4x8:untwisted").diameter
+    (6, 8)
+    """
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
     check_type(text, "torus", str, f"a text of {expected}")
-    is_machine = text.strip()[:1].isalpha()
-    return get(text) if is_machine and set(text.lower()) - SIZE_LETTERS else parse_sizes(text)
+    is_machine = text.strip()[:1].isalpha() and set(text.lower()) - SIZE_LETTERS
+    return _machine_torus(text) if is_machine else parse_sizes(text)
 
 
 def as_torus(torus: TorusLike) -> Torus:
@@ -409,12 +405,10 @@ def as_torus(torus: TorusLike) -> Torus:
         return torus_from_text(torus)
     if isinstance(torus, Torus):
         return torus
-    try:
-        shape = tuple(torus)
-    except TypeError:
+    if not isinstance(torus, Iterable) or isinstance(torus, bytes | Mapping):
         expected = "a Torus, a shape such as (8, 8, 8), or text such as '8x8x8'"
-        raise InputError("bad torus", found=torus, expected=expected) from None
-    return Torus(shape)
+        raise InputError("bad torus", found=repr(torus), expected=expected)
+    return Torus(tuple(torus))
 
 
 def parse_sizes(text: str) -> Torus:
@@ -436,7 +430,7 @@ def parse_sizes(text: str) -> Torus:
 def __getattr__(name: str) -> Machine:
     if name not in names():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return named(name)
+    return Machine.from_name(name)
 
 
 def __dir__() -> list[str]:

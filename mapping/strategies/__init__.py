@@ -1,6 +1,6 @@
 """Mapping strategies: named, seeded ways to place the tasks of an application on a torus.
 
-A strategy is a registered function; `names` lists them, `make` gives one mapping by its name and
+A strategy is a registered function; `patterns` lists them, `make` gives one mapping by its name and
 `sample` many of very different quality.
 """
 
@@ -12,9 +12,9 @@ from .registry import (
     STRATEGIES,
     Placement,
     Strategy,
-    examples,
     make,
     names,
+    patterns,
     register,
     variants,
 )
@@ -24,9 +24,9 @@ __all__ = [
     "STRATEGIES",
     "Placement",
     "Strategy",
-    "examples",
     "make",
     "names",
+    "patterns",
     "register",
     "sample",
     "variants",

@@ -24,7 +24,7 @@ from toruscast.validation import whole_sizes
 
 from .. import machines
 from ..comm_graph import CommGraph, Workload
-from ..task_mapping import TaskMapping, check_room, least_capacity
+from ..task_mapping import TaskMapping, check_room, min_capacity
 from ..torus import Torus
 from .orders import loop, permuted, snake
 from .orders import zigzag as zigzag_order
@@ -186,7 +186,7 @@ def ordered(
     letters = letters_of(word, torus)
     if letters is None:
         raise InputError("no order of this machine", found=word, expected=_expected_words(torus))
-    capacity = tasks_per_node or least_capacity(n_tasks or 1, torus.usable_nodes.size)
+    capacity = tasks_per_node or min_capacity(n_tasks or 1, torus.usable_nodes.size)
     check_room(n_tasks or 1, torus.n_nodes, capacity)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
     place = permuted((*torus.shape, capacity), axes)[:n_tasks]

@@ -17,7 +17,7 @@ from toruscast.validation import check_type, whole_number
 
 from ..comm_graph import CommGraph, Partners
 from ..problem import MappingProblem
-from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_room, least_capacity
+from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_room, min_capacity
 from ..torus import Torus
 from ..twist import Metric, images
 from .orders import near_cube
@@ -63,7 +63,7 @@ class Placement:
         n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
         capacity = self.tasks_per_node
         if capacity is None:
-            capacity = min(least_capacity(n_tasks, n_nodes), MAX_SLOTS)
+            capacity = min(min_capacity(n_tasks, n_nodes), MAX_SLOTS)
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         check_room(n_tasks, n_nodes, capacity)
         object.__setattr__(self, "tasks_per_node", capacity)
@@ -206,7 +206,7 @@ def register(
     >>> @register("mirror")
     ... def mirror(placement, variant, rng):
     ...     return placement.torus.n_nodes - 1 - np.arange(placement.n_tasks) // placement.capacity
-    >>> "mirror" in names()
+    >>> "mirror" in patterns()
     True
     >>> del STRATEGIES["mirror"]
     """
@@ -224,25 +224,25 @@ def register(
     return add
 
 
-def names() -> tuple[str, ...]:
+def patterns() -> tuple[str, ...]:
     """Return the form of every strategy's name; capitals are parameters.
 
     `STRATEGIES` describes the parameters of each.
 
     Examples
     --------
-    >>> [form for form in names() if form.startswith(("swap", "tile"))]
+    >>> [form for form in patterns() if form.startswith(("swap", "tile"))]
     ['swap-K-NAME', 'tile-SIZES']
     """
     return tuple(sorted(strategy.form for strategy in STRATEGIES.values()))
 
 
-def examples() -> tuple[str, ...]:
+def names() -> tuple[str, ...]:
     """Return a name that each strategy takes, on a large enough torus of three dimensions.
 
     Examples
     --------
-    >>> [name for name in examples() if name.startswith(("swap", "tile"))]
+    >>> [name for name in names() if name.startswith(("swap", "tile"))]
     ['swap-10-identity', 'tile-2x2x2']
     """
     return tuple(sorted(strategy.example for strategy in STRATEGIES.values()))
@@ -303,8 +303,8 @@ def make(
     Parameters
     ----------
     name : str
-        A strategy and its parameters, as listed by `names`; ``@2``, ``@3``, ... behind a name that
-        draws at random gives further draws.
+        A strategy and its parameters, as listed by `patterns`; ``@2``, ``@3``, ... after the name
+        of a random strategy give further draws.
     traffic, torus
         Traffic and host, in any form that `MappingProblem` accepts.
     tasks_per_node : int, optional
@@ -340,7 +340,7 @@ def _place(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any], bo
     strategy = STRATEGIES.get(family)
     if strategy is None:
         raise InputError(
-            "unknown strategy", found=name, expected=f"a name such as {', '.join(examples())}"
+            "unknown strategy", found=name, expected=f"a name such as {', '.join(names())}"
         )
     takes = "-" in strategy.form
     if bool(variant) != takes:
@@ -369,7 +369,7 @@ def _place(placement: Placement, name: str, seed: int) -> tuple[NDArray[Any], bo
 def _on_ours(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[Any]:
     """Move tasks from nodes of others to the nearest of ours; tasks in order take ours in order."""
     torus, capacity = placement.torus, placement.capacity
-    if not torus.holes.nodes:
+    if not torus.exclusions.nodes:
         return node
     ours = Allocation(torus, tasks_per_node=capacity)
     if family == "identity":

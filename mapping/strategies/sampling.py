@@ -163,8 +163,8 @@ def sample(
     exclude : sequence of TaskMapping
         Mappings that must not be among them, so that samples do not overlap.
     kinds : iterable of str, optional
-        Families of mappings, the first words of `names`, such as ``("permute", "nested")``. All are
-        then of these: swaps and random ones only if ``swap`` and ``random`` are named. If not
+        Families of mappings, the first words of `patterns`, such as ``("permute", "nested")``.
+        Swaps and random mappings are drawn only if ``swap`` and ``random`` are named. If not
         given, all but ``nested``, which has as many variants as all others together.
 
     Returns

@@ -1,6 +1,6 @@
 """Forecast which task mapping of a parallel application runs fastest on a torus network.
 
-Ten names do the work; ``help(toruscast.forecast)`` and so on has an example of each.
+Ten names do the work; ``help(toruscast.rank)`` and so on has an example of each.
 
     machine("bluegene_q:1024")        a torus by its name; Torus((8, 8, 8)) by its sizes
     read_workload("app.mpiP")         what the application sends; datasets.load("lammps-lj-64")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 import toruscast as tc
+from toruscast._features.registry import select
 from toruscast.decision.measured import learn
 from toruscast.decision.runs import possible_rcc
-from toruscast.features.registry import select
 from toruscast.training import r2, rcc, rcc_told_apart
 from toruscast.training.evaluation import random_splits
 from toruscast.training.feature_sets import REFERENCES, with_references

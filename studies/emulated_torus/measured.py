@@ -20,7 +20,7 @@ GROUP = 8
 TORUS = tc.Torus(
     (4, 4, 4),
     bandwidth=(625e3,) * 3,
-    tie="sum_parity",
+    tie_break="sum_parity",
     network=tc.Network(
         payload=2948, header=66, hop_latency=2e-5, overhead=5e-5, memory_bandwidth=1e9
     ),
@@ -55,7 +55,7 @@ def read(inputs: Inputs) -> list[Case]:
     cases = []
     for (pattern, nbytes), rows in times.groupby(["pattern", "msg_bytes"], sort=False):
         table = pd.DataFrame({"mapping": rows["mapping_id"].astype(str), "time": rows["time_s"]})
-        runs = tc.Runs.of(table)
+        runs = tc.Runs.from_times(table)
         known = [mappings[name] for name in runs.names]
         workload = _workload(str(pattern), int(nbytes))
         cases.append(Case(f"{pattern} {nbytes:,} B", workload, known, runs))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import toruscast as tc
-from toruscast.mesh.devices import usual_devices
+from toruscast._mesh.devices import usual_devices
 
 HERE = Path(__file__).parent
 # What an axis of eight Wormhole chips is, joined by one Ethernet channel each.
@@ -70,7 +70,7 @@ def compare(row: dict[str, Any]) -> Pair:
 
 
 def _seconds(text: str, axes: str, traffic: str, layout: object) -> float:
-    torus = _eight(wrap=text == "ring") if text in ("line", "ring") else tc.machine(text)
+    torus = _eight(wrap=text == "ring") if text in ("line", "ring") else tc.torus(text)
     nodes = usual_devices(torus).nodes
     if isinstance(layout, str) and layout != "in order":
         layout = json.loads((HERE / "layouts.json").read_text())[layout]
@@ -78,13 +78,13 @@ def _seconds(text: str, axes: str, traffic: str, layout: object) -> float:
         ids = np.array(layout)
         # Lists written here are by place, X slowest; those of the file by number of the device.
         nodes = ids.ravel() if ids.ndim == 1 else nodes[ids.ravel()]
-    answer = tc.rank_layouts(torus, axes, traffic, compare=nodes, top=1)
+    answer = tc.mesh(torus, axes, traffic, compare=nodes, top=1)
     assert answer.compared is not None
     return answer.compared.time
 
 
 def _eight(wrap: bool) -> tc.Torus:
-    network = tc.machine("galaxy").network
+    network = tc.torus("galaxy").network
     return tc.Torus((8,), wrap=wrap, bandwidth=_CHANNEL, network=network, name="galaxy")
 
 

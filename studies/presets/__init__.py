@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.mesh.step_times import Groups, score, simulated_time
-from toruscast.mesh.traffic import MeshTraffic
+from toruscast._mesh.step_times import Groups, score, simulated_time
+from toruscast._mesh.traffic import MeshTraffic
 
 HERE = Path(__file__).parent
 # Messages of a stream: its start and end count for little.
@@ -44,7 +44,7 @@ def measurements() -> pd.DataFrame:
 
 def compare(row: dict[str, object]) -> Beside:
     """Return what the preset of a row's machine says of its measurement."""
-    torus, nbytes = tc.machine(str(row["torus"])), float(row["nbytes"])  # type: ignore[arg-type]
+    torus, nbytes = tc.torus(str(row["torus"])), float(row["nbytes"])  # type: ignore[arg-type]
     ours = {"exchange": _exchange, "allgather": _allgather, "unicast": _unicast, "stream": _stream}
     return Beside(row, ours[str(row["modelled"])](torus, nbytes))
 

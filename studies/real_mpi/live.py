@@ -53,7 +53,7 @@ class Setup:
         found = tc.Torus(
             self.shape,
             bandwidth=TORUS.bandwidth[:1] * len(self.shape),
-            tie=TORUS.tie,
+            tie_break=TORUS.tie_break,
             network=TORUS.network,
         )
         link = found.link(0, len(self.shape) - 1, 1)
@@ -205,9 +205,9 @@ class _Launch:
         unknown = torus.with_network(rules="unknown")
         workload = tc.read_workload(self.folder / "trace")
         several = tc.strategies.sample(workload, torus, n=2 * n, seed=SEED)
-        table = tc.forecast(workload, unknown, several).table
+        table = tc.rank(workload, unknown, several).table
         by_name = {each.name: each for each in several}
-        found = tc.search_mapping(workload, unknown, seconds=SEARCH_SECONDS, seed=SEED).mapping
+        found = tc.search(workload, unknown, seconds=SEARCH_SECONDS, seed=SEED).mapping
         # The fastest forecast, and others from the fastest to the slowest.
         names = [name for name in table["mapping"] if name != IDENTITY]
         spread = np.linspace(0, len(names) - 1, n - 2).round().astype(int)

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast._features import RoutedTraffic
 from toruscast.decision.simulations import PossibleNetwork, Simulations
-from toruscast.features import RoutedTraffic
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.comm_graph import as_workload
 from toruscast.training import rcc_told_apart
@@ -25,7 +25,7 @@ APART = 0.05
 TORUS = tc.Torus(
     (4, 4),
     bandwidth=(625e3,) * 2,
-    tie="sum_parity",
+    tie_break="sum_parity",
     network=tc.Network(
         payload=2948, header=66, hop_latency=2e-5, overhead=5e-5, memory_bandwidth=1e9
     ),
@@ -73,7 +73,7 @@ def read(inputs: Inputs) -> Iterator[Program]:
         folder = file.parent
         files = {path.stem: path for path in (folder / "maps").glob("*.map")}
         table = pd.read_csv(file)[["mapping", "time"]].dropna()
-        runs = tc.Runs.of(table[table["mapping"].isin(files)])
+        runs = tc.Runs.from_times(table[table["mapping"].isin(files)])
         machine, trace, profile = (folder / name for name in ("torus.toml", "trace", "app.prof"))
         torus = tc.read_torus(machine) if machine.exists() else TORUS
         mappings = []

@@ -17,7 +17,7 @@ _PRIOR = ("max_dilation", "avg_bytes, MB", "max_bytes, MB")
 _REGIONS, _SEEN = 5, ("max_bytes, MB", "max_FIFO")
 _TIME, _RANK = "time, ms", "mapping, by its time"
 # Learners of the sorted curves by their names: features and target.
-_CURVES = {"prior": ("prior", "time"), "H3": ("H3", "time"), "own": ("sketch", "correction")}
+_CURVES = {"prior": ("prior", "time"), "H3": ("H3", "time"), "own": ("coarse", "correction")}
 
 
 def figures(inputs: Inputs) -> Findings:

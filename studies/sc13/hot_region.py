@@ -9,10 +9,10 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from toruscast.features import RoutedTraffic, register
+from toruscast._features import RoutedTraffic, register_feature
 
 
-@register("hot_region", description="links of the largest connected region that is half as hot")
+@register_feature("hot_region", description="links of the largest region that is half as hot")
 def hot_region(traffic: RoutedTraffic) -> float:
     """Return how many links the largest region has whose links carry half of the most bytes."""
     torus, load = traffic.torus, traffic.all_link_bytes

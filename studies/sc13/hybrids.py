@@ -179,7 +179,7 @@ def pf3d(inputs: Inputs) -> Findings:
         parts.append(scored)
         best, prior = _best_hybrid(scored), scored.set_index("features").loc["prior"]
         what = {"tasks": tasks, "prior": prior["rcc"], "best": best["features"]}
-        learner = tc.TimePredictor("sketch", "correction")
+        learner = tc.TimePredictor("coarse", "correction")
         own = repeated_splits(table, learner, n_splits=20, n_jobs=inputs.n_jobs)["rcc"].mean()
         rows.append({**what, **{n: best[n] for n in ("rcc", "r2", "regret_1")}, "own": own})
         targets.append(Target(f"RCC, our own row, {tasks:,} tasks", float(own), _PF3D_OWN[tasks]))

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from toruscast import InputError
+from toruscast._features import unregister_feature
 from toruscast.cli.evaluate import MOST
-from toruscast.features import unregister
 from toruscast.training import read_samples
 from toruscast.training.evaluation import evaluate_metrics
 from toruscast.training.samples import add_metrics
@@ -35,7 +35,7 @@ def later_metric(inputs: Inputs) -> Findings:
         more = add_metrics(table, ["hot_region"], most=MOST, n_jobs=inputs.n_jobs)
         found = evaluate_metrics(more, ["hot_region"], n_jobs=inputs.n_jobs)
     finally:
-        unregister("hot_region")
+        unregister_feature("hot_region")
     seconds = time.perf_counter() - start
     said = "; ".join(found.in_words(base) for base in found.gains.index)
     return Findings(

@@ -8,7 +8,7 @@ import functools
 
 import pandas as pd
 
-from toruscast.features import RoutedTraffic, register
+from toruscast._features import RoutedTraffic, register_feature
 
 
 @functools.cache
@@ -18,7 +18,7 @@ def _values() -> dict[str, float]:
     )
 
 
-@register("queue", description="measured queue length")
+@register_feature("queue", description="measured queue length")
 def queue(traffic: RoutedTraffic) -> float:
     """Return what was measured under this mapping."""
     return _values()[traffic.mapping.name]

@@ -29,7 +29,7 @@ def learners() -> dict[str, tc.TimePredictor]:
     """Return what the tool learns: from routes alone, and from a coarse simulation."""
     return {
         "routes": tc.TimePredictor("relative", "slowdown", calibration_folds=0),
-        "sketch": tc.TimePredictor("sketch", "correction"),
+        "sketch": tc.TimePredictor("coarse", "correction"),
     }
 
 
@@ -37,7 +37,7 @@ def own_row(inputs: Inputs) -> Findings:
     """Learn on 56 mappings of each block and forecast 28, at four costs."""
     spent, sketched = processor_seconds(inputs)
     named = {(b.benchmark, b.size, str(b.torus)): b for b in blocks() if b.kind == "structured"}
-    table = load(inputs, SMALL).dropna(subset=["sketch_time"])
+    table = load(inputs, SMALL).dropna(subset=["coarse_time"])
     rows = []
     for case, group in cases(table):
         block = named[case["benchmark"], case["size"], case["torus"]]
@@ -93,7 +93,7 @@ def _one(
     """Scores of one split."""
     known, wanted = group.iloc[train], group.iloc[test]
     seen = wanted["time"].to_numpy()
-    scored = {"coarse": rcc(seen, wanted["sketch_time"])}
+    scored = {"coarse": rcc(seen, wanted["coarse_time"])}
     for name, learner in learners().items():
         learner.fit(known, known["time"])
         told = learner.predict(wanted)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.features import RoutedTraffic, feature_names
+from toruscast._features import RoutedTraffic, feature_names
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples
@@ -204,7 +204,7 @@ def blocks() -> tuple[Block, ...]:
 
 def features() -> tuple[str, ...]:
     """Return the features stored: all but those that are themselves a simulated time."""
-    return tuple(name for name in feature_names(2) if not name.startswith("sketch"))
+    return tuple(name for name in feature_names(2) if not name.startswith("coarse"))
 
 
 def sketches_of(store_path: str | os.PathLike[str]) -> Path:

@@ -38,7 +38,7 @@ EACH_BLOCK = (
 )
 """Caption of the table to which several parts add columns."""
 _DERIVED = tuple(f"relative_{name}" for name in _COUNTERS)
-FOUND_BY_SIMULATION = (*_DERIVED, "sketch_time", "sketch_slowdown")
+FOUND_BY_SIMULATION = (*_DERIVED, "coarse_time", "coarse_slowdown")
 """Columns that `load` adds, of which those of the sketch are no features of [Jain13]."""
 
 
@@ -56,7 +56,7 @@ def load(
     """Return the samples of the blocks that are built, with the sketches' times.
 
     Columns besides those of the table: ``benchmark, size, tasks``; counters over the lower bound;
-    ``sketch_time`` and ``sketch_slowdown``, NaN where there is no sketch.
+    ``coarse_time`` and ``coarse_slowdown``, NaN where there is no sketch.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def load(
         rough = _of(sketches, block, block.sketch)
         times = {} if rough is None else rough.set_index("mapping")["time"].to_dict()
         own = own.assign(benchmark=block.benchmark, size=block.size, tasks=tasks)
-        own["sketch_time"] = own["mapping"].map(times).astype(float)
-        own["sketch_slowdown"] = own["sketch_time"] / own["lower_bound"]
+        own["coarse_time"] = own["mapping"].map(times).astype(float)
+        own["coarse_slowdown"] = own["coarse_time"] / own["lower_bound"]
         for name in _COUNTERS:
             own[f"relative_{name}"] = own[name] / own["lower_bound"]
         parts.append(own)

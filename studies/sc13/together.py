@@ -29,7 +29,7 @@ def learners() -> dict[str, tc.TimePredictor]:
     }
     for name, features in (("slowdown", RELATIVE_COUNTERS), (_ROUTES, FEATURE_SETS["relative"])):
         named[name] = tc.TimePredictor(features, "slowdown", calibration_folds=0)
-    named[_OWN] = tc.TimePredictor("sketch", "correction", calibration_folds=0)
+    named[_OWN] = tc.TimePredictor("coarse", "correction", calibration_folds=0)
     return named
 
 

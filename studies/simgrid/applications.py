@@ -39,7 +39,7 @@ class Case:
     mappings: list[tc.TaskMapping]
 
     @staticmethod
-    def of(name: str) -> Case:
+    def from_name(name: str) -> Case:
         """Return the traffic of one iteration and a sample of mappings."""
         steps = datasets.provenance(name)["iterations"]
         comm = datasets.load(name).scaled(1 / steps)
@@ -51,11 +51,14 @@ def run(inputs: Inputs) -> Findings:
     """Simulate every mapping in both engines and compare the order of the times."""
     rows, each = [], []
     for name, shape in SHAPES.items():
-        case = Case.of(name)
-        engine = Engine.of(links_alone(shape), inputs.work)
+        case = Case.from_name(name)
+        engine = Engine.from_torus(links_alone(shape), inputs.work)
         tori = variants(shape)
         turned = tc.Torus(
-            shape, bandwidth=tori[ALIKE].bandwidth, tie="simgrid", order=range(len(shape))[::-1]
+            shape,
+            bandwidth=tori[ALIKE].bandwidth,
+            tie_break="simgrid",
+            routing_order=range(len(shape))[::-1],
         )
         tori[REVERSED] = turned.with_network(**vars(tori[ALIKE].network))
         work = Parallel(n_jobs=inputs.n_jobs, prefer="threads")

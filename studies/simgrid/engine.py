@@ -49,7 +49,7 @@ class Engine:
     torus: tc.Torus
 
     @staticmethod
-    def of(torus: tc.Torus, folder: Path | None) -> Engine:
+    def from_torus(torus: tc.Torus, folder: Path | None) -> Engine:
         """Compile the program into a folder, unless it is there, and write the platform.
 
         Raises

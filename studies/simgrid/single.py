@@ -46,7 +46,7 @@ N_MESSAGES = {"one hop, in 4,000 messages of 250 B": 4000}
 def run(inputs: Inputs) -> Findings:
     """Send a message or a few of 1 MB and compare when the last one arrives."""
     bare = links_alone(SHAPE)
-    engine = Engine.of(bare, inputs.work)
+    engine = Engine.from_torus(bare, inputs.work)
     rows = []
     for name, ends in CASES.items():
         src, dst = (bare.node(np.array(side)) for side in zip(*ends, strict=True))

@@ -13,12 +13,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import toruscast as tc
+from toruscast._features import RoutedTraffic
 from toruscast.decision import Budget
-from toruscast.decision.forecasts import describe_candidates
 from toruscast.decision.loop import Decision, decide
+from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.simulations import HOPS_PER_SECOND, mean_hops
-from toruscast.features import RoutedTraffic
-from toruscast.formats import parse_torus
 from toruscast.training import rcc, rcc_told_apart, regret
 from toruscast.training.default_model import load_default
 
@@ -66,7 +65,7 @@ def cases() -> list[Case]:
     for number, kind in enumerate(KINDS):
         for turn in range(5):
             rng = np.random.default_rng([SEED, number, turn])
-            torus = parse_torus(HOSTS[(number + 3 * turn) % len(HOSTS)])
+            torus = tc.torus(HOSTS[(number + 3 * turn) % len(HOSTS)])
             packets = PACKETS[(number + turn) % len(PACKETS)]
             routing: tc.Routing = "adaptive" if turn == 3 and not torus.twist else "deterministic"
             n, payload, is_rounds = torus.n_nodes, torus.network.payload, turn == 4
@@ -102,7 +101,7 @@ def simulated(case: Case, coarsening: int) -> Floats:
 
 def forecast(case: Case) -> pd.DataFrame:
     """Return the default model's times and intervals, without a simulation."""
-    answer = tc.forecast(
+    answer = tc.rank(
         case.workload, case.torus, case.mappings, budget=0, routing=case.routing, n_jobs=1
     )
     return answer.table.set_index("mapping").loc[[each.name for each in case.mappings]]

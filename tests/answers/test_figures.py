@@ -17,7 +17,7 @@ HEADS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 @pytest.fixture(scope="module")
 def forecast():
     halo, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((2, 4, 2))
-    return answer_of(tc.forecast(halo, torus, tc.strategies.sample(halo, torus, n=6), check=True))
+    return answer_of(tc.rank(halo, torus, tc.strategies.sample(halo, torus, n=6), check=True))
 
 
 def test_the_map_has_a_cell_for_every_link(forecast, tmp_path):

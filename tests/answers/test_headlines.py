@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toruscast as tc
-from toruscast.answers.candidates import Ranking, less
+from toruscast.answers.candidates import CandidateRanking, less
 from toruscast.answers.write import answer_of
 from toruscast.mapping.omissions import Omission
 
@@ -34,13 +34,13 @@ def test_a_gain_lies_within_the_range_that_is_stated(time, than, wide, wider):
 def test_times_from_different_sources_give_a_range():
     ends = [(80.0, 80.0), (100.0, 160.0)]
     same, apart = (
-        Ranking(["a", "b"], [80.0, 120.0], 1, sources=sources, ends=ends)
-        for sources in (["", ""], ["", " by forecast"])
+        CandidateRanking(["a", "b"], [80.0, 120.0], 1, sources=sources, ends=ends)
+        for sources in (["", ""], ["", " predicted"])
     )
     assert "33 % less than the default order of tasks (b, 120 s)" in str(same.headline())
     found = str(apart.headline())
     assert found == (
-        "Use a: 80.0 s, 20 to 50 % less than the default order of tasks (b, 120 s by forecast)"
+        "Use a: 80.0 s, 20 to 50 % less than the default order of tasks (b, 120 s predicted)"
     )
 
 
@@ -62,7 +62,7 @@ def test_a_plan_compares_with_the_default_order_as_far_as_it_was_measured():
 @pytest.mark.parametrize("budget", [0, 1, None])
 @pytest.mark.parametrize("comm", [HALO, tc.patterns.random_pairs(16, 4, 60_000, seed=2)])
 def test_after_a_check_every_part_states_one_time_per_candidate(budget, comm):
-    found = tc.forecast(comm, TORUS, MAPPINGS, budget=budget, check=True)
+    found = tc.rank(comm, TORUS, MAPPINGS, budget=budget, check=True)
     shown = answer_of(found)
     times = {m.name: tc.simulate(comm, TORUS, m).time for m in MAPPINGS}
     assert times[found.best.name] == min(times.values())
@@ -85,13 +85,13 @@ def test_after_a_check_every_part_states_one_time_per_candidate(budget, comm):
 def test_a_default_order_that_is_forecast_is_said_to_be(how):
     order = np.random.default_rng(1).permutation(16)
     far = tc.CommGraph(16, order[HALO.src], order[HALO.dst], HALO.nbytes)
-    found = tc.forecast(far, TORUS, tc.strategies.sample(far, TORUS, n=12), **how)
+    found = tc.rank(far, TORUS, tc.strategies.sample(far, TORUS, n=12), **how)
     head = str(answer_of(found).headline)
-    assert head.count("by forecast") == 2
+    assert head.count("predicted") == 2
 
 
 def test_no_candidate_is_faster_only_where_that_is_proved():
-    forecast, proved = (tc.forecast(HALO, TORUS, MAPPINGS, budget=n) for n in (0, None))
+    forecast, proved = (tc.rank(HALO, TORUS, MAPPINGS, budget=n) for n in (0, None))
     assert proved.verdict.kind == "proved"
     assert str(answer_of(proved).headline).endswith("; no candidate is faster")
     assert str(answer_of(forecast).headline).endswith("; no candidate is known to be faster")
@@ -99,8 +99,8 @@ def test_no_candidate_is_faster_only_where_that_is_proved():
 
 def test_proofs_hold_for_what_is_counted_wherever_they_are_stated():
     work = replace(tc.mapping.as_workload(HALO), omitted=(Omission("ragged-all-to-all", "d"),))
-    found, scope = tc.forecast(work, TORUS, MAPPINGS), "for what is counted"
-    best = tc.search_mapping(work, TORUS, [found.best], turns=2)
+    found, scope = tc.rank(work, TORUS, MAPPINGS), "for what is counted"
+    best = tc.search(work, TORUS, [found.best], n_sweeps=2)
     ranked, searched = answer_of(found), answer_of(best)
     assert f"proved {scope})" in repr(found)
     for text in (found._repr_html_(), *(" ".join(each.lines) for each in (ranked, searched))):
@@ -121,12 +121,12 @@ def test_proofs_hold_for_what_is_counted_wherever_they_are_stated():
 )
 def test_a_search_states_a_gain_between_the_errors_of_its_times(interval, gain):
     slow = tc.TaskMapping(np.random.default_rng(4).permutation(16), TORUS, name="slow")
-    found = tc.search_mapping(HALO, TORUS, [slow], turns=2)
+    found = tc.search(HALO, TORUS, [slow], n_sweeps=2)
     known = replace(found, value=0.9 * found.initial_value, gain_interval=interval)
     assert f", {gain}" in str(answer_of(known).headline)
 
 
 def test_one_candidate_that_is_not_drawn_is_one():
     names, times = [str(i) for i in range(7)], [float(i + 1) for i in range(7)]
-    drawn = Ranking(names, times, 0).chart().draw()
+    drawn = CandidateRanking(names, times, 0).chart().draw()
     assert "not drawn: 1 candidate between<" in drawn

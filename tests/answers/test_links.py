@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 import toruscast as tc
+from toruscast._features import RoutedTraffic
 from toruscast.answers.links import (
     BARS,
     PAIRS,
@@ -21,7 +22,6 @@ from toruscast.answers.links import (
 )
 from toruscast.answers.rank import answer as rank_answer
 from toruscast.answers.terminal import show
-from toruscast.features import RoutedTraffic
 from toruscast.mapping import MappingProblem
 from toruscast.routing.routing import routes
 
@@ -29,7 +29,7 @@ from toruscast.routing.routing import routes
 @pytest.fixture(scope="module")
 def found():
     halo, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((2, 4, 2))
-    return tc.forecast(halo, torus, tc.strategies.sample(halo, torus, n=4))
+    return tc.rank(halo, torus, tc.strategies.sample(halo, torus, n=4))
 
 
 def unpacked(packed, kind):

@@ -110,7 +110,7 @@ def test_the_second_map_is_of_the_default_order_or_of_the_runner_up(page, answer
 
 def test_rows_that_are_not_drawn_are_named():
     comm, torus = tc.patterns.halo_2d((4, 8), 4096, periodic=True), tc.Torus((4, 2, 4))
-    found = tc.forecast(comm, torus, tc.strategies.sample(comm, torus, n=30))
+    found = tc.rank(comm, torus, tc.strategies.sample(comm, torus, n=30))
     sections = {each.title: each for each in answer_of(found).sections}
     drawn = sections["How much faster"].blocks[0].draw()
     labels = re.findall(r"<title>", drawn)
@@ -123,13 +123,13 @@ def test_rows_that_are_not_drawn_are_named():
 
 def test_a_page_of_512_tasks_is_small(tmp_path):
     comm, torus = tc.patterns.halo_3d((8, 8, 8), 4096, periodic=True), tc.Torus((8, 8, 8))
-    found = tc.forecast(comm, torus, tc.strategies.sample(comm, torus, n=40), budget=0)
+    found = tc.rank(comm, torus, tc.strategies.sample(comm, torus, n=40), budget=0)
     write_report(found, tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 400_000
 
 
 def test_one_candidate_has_no_second_map(answer, tmp_path):
-    one = tc.forecast(answer.problem.workload, answer.problem.torus, answer.mappings[:1])
+    one = tc.rank(answer.problem.workload, answer.problem.torus, answer.mappings[:1])
     write_report(one, tmp_path / "one.html")
     content = (tmp_path / "one.html").read_text(encoding="utf-8")
     assert len(block(content, "network")["names"]) == 1
@@ -164,7 +164,7 @@ def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
     torus = tc.Torus((4, 2, 2))
     halo = tc.patterns.halo_2d((4, 4), 4096, periodic=True)
     given = tc.TaskMapping(np.arange(16)[::-1].copy(), torus, name="<b>mine</b>")
-    found = tc.search_mapping(halo, torus, [given], turns=1)
+    found = tc.search(halo, torus, [given], n_sweeps=1)
     write_report(found, tmp_path / "s.html")
     content = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert '<figure id="progress">' in content
@@ -193,7 +193,7 @@ def test_parts_that_do_not_follow_the_choice_name_their_mappings():
     mappings = [m for m in tc.strategies.sample(comm, torus, n=12) if m.name != "identity"]
     order = np.random.default_rng(1).permutation(32)
     slow = tc.TaskMapping(order, torus, name="identity")
-    found = tc.forecast(comm, torus, [*mappings, slow])
+    found = tc.rank(comm, torus, [*mappings, slow])
     leads = {each.title.split(":")[0]: each.lead for each in answer_of(found).sections if each.lead}
     for title in ("Why", "Spread"):
         assert f"under {found.best.name} and identity." in leads[title]

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast
+import toruscast as tc
 from toruscast import datasets
+from toruscast._features import FEATURES, unregister_feature
 from toruscast.cli import main
 from toruscast.cli.options import Traffic, argument, sub_command
 from toruscast.cli.problem import load_application
-from toruscast.decision import forecast
-from toruscast.features import FEATURES, extract, unregister
 from toruscast.formats import (
     read_comm,
     read_mapping,
@@ -38,9 +38,9 @@ from toruscast.training import (
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
 PLUGIN = """
-from toruscast.features import register
+from toruscast import register_feature
 
-@register("busiest_share")
+@register_feature("busiest_share")
 def busiest_share(traffic):
     return traffic.link_bytes.max() / traffic.link_bytes.sum()
 """
@@ -151,7 +151,7 @@ def test_rank_agrees_with_the_library(ranked):
     assert table["observed_time"].to_numpy() == pytest.approx(
         [expected[name] for name in table["mapping"]]
     )
-    answer = forecast(HALO, TORUS, candidates, check=True)
+    answer = tc.rank(HALO, TORUS, candidates, check=True)
     assert table["mapping"].tolist() == answer.table["mapping"].tolist()
     for column in ("time", "low", "high", "p_best"):
         assert table[column].to_numpy() == pytest.approx(answer.table[column].to_numpy())
@@ -173,7 +173,7 @@ def test_rank_finds_the_order_that_is_asked_for(run):
     line = "rank --comm halo.csv --torus 4x4 --candidates 9 --goal order --rcc 1 --seconds 600"
     found = json.loads(run(f"{line} --json -").stdout)
     assert found["goal"] == "order"
-    assert {row["how"] for row in found["ranking"]} == {"simulated"}
+    assert {row["source"] for row in found["ranking"]} == {"simulated"}
     times = [row["time"] for row in found["ranking"]]
     assert times == sorted(times)
     assert {"bound", "full"} <= set(found["spent"])
@@ -224,7 +224,7 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
 @pytest.mark.parametrize(
     ("features", "target", "learned"),
     [
-        ("sketch,max_bytes", "", "correction"),
+        ("coarse,max_bytes", "", "correction"),
         ("relative", "", "slowdown"),
         ("relative", "--target correction", "correction"),
         ("prior", "", "time"),
@@ -242,13 +242,13 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5"
     assert run(f"{line} --check").stderr == ""
     monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
-    budgets, really = [], toruscast.forecast
+    budgets, really = [], toruscast.rank
 
     def noted(*words, budget, **more):
         budgets.append(budget)
         return really(*words, budget=budget, **more)
 
-    monkeypatch.setattr(toruscast, "forecast", noted)
+    monkeypatch.setattr(toruscast, "rank", noted)
     assert (
         "minutes of simulation ahead, for 5 mappings; without --check"
         in run(f"{line} --check").stderr
@@ -267,7 +267,7 @@ def test_rank_writes_all_candidates_to_a_folder(run, folder):
 def test_features_equal_those_of_the_library(run):
     text = run("features --comm halo.csv --torus 4x4 --candidates 5 --csv -").stdout
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
-    expected = extract(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
+    expected = tc.features(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
     pd.testing.assert_frame_equal(table, expected)
 
 
@@ -288,7 +288,7 @@ def test_options_of_the_input_are_those_of_the_library(
     text = run(f"features {made} --candidates 12 --csv -").stdout
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
     mappings = strategies.sample(comm, TORUS, n=12, **sampling)
-    expected = extract(comm, TORUS, mappings, routing=routing)
+    expected = tc.features(comm, TORUS, mappings, routing=routing)
     pd.testing.assert_frame_equal(table, expected)
     run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.npz -q")
     samples = read_samples(folder / "o.parquet")
@@ -416,10 +416,10 @@ def test_evaluate_compares_sets_on_the_same_splits(run):
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_quality_is_that_of_the_library(run, folder, command):
-    line = f"{command} --samples s.parquet --features sketch --target time --splits 3 --seed 4"
+    line = f"{command} --samples s.parquet --features coarse --target time --splits 3 --seed 4"
     run(f"{line} --json q.json --quiet" + " --out q.npz" * (command == "train"))
     rows = json.loads((folder / "q.json").read_text())["quality"]
-    model = TimePredictor("sketch", "time")
+    model = TimePredictor("coarse", "time")
     scores = repeated_splits(read_samples(folder / "s.parquet"), model, n_splits=3, seed=4)
     for row in rows:
         assert row["mean"] == pytest.approx(scores[row["metric"]].mean())
@@ -429,21 +429,21 @@ def test_evaluate_own_feature(run, folder):
     (folder / "own.py").write_text(PLUGIN)
     try:
         text = run("evaluate --comm halo.csv --torus 4x4 -n 12 --splits 2 --plugin own.py").stdout
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         made = "evaluate --comm halo.csv --torus 4x4 -n 12 --splits 2 --samples own.parquet"
         run(f"{made} --features prior")
         stored = run("evaluate --samples own.parquet --splits 2 --plugin own.py", code=2).stderr
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         again = "evaluate --comm halo.csv --samples own.parquet --splits 2 --plugin own.py --json -"
         told = json.loads(run(again).stdout)
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         refused = run(f"{made} --plugin own.py", code=2).stderr
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         run("convert halo.csv other.edges")
         other = "evaluate --comm lammps-lj-64 --samples own.parquet --plugin own.py"
         wrong = run(other, code=2).stderr
     finally:
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
     assert re.search("busiest_share (adds|takes) .* prior", text)
     assert "do not tell what was sent" in stored
     assert told["metrics"] == ["busiest_share"]
@@ -459,20 +459,20 @@ def test_a_model_that_reads_an_own_feature(run, folder):
     made = "--comm lammps-lj-64 --torus 4x4x4"
     try:
         run(f"train {made} -n 12 --features prior+mine --plugin own.py --splits 2 --out simulation")
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         ranking = f"rank {made} --candidates 4 --model simulation"
         assert "not registered: found busiest_share" in run(ranking, code=2).stderr
         text = run(f"{ranking} --plugin own.py").stdout
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         (folder / "own.py").write_text(PLUGIN.replace('share")', 'share", level=2)'))
         table = run(f"features {made} --candidates 4 --plugin own.py").stdout
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
         for line in (f"features {made} --features prior", f"train {made} --out x"):
             said = run(f"{line} --plugin own.py", code=2).stderr
             assert "no feature of --plugin is used" in said
-            unregister("busiest_share")
+            unregister_feature("busiest_share")
     finally:
-        unregister("busiest_share")
+        unregister_feature("busiest_share")
     assert "forecast by the model simulation" in text
     assert "busiest_share" in table
 
@@ -560,7 +560,7 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     assert told["learned"]["noise"] == pytest.approx(0.01, rel=0.1)
     assert told["cost"]["measured"] == 10
     for row in told["ranking"]:
-        assert row["how"] == ("measured" if row["mapping"] in dict(some) else "forecast")
+        assert row["source"] == ("measured" if row["mapping"] in dict(some) else "predicted")
         assert row["time"] == pytest.approx(times[row["mapping"]], rel=1e-4)
         assert row["lower_bound"] <= row["low"] <= row["time"] <= row["high"]
     assert sum(row["p_best"] for row in told["ranking"]) == pytest.approx(1)

@@ -152,11 +152,11 @@ def test_a_log_goes_to_no_pipe_and_does_not_hang(here):
 
 @pytest.mark.parametrize("before", [None, "old"])
 def test_a_search_that_fails_leaves_no_result(here, monkeypatch, before):
-    def failed(workload, torus, given, *, better, **_):
-        better(strategies.make("identity", workload.total, torus), 1.0)
+    def failed(workload, torus, given, *, callback, **_):
+        callback(strategies.make("identity", workload.total, torus), 1.0)
         raise MemoryError
 
-    monkeypatch.setattr("toruscast.cli.search.tc.search_mapping", failed)
+    monkeypatch.setattr("toruscast.cli.search.tc.search", failed)
     if before:
         (here / "best.map").write_text(before)
     result = run("search", "--comm", "ring.edges", "--torus", "2x2", "--out", "best.map")
@@ -249,7 +249,7 @@ def test_a_cluster_that_is_none_is_told_in_one_line(here, says):
 
 NETWORK = """
 overhead=1 hop_latency=40 short_overhead=0.5 overhead=1u overhead=-1us overhead=nan
-overheads=1us deadlock=datelin fifo_rule=blugene_q tie=rndom payload=-1 bandwidth=fast
+overheads=1us deadlock=datelin fifo_rule=blugene_q tie_break=rndom payload=-1 bandwidth=fast
 zones=bluegene_p zones=bluegene_q/0
 """
 

@@ -15,8 +15,8 @@ from toruscast.errors import InputError
 from toruscast.files import atomic_path, parse_toml
 
 PLUGIN = (
-    "from toruscast.features import register\n"
-    "@register('ends_it', description='x')\n"
+    "from toruscast import register_feature\n"
+    "@register_feature('ends_it', description='x')\n"
     "def ends_it(traffic):\n"
     "    raise SystemExit(7)\n"
 )
@@ -27,7 +27,7 @@ def call(*words):
 
 
 def test_a_plugin_that_ends_the_program_is_told(tmp_path):
-    from toruscast.features import unregister
+    from toruscast._features import unregister_feature
 
     (tmp_path / "plugin.py").write_text(PLUGIN)
     (tmp_path / "ring.edges").write_text("0 1 5\n1 0 5\n")
@@ -35,7 +35,7 @@ def test_a_plugin_that_ends_the_program_is_told(tmp_path):
     try:
         result = call("features", *given, "--plugin", tmp_path / "plugin.py", "--jobs", "1")
     finally:
-        unregister("ends_it")
+        unregister_feature("ends_it")
     assert result.exit_code == 1
     assert "ended the program" in result.stderr
     assert result.stderr.count("\n") == 1

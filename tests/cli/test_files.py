@@ -6,10 +6,11 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
+import toruscast as tc
 from toruscast.cli import main
 from toruscast.formats import read_mapping, read_torus, write_mapping
 from toruscast.formats.registry import dialects
-from toruscast.mapping import TaskMapping, Torus, machine
+from toruscast.mapping import TaskMapping, Torus
 
 RING = "4\n0 1 10\n1 2 10\n2 3 10\n3 0 10\n"
 # What the command shows of what can be used; elsewhere the tests leave it out.
@@ -45,7 +46,7 @@ def test_the_name_that_a_launcher_fixes_decides(run, tmp_path):
 
 def test_convert_writes_tori(run, tmp_path):
     run("convert --machine bluegene_q:32 mine.toml --network hop_latency=90ns")
-    expected = machine("bluegene_q:32").with_network(hop_latency=90e-9)
+    expected = tc.torus("bluegene_q:32").with_network(hop_latency=90e-9)
     assert read_torus(tmp_path / "mine.toml") == expected
     assert "torusXD 5 2 2 2 2 2" in (
         run("convert --machine mine.toml a.tgt") and (tmp_path / "a.tgt").read_text()

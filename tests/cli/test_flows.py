@@ -147,8 +147,8 @@ CHANGED = {
     "short_limit": 600,
     "short_overhead": 1e-5,
     "eager_limit": 100,
-    "tie": "plus",
-    "order": "1,0",
+    "tie_break": "plus",
+    "routing_order": "1,0",
     "bandwidth": 1e9,
     "zones": "0/1",
     "escape": "stays",
@@ -160,7 +160,9 @@ BESIDES = {"short_overhead": ["short_limit=600"], "fifo_rule": ["fifos=2", "band
 
 
 @pytest.mark.parametrize(
-    "key", [field.name for field in fields(Network)] + ["tie", "order", "bandwidth", "zones"]
+    "key",
+    [field.name for field in fields(Network)]
+    + ["tie_break", "routing_order", "bandwidth", "zones"],
 )
 def test_a_constant_changes_the_time_or_is_refused(run, tmp_path, key):
     write_comm(MIXED, tmp_path / "mixed.csv")

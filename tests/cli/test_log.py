@@ -18,7 +18,7 @@ from toruscast.workers import Task
 
 ENDS = (
     "import os\n"
-    "from toruscast.features import register\n"
+    "from toruscast import register_feature\n"
     "@register('ends', description='x')\n"
     "def ends(traffic):\n"
     "    os._exit(9)\n"

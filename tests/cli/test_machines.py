@@ -19,7 +19,10 @@ def test_machines_as_json(capsys):
     assert code == 0
     rows = json.loads(out)["machines"]
     assert [row["machine"] for row in rows] == list(machines.names())
-    assert all(machines.get(row["torus"]) == machines.get(row["machine"]) for row in rows)
+    assert all(
+        machines.torus_from_text(row["torus"]) == machines.torus_from_text(row["machine"])
+        for row in rows
+    )
 
 
 def test_a_twisted_slice_is_told_in_a_line(capsys):

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import toruscast as tc
 from toruscast.cli import features as command
 from toruscast.cli import main
-from toruscast.features import extract
 from toruscast.formats import write_comm, write_mappings
 from toruscast.formats.readers import each_mapping, mapping_options
 from toruscast.mapping import Torus, patterns, strategies
@@ -32,7 +32,7 @@ def run(tmp_path, monkeypatch):
 
 def test_blocks_of_a_table_make_one_file(run):
     said = run(f"{LINE} --candidates 1500 --csv t.csv --parquet t.parquet --json t.json").stdout
-    whole = extract(
+    whole = tc.features(
         HALO,
         TORUS,
         strategies.sample(HALO, TORUS, n=1500),

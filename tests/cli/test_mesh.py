@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
+from toruscast._mesh.command import _SUFFIXES, write_files
+from toruscast._mesh.devices import chips_as_devices, devices_at, read_layout, usual_devices
+from toruscast._mesh.traffic import MeshTraffic
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.formats import registry
 from toruscast.mapping.omissions import describe_omissions
-from toruscast.mesh.command import _SUFFIXES, write_files
-from toruscast.mesh.devices import chips_as_devices, devices_at, read_layout, usual_devices
-from toruscast.mesh.traffic import MeshTraffic
 
 ASKED = ["--torus", "tpu_v5e:4x2", "--axes", "data=2,tensor=4"]
 SENT = "tensor:allreduce:64MB,data:allgather:8MB:3"
@@ -38,7 +38,7 @@ def run(*words):
 def test_json_tells_the_same(capsys):
     assert run(*ASKED, "--traffic", SENT, "--json", "-") == 0
     said = json.loads(capsys.readouterr().out)
-    answer = tc.rank_layouts(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
+    answer = tc.mesh(tc.torus("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
     assert said["ids"] == answer.ids.tolist()
     assert said["ranking"][0]["time"] == pytest.approx(answer.best.time)
     assert [row["what"] for row in said["traffic"]] == ["tensor allreduce", "data allgather"]
@@ -53,7 +53,7 @@ def test_every_form_is_the_same_mesh(tmp_path, monkeypatch, capsys):
     assert (np.load("ids.npy") == ids).all()
     ranks = (tmp_path / "ranks.txt").read_text()
     assert ranks == ",".join(map(str, ids.ravel())) + "\n"
-    torus = tc.machine("tpu_v5e:4x2")
+    torus = tc.torus("tpu_v5e:4x2")
     nodes = tc.read_mapping("best.map", torus).node
     # Devices of a TPU slice are numbered with X fastest.
     assert (torus.coords[nodes] @ [1, 4] == ids.ravel()).all()
@@ -89,7 +89,7 @@ def test_the_program_of_pytorch_makes_the_same_mesh(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_xla.distributed.spmd", spmd)
     made = {}
     exec(target.read_text(), made)
-    answer = tc.rank_layouts(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
+    answer = tc.mesh(tc.torus("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
     assert made["mesh"] == (answer.ids.tolist(), ("data", "tensor"))
 
 
@@ -160,7 +160,7 @@ def test_devices_of_a_slice_with_missing_chips(tmp_path, capsys):
     assert sorted(np.ravel(said["ids"])) == list(range(6))
     at = {n: (x, y) for n, (_, x, y, _) in enumerate(sorted(DEVICES))}
     places = [at[n] for n in np.ravel(said["ids"])]
-    nodes = tc.machine("tpu_v5e:4x2").coords[np.ravel(said["nodes"])]
+    nodes = tc.torus("tpu_v5e:4x2").coords[np.ravel(said["nodes"])]
     assert places == [tuple(place) for place in nodes.tolist()]
     assert run(*torus, "--axes", "a=2,b=4") == 2
 
@@ -200,7 +200,7 @@ NAMED = ("sst-macro=",)
 def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_lack, data):
     """A random layout on all chips, or where some are missing; with the form named and without."""
     text, axes = case
-    torus = chips_as_devices(tc.machine(text), math.prod(axes.values()))
+    torus = chips_as_devices(tc.torus(text), math.prod(axes.values()))
     there = data.draw(st.permutations(range(torus.n_nodes)))
     n = math.prod(axes.values())
     devices = usual_devices(torus)
@@ -209,9 +209,7 @@ def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_la
         devices = devices_at(torus, torus.coords[devices.nodes][kept], kept)
     nodes = data.draw(st.permutations(devices.nodes.tolist()))[:n]
     sends = [MeshTraffic("exchange", 1e6, tuple(axes))]
-    answer = tc.rank_layouts(
-        torus, axes, sends, devices=devices, compare=np.array(nodes), simulate=0
-    )
+    answer = tc.mesh(torus, axes, sends, devices=devices, compare=np.array(nodes), simulate=0)
     answer = replace(answer, layouts=(answer.compared,))
     folder = tmp_path_factory.mktemp("forms")
     for form in filter(None, FORMS):
@@ -255,7 +253,7 @@ def test_a_layout_that_cannot_be_read_names_what_mesh_takes(
 def test_an_order_of_ranks_is_not_taken_for_devices(tmp_path):
     path = tmp_path / "MPICH_RANK_ORDER"
     path.write_text("1,2,0,3\n")
-    torus = tc.machine("tpu_v5e:2x2")
+    torus = tc.torus("tpu_v5e:2x2")
     assert read_layout(str(path), torus).node.tolist() == [2, 0, 1, 3]
     path = path.rename(tmp_path / "ranks.txt")
     assert read_layout(str(path), torus).node.tolist() == [2, 1, 0, 3]
@@ -277,9 +275,7 @@ def test_a_reader_that_has_gone_is_no_error_of_a_plugin():
 
 def test_the_program_makes_the_mesh_that_was_meant_in_jax(tmp_path):
     pytest.importorskip("jax", reason="JAX is not installed")
-    answer = tc.rank_layouts(
-        tc.machine("tpu_v5e:4x4"), {"data": 2, "tensor": 8}, "tensor:allreduce:64MB"
-    )
+    answer = tc.mesh(tc.torus("tpu_v5e:4x4"), {"data": 2, "tensor": 8}, "tensor:allreduce:64MB")
     check = (
         "import os\n"
         "os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=16'\n"

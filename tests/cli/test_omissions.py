@@ -83,7 +83,7 @@ def test_python_results_state_it_too(folder):
     quick = tc.TimePredictor("prior", n_estimators=10, calibration_folds=0)
     times = {m.name: 2e-5 + tc.simulate(HALO, TORUS, m).time for m in MAPPINGS}
     results = [
-        tc.train_for(graph, TORUS, 12, model=quick, n_splits=1),
+        tc.train(graph, TORUS, 12, model=quick, n_splits=1),
         tc.learn_runs(graph, TORUS, MAPPINGS, times, simulate=False),
         tc.plan(graph, TORUS, MAPPINGS),
         tc.simulate(graph, TORUS, MAPPINGS[0]),

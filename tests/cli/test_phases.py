@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
+from toruscast._features import RoutedTraffic
+from toruscast._search.explain import explain
 from toruscast.cli import main
-from toruscast.features import RoutedTraffic, extract
 from toruscast.formats import read_workload, write_comm, write_mappings
 from toruscast.mapping import MappingProblem, collectives
-from toruscast.search.explain import explain
 from toruscast.simulation import simulate, simulate_flows
 from toruscast.training import read_samples
 
@@ -126,7 +126,7 @@ def test_all_commands_and_the_library_agree(sent):
     where = f"{words} --torus 4x2"
     times = {m.name: simulate(workload, TORUS, m).time for m in MAPPINGS}
 
-    answer = tc.forecast(workload, TORUS, MAPPINGS, check=True, n_jobs=1)
+    answer = tc.rank(workload, TORUS, MAPPINGS, check=True, n_jobs=1)
     ranked = json.loads(run(f"rank {where} --mappings maps --check --jobs 1 --json -"))
     assert ranked["application"]["n_phases"] == len(workload)
     assert ranked["application"]["dependent"] == workload.dependent
@@ -157,7 +157,7 @@ def test_all_commands_and_the_library_agree(sent):
     assert (explained["time"], explained["against_time"]) == (why.time, why.against_time)
 
     told = json.loads(run(f"features {where} --mappings maps --level 2 --json -"))["features"]
-    table = extract(workload, TORUS, MAPPINGS, level=2)
+    table = tc.features(workload, TORUS, MAPPINGS, level=2)
     for name, row in rows(told).items():
         assert row["time"] == table["time"][name]
         assert row["release_bound"] == table["release_bound"][name]
@@ -169,14 +169,14 @@ def test_samples_are_of_the_phases(sent):
     words, workload = sent
     where = f"{words} --torus 4x2 -n 12 --samples samples.parquet --seed 3"
     run(f"train {where} --out model.skops --splits 2")
-    trained = tc.train_for(workload, TORUS, 12, seed=3, n_splits=2)
+    trained = tc.train(workload, TORUS, 12, seed=3, n_splits=2)
     kept = read_samples("samples.parquet")
     assert kept["time"].tolist() == trained.samples["time"].tolist()
     for mapping, time in zip(trained.samples["mapping"], kept["time"], strict=True):
         again = tc.strategies.make(mapping, workload, TORUS, seed=3)
         assert time == RoutedTraffic(MappingProblem(workload, TORUS), again).simulation.time
     # What is there already is the same traffic: nothing is added.
-    run(f"evaluate {where} --features sketch --splits 2")
+    run(f"evaluate {where} --features coarse --splits 2")
     assert len(read_samples("samples.parquet")) == len(kept)
     assert np.isfinite(kept["time"]).all()
 

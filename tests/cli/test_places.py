@@ -72,8 +72,8 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
     def work(*_, **__):
         pytest.fail("worked before the refusal")
 
-    monkeypatch.setattr("toruscast.forecast", work)
-    monkeypatch.setattr("toruscast.search_mapping", work)
+    monkeypatch.setattr("toruscast.rank", work)
+    monkeypatch.setattr("toruscast.search", work)
     (files / "few.edges").write_text("0 1 10\n1 2 10\n2 3 10\n")
     (files / "hosts.csv").write_text("host,node\nc0,0\nc1,1\n")
     (files / "odd.csv").write_text("host,node\n" + "".join(f"c-{n}:x,{n}\n" for n in OURS))

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from toruscast._features import RoutedTraffic
 from toruscast.cli import main
-from toruscast.features import RoutedTraffic
 from toruscast.formats import write_comm, write_mappings
 from toruscast.mapping import CommGraph, MappingProblem, Torus, Workload, patterns, strategies
 from toruscast.simulation import simulate
@@ -81,15 +81,15 @@ def test_every_option_is_passed_on(run):
     content = json.loads(run(f"{line} deadlock=dateline --routing adaptive").stdout)
     check(content, FIRST, changed, mappings, routing="adaptive", seed=5)
     assert content["network"]["deadlock"] == "dateline"
-    tossed = Torus((4, 4), tie="random")
-    content = json.loads(run(f"{line} tie=random --coarsening 4").stdout)
+    tossed = Torus((4, 4), tie_break="random")
+    content = json.loads(run(f"{line} tie_break=random --coarsening 4").stdout)
     check(content, FIRST, tossed, mappings, coarsening=4, seed=5)
 
 
 def test_one_alone_takes_the_same_time(run):
-    content = json.loads(run(f"{FEW} --network tie=random --seed 4 --json -").stdout)
+    content = json.loads(run(f"{FEW} --network tie_break=random --seed 4 --json -").stdout)
     for row in content["ranking"]:
-        line = f"{LINE} --network tie=random --seed 4 --mapping {row['mapping']} --json -"
+        line = f"{LINE} --network tie_break=random --seed 4 --mapping {row['mapping']} --json -"
         alone = json.loads(run(line).stdout)
         assert row["time"] == alone["time"]
         assert row["busiest_link"] == alone["busiest_links"][0]["label"]
@@ -171,7 +171,7 @@ def test_a_seed_reaches_a_draw_or_is_refused(run, tmp_path):
         f"simulate {given} --mappings maps",
         f"simulate {given} --mapping identity",
         f"simulate {given} --flows --mappings maps",
-        f"simulate {given} --flows --mappings maps --network tie=random",
+        f"simulate {given} --flows --mappings maps --network tie_break=random",
         f"features {given} --mappings maps",
         f"explain {given} --mapping zigzag-XY",
         "collectives allreduce:1MB --torus 4x4",
@@ -181,7 +181,7 @@ def test_a_seed_reaches_a_draw_or_is_refused(run, tmp_path):
     drawn = [
         f"simulate {given} --mapping random",
         f"simulate {given} --flows --candidates 8",
-        f"simulate {given} --mappings maps --network tie=random",
+        f"simulate {given} --mappings maps --network tie_break=random",
         f"explain {given} --mapping random",
         "collectives allreduce:1MB --torus 4x4 --mapping random",
         f"rank {given} --mappings maps --no-simulation",

@@ -68,11 +68,11 @@ def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
 @pytest.mark.parametrize(
     ("changes", "torus"),
     [
-        (["order=1,0"], {"order": (1, 0)}),
+        (["routing_order=1,0"], {"routing_order": (1, 0)}),
         (["bandwidth=1e9,4e9"], {"bandwidth": (1e9, 4e9)}),
         (["bandwidth=1e9"], {"bandwidth": 1e9}),
-        (["zones=1/0", "tie=split"], {"zones": ((1,), (0,)), "tie": "split"}),
-        (["zones=0,1", "order=1,0"], {"zones": ((0, 1),), "order": (1, 0)}),
+        (["zones=1/0", "tie_break=split"], {"zones": ((1,), (0,)), "tie_break": "split"}),
+        (["zones=0,1", "routing_order=1,0"], {"zones": ((0, 1),), "routing_order": (1, 0)}),
     ],
 )
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
@@ -85,10 +85,10 @@ def test_what_belongs_to_the_torus_can_be_changed(run, changes, torus, routing):
     result = simulate(Workload([FIRST, SECOND]), host, IDENTITY, routing=routing)
     assert content["time"] == result.time
     told = content["torus"]
-    assert tuple(told["order"]) == host.order
+    assert tuple(told["routing_order"]) == host.routing_order
     assert tuple(told["bandwidth"]) == host.bandwidth
     assert tuple(map(tuple, told["zones"])) == host.zones
-    assert told["tie"] == host.tie
+    assert told["tie_break"] == host.tie_break
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_numbers_are_read_in_any_form(run, change):
         ("--routing by_size", False),
         ("--routing by_size --network deterministic_limit=100", True),
         ("--routing adaptive", True),
-        ("--network tie=random", True),
+        ("--network tie_break=random", True),
     ],
 )
 def test_what_is_no_bound_is_not_called_one(run, options, estimated):

@@ -3,10 +3,9 @@
 import networkx as nx
 import pytest
 
-from toruscast import features
-from toruscast.decision import forecast
+import toruscast as tc
+from toruscast._features import RoutedTraffic, unregister_feature
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic, extract, unregister
 from toruscast.formats import read_mapping, read_mappings, write_mapping
 from toruscast.mapping import (
     CommGraph,
@@ -20,7 +19,7 @@ from toruscast.mapping import (
 )
 from toruscast.routing import dilations, injection_fifos, link_loads, time_bounds
 from toruscast.simulation import simulate
-from toruscast.training import build_samples, train_for
+from toruscast.training import build_samples
 
 TORUS = Torus((8,))
 COMM = CommGraph(3, [0, 1], [1, 2], [50_000, 40_000])
@@ -30,10 +29,10 @@ MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
 @pytest.mark.parametrize(
     "call",
     [
-        lambda mapping: forecast(COMM, TORUS, [mapping]),
-        lambda mapping: extract(COMM, TORUS, [mapping]),
+        lambda mapping: tc.rank(COMM, TORUS, [mapping]),
+        lambda mapping: tc.features(COMM, TORUS, [mapping]),
         lambda mapping: build_samples([(COMM, TORUS, [mapping])], "never.parquet"),
-        lambda mapping: train_for(COMM, TORUS, n=6, exclude=[mapping]),
+        lambda mapping: tc.train(COMM, TORUS, n=6, exclude=[mapping]),
         lambda mapping: strategies.sample(COMM, TORUS, n=6, exclude=[mapping]),
         lambda mapping: RoutedTraffic(MappingProblem(COMM, TORUS), mapping),
         lambda mapping: time_bounds(MappingProblem(COMM, TORUS), mapping),
@@ -67,11 +66,11 @@ def test_what_is_no_traffic(call):
 
 
 def test_a_mapping_stands_for_itself():
-    assert extract(COMM, TORUS, MAPPING).equals(extract(COMM, TORUS, [MAPPING]))
-    assert forecast(COMM, TORUS, MAPPING).table["mapping"].tolist() == ["identity"]
+    assert tc.features(COMM, TORUS, MAPPING).equals(tc.features(COMM, TORUS, [MAPPING]))
+    assert tc.rank(COMM, TORUS, MAPPING).table["mapping"].tolist() == ["identity"]
     for mappings in ("identity", 5, None):
         with pytest.raises(InputError, match="bad mappings"):
-            extract(COMM, TORUS, mappings)
+            tc.features(COMM, TORUS, mappings)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_a_mapping_stands_for_itself():
 )
 def test_options_of_a_table(tmp_path, options):
     with pytest.raises(InputError):
-        extract(COMM, TORUS, [MAPPING], **options)
+        tc.features(COMM, TORUS, [MAPPING], **options)
     with pytest.raises(InputError):
         build_samples([(COMM, TORUS, MAPPING)], tmp_path / "s.parquet", **options)
 
@@ -142,5 +141,5 @@ def test_progress_and_names():
     with pytest.raises(InputError, match="bad progress: found 5"):
         simulate(COMM, TORUS, MAPPING, progress=5)
     with pytest.raises(InputError, match=r"bad feature name: found \[\]"):
-        unregister([])
-    assert "max_bytes" in features.FEATURES
+        unregister_feature([])
+    assert "max_bytes" in tc.FEATURES

@@ -71,7 +71,7 @@ def test_what_cannot_be_told_apart_is_said(rows):
     found = tc.calibrate(one_hop, BASE)
     assert any("hop_latency is kept" in note for note in found.notes)
     assert any("start and overhead" in note for note in found.notes)
-    assert found.table.set_index("constant").how["hop_latency"] == "kept"
+    assert found.table.set_index("constant").source["hop_latency"] == "kept"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_command_writes_a_machine_file(tmp_path, capsys, rows):
         main(words)
     assert ended.value.code == 0
     assert "bandwidth" in capsys.readouterr().out
-    assert tc.parse_torus(str(target)).bandwidth[0] == pytest.approx(5e9, rel=0.1)
+    assert tc.torus(str(target)).bandwidth[0] == pytest.approx(5e9, rel=0.1)
 
 
 def test_timed_mappings_weigh_the_rules_that_no_microbenchmark_tells(tmp_path, rows):

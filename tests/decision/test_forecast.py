@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toruscast.decision import forecast
+import toruscast as tc
+from toruscast._features import FEATURES, RoutedTraffic
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -18,7 +18,7 @@ from toruscast.mapping import (
     strategies,
 )
 from toruscast.simulation import simulate
-from toruscast.training import TimePredictor, save_predictor, train_for
+from toruscast.training import TimePredictor, save_predictor
 from toruscast.training.default_model import load_default
 
 TORUS = Torus((4, 4, 2))
@@ -33,7 +33,7 @@ def times():
 
 @pytest.fixture(scope="module")
 def answer():
-    return forecast(COMM, TORUS, CANDIDATES, check=True)
+    return tc.rank(COMM, TORUS, CANDIDATES, check=True)
 
 
 def test_the_best_is_the_best_of_all_simulated(answer, times):
@@ -46,11 +46,11 @@ def test_the_table_tells_what_was_simulated(answer, times):
     table = answer.table
     assert table["rank"].tolist() == list(range(1, 31))
     assert table["observed_time"].tolist() == [times[name] for name in table["mapping"]]
-    exact = table[table["how"] == "simulated"]
+    exact = table[table["source"] == "simulated"]
     assert len(exact) == answer.cost.simulated
     assert exact["time"].equals(exact["observed_time"])
     assert exact["low"].equals(exact["time"])
-    rest = table[table["how"] == "forecast"]
+    rest = table[table["source"] == "predicted"]
     assert (rest["low"] <= rest["time"]).all()
     assert (rest["time"] <= rest["high"]).all()
     assert table["p_best"].sum() == pytest.approx(1)
@@ -64,24 +64,24 @@ def test_no_time_lies_below_the_bound_beside_it(answer):
 
 
 def test_nothing_is_simulated_after_the_decision(answer):
-    found = forecast(COMM, TORUS, CANDIDATES)
+    found = tc.rank(COMM, TORUS, CANDIDATES)
     assert found.cost == answer.cost
-    assert (found.table["how"] == "simulated").sum() == found.cost.simulated
+    assert (found.table["source"] == "simulated").sum() == found.cost.simulated
 
 
 def test_the_default_order_is_simulated_like_the_winner():
     for seed in range(3):
         slow = strategies.make("identity", COMM, TORUS)
         others = strategies.sample(COMM, TORUS, n=12, seed=seed)
-        found = forecast(COMM, TORUS, [m for m in others if m.name != "identity"] + [slow])
-        how = found.table.set_index("mapping")["how"]
+        found = tc.rank(COMM, TORUS, [m for m in others if m.name != "identity"] + [slow])
+        how = found.table.set_index("mapping")["source"]
         assert how["identity"] == how.iloc[0] == "simulated"
 
 
 def test_without_a_simulation_all_is_forecast():
-    answer = forecast(COMM, TORUS, CANDIDATES, budget=0)
-    assert set(answer.table["how"]) == {"forecast"}
-    assert answer.verdict.kind == "open"
+    answer = tc.rank(COMM, TORUS, CANDIDATES, budget=0)
+    assert set(answer.table["source"]) == {"predicted"}
+    assert answer.verdict.kind == "undecided"
     assert answer.cost.simulated == 0
     assert (answer.table["low"] < answer.table["high"]).all()
 
@@ -95,65 +95,65 @@ def test_reasons_are_of_the_best_or_of_the_one_named(answer):
 
 
 def test_threads_find_the_same_answer(answer):
-    other = forecast(COMM, TORUS, CANDIDATES, n_jobs=2, check=True)
+    other = tc.rank(COMM, TORUS, CANDIDATES, n_jobs=2, check=True)
     assert other.best.name == answer.best.name
     assert other.verdict.kind == answer.verdict.kind
 
 
 def test_a_model_of_the_sketch_may_be_raced():
-    learner = TimePredictor("sketch", "correction", n_estimators=20, calibration_folds=4)
-    model = train_for(COMM, TORUS, n=20, seed=2, exclude=CANDIDATES, model=learner, n_splits=1)
-    answer = forecast(COMM, TORUS, CANDIDATES[:8], model=model.model)
-    assert answer.cost.sketched
+    learner = TimePredictor("coarse", "correction", n_estimators=20, calibration_folds=4)
+    model = tc.train(COMM, TORUS, n=20, seed=2, exclude=CANDIDATES, model=learner, n_splits=1)
+    answer = tc.rank(COMM, TORUS, CANDIDATES[:8], model=model.model)
+    assert answer.cost.is_coarse
     assert answer.verdict.kind == "proved"
     with (
-        pytest.warns(UserWarning, match="learned from no packets that choose their way"),
+        pytest.warns(UserWarning, match="never saw packets that choose their way"),
         pytest.warns(UserWarning, match="learned from deterministic routing, not adaptive"),
     ):
-        forecast(COMM, TORUS, CANDIDATES[:2], model=model.model, routing="adaptive")
+        tc.rank(COMM, TORUS, CANDIDATES[:2], model=model.model, routing="adaptive")
 
 
 def test_plain_times_of_other_messages_are_used_with_a_warning():
     learner = TimePredictor("prior", n_estimators=10, calibration_folds=10)
-    model = train_for(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
+    model = tc.train(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
     with pytest.warns(UserWarning, match="far from those that the model learned from, in"):
-        forecast(patterns.halo_3d((4, 4, 2), 65536), TORUS, CANDIDATES, model=model)
+        tc.rank(patterns.halo_3d((4, 4, 2), 65536), TORUS, CANDIDATES, model=model)
 
 
 def test_a_model_of_a_small_partition_serves_a_larger_one_and_says_what_is_too_far(tmp_path):
     learner = TimePredictor("relative", "slowdown", n_estimators=20, calibration_folds=10)
     small = patterns.halo_3d((4, 4, 2), 4096)
-    model = train_for(small, TORUS, n=30, seed=2, model=learner, n_splits=1).model
+    model = tc.train(small, TORUS, n=30, seed=2, model=learner, n_splits=1).model
     path = tmp_path / "small.npz"
     save_predictor(model, path)
     torus, large = Torus((8, 4, 4)), patterns.halo_3d((8, 4, 4), 4096)
     candidates = strategies.sample(large, torus, n=20, seed=3)
-    answer = forecast(large, torus, candidates, model=str(path), budget=0, check=True)
+    answer = tc.rank(large, torus, candidates, model=str(path), budget=0, check=True)
     assert answer.scores["rcc"] > 0.75
     assert (answer.table["time"] >= answer.table["lower_bound"]).all()
     longer = patterns.halo_3d((8, 4, 4), 4096 * 500)
     with pytest.warns(UserWarning, match="far from those that the model learned from, in latency"):
-        forecast(longer, torus, candidates, model=str(path), budget=0)
+        tc.rank(longer, torus, candidates, model=str(path), budget=0)
 
 
 def test_bad_requests_are_refused():
     with pytest.raises(InputError, match="no mapping"):
-        forecast(COMM, TORUS, [])
+        tc.rank(COMM, TORUS, [])
     with pytest.raises(InputError, match="bad model: found 7, expected a TimePredictor"):
-        forecast(COMM, TORUS, CANDIDATES, model=7)
+        tc.rank(COMM, TORUS, CANDIDATES, model=7)
     with pytest.raises(InputError, match="no times to learn"):
-        forecast(COMM.scaled(1 / 8), TORUS, CANDIDATES)
+        tc.rank(COMM.scaled(1 / 8), TORUS, CANDIDATES)
     with pytest.raises(InputError, match="does not fit the torus"):
-        forecast(COMM, Torus((4, 4, 4)), CANDIDATES)
+        tc.rank(COMM, Torus((4, 4, 4)), CANDIDATES)
     rng = np.random.default_rng(1)
     bare = TimePredictor(n_estimators=5, calibration_folds=2).fit(rng.random((9, 2)), rng.random(9))
     with pytest.raises(InputError, match="without feature names"):
-        forecast(COMM, TORUS, CANDIDATES, model=bare)
+        tc.rank(COMM, TORUS, CANDIDATES, model=bare)
 
 
 def test_adaptive_routing_is_raced_by_bounds_that_hold():
     long = COMM.scaled(40)
-    answer = forecast(long, TORUS, CANDIDATES, routing="adaptive", check=True)
+    answer = tc.rank(long, TORUS, CANDIDATES, routing="adaptive", check=True)
     assert answer.scores["regret_1"] <= 0.01
     bounds = [
         RoutedTraffic(MappingProblem(long, TORUS, "adaptive"), m).sure_bound for m in CANDIDATES
@@ -194,7 +194,7 @@ def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():
     slow = TORUS.with_network(overhead=1.0)
     candidates, alike = list(CANDIDATES), []
     while len(alike) < 2:
-        answer = forecast(COMM, slow, candidates, budget=0)
+        answer = tc.rank(COMM, slow, candidates, budget=0)
         leader = answer.table.iloc[0]
         shown = [f"{t:.3g}" == f"{leader['time']:.3g}" for t in answer.table["time"]]
         alike = answer.table[shown]

@@ -17,7 +17,7 @@ TIMES = {name: 2e-5 + 3 * time for name, time in NETWORK.items()}
 
 @pytest.fixture(scope="module")
 def answer():
-    return tc.forecast(HALO, TORUS, MAPPINGS, times=dict(list(TIMES.items())[:11]))
+    return tc.rank(HALO, TORUS, MAPPINGS, times=dict(list(TIMES.items())[:11]))
 
 
 def test_others_are_forecast_from_a_line_in_the_simulated_time(answer):
@@ -25,7 +25,7 @@ def test_others_are_forecast_from_a_line_in_the_simulated_time(answer):
     assert (line.constant, line.slope) == pytest.approx((2e-5, 3))
     table = answer.table.set_index("mapping")
     measured = list(TIMES)[:11]
-    assert table.index[table["how"] == "measured"].sort_values().tolist() == sorted(measured)
+    assert table.index[table["source"] == "measured"].sort_values().tolist() == sorted(measured)
     assert table["time"].to_dict() == pytest.approx(TIMES)
     assert (table["lower_bound"] <= table["low"]).all()
     assert (table["low"] <= table["time"]).all()
@@ -39,15 +39,15 @@ def test_others_are_forecast_from_a_line_in_the_simulated_time(answer):
 
 def test_a_saved_model_forecasts_the_same(answer, tmp_path):
     tc.save_predictor(answer.model, tmp_path / "m.npz")
-    again = tc.forecast(HALO, TORUS, MAPPINGS, model=str(tmp_path / "m.npz"))
+    again = tc.rank(HALO, TORUS, MAPPINGS, model=str(tmp_path / "m.npz"))
     assert again.learned is None
-    assert set(again.table["how"]) == {"forecast"}
+    assert set(again.table["source"]) == {"predicted"}
     assert dict(zip(again.table["mapping"], again.table["time"], strict=True)) == pytest.approx(
         TIMES
     )
     larger = patterns.halo_2d((4, 4), 4096 * 64)
     with pytest.warns(UserWarning, match="far from those that the model learned from"):
-        tc.forecast(larger, TORUS, MAPPINGS, model=answer.model)
+        tc.rank(larger, TORUS, MAPPINGS, model=answer.model)
 
 
 def test_noise_makes_ties():
@@ -56,14 +56,14 @@ def test_noise_makes_ties():
         name: (time * np.exp(0.05 * rng.standard_normal(4))).tolist()
         for name, time in TIMES.items()
     }
-    answer = tc.forecast(HALO, TORUS, MAPPINGS, times=runs)
+    answer = tc.rank(HALO, TORUS, MAPPINGS, times=runs)
     scores = answer.learned.scores
     assert 0 < scores["tied"] < 1
     assert scores["rcc"] < scores["rcc_possible"] + 0.05
     table = answer.table
     held = [row.low <= TIMES[row.mapping] <= row.high for row in table.itertuples()]
     assert np.mean(held) > 0.7
-    sure = tc.forecast(HALO, TORUS, MAPPINGS, times=TIMES)
+    sure = tc.rank(HALO, TORUS, MAPPINGS, times=TIMES)
     assert answer.verdict.certainty <= sure.verdict.certainty
 
 
@@ -71,37 +71,37 @@ def test_what_noise_leaves_possible_is_what_true_times_reach():
     rng = np.random.default_rng(2)
     true = np.exp(rng.normal(0, 0.1, 300))
     each = true[:, None] * np.exp(0.06 * rng.standard_normal((300, 3)))
-    runs = Runs.of({f"m{i}": row.tolist() for i, row in enumerate(each)})
+    runs = Runs.from_times({f"m{i}": row.tolist() for i, row in enumerate(each)})
     reached = tc.training.rcc_told_apart(runs.times, true)
     assert possible_rcc(runs) == pytest.approx(reached, abs=0.02)
     assert 0.1 < tied_share(runs) < 0.9
-    once = Runs.of({"a": 1.0, "b": 2.0})
+    once = Runs.from_times({"a": 1.0, "b": 2.0})
     assert np.isnan([possible_rcc(once), tied_share(once)]).all()
 
 
 def test_without_simulation_bounds_are_followed():
-    answer = tc.forecast(HALO, TORUS, MAPPINGS, times=TIMES, budget=0)
+    answer = tc.rank(HALO, TORUS, MAPPINGS, times=TIMES, budget=0)
     assert answer.model.reference in (BOUND, LOWER_BOUND)
-    assert not answer.cost.sketched
+    assert not answer.cost.is_coarse
     assert references_to_try("adaptive", True) == tuple(n for n in REFERENCES if n != "flow_time")
     assert references_to_try("adaptive", False) == (BOUND, LOWER_BOUND)
 
 
 def test_forecasts_that_times_exclude(answer):
     with pytest.raises(InputError, match="a model and times"):
-        tc.forecast(HALO, TORUS, MAPPINGS, times=TIMES, model=answer.model)
+        tc.rank(HALO, TORUS, MAPPINGS, times=TIMES, model=answer.model)
     with pytest.raises(InputError, match="cannot check times of a machine"):
-        tc.forecast(HALO, TORUS, MAPPINGS, times=TIMES, check=True)
+        tc.rank(HALO, TORUS, MAPPINGS, times=TIMES, check=True)
     with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
-        tc.forecast(HALO, TORUS, MAPPINGS, times=TIMES | {"nobody": 1e-4})
+        tc.rank(HALO, TORUS, MAPPINGS, times=TIMES | {"nobody": 1e-4})
     with pytest.raises(NothingToLearnError, match="found 1, expected 6"):
-        tc.forecast(HALO, TORUS, MAPPINGS, times={MAPPINGS[0].name: 1.0})
+        tc.rank(HALO, TORUS, MAPPINGS, times={MAPPINGS[0].name: 1.0})
     twins = [*MAPPINGS, MAPPINGS[0]]
     with pytest.raises(InputError, match="times cannot tell mappings apart"):
-        tc.forecast(HALO, TORUS, twins, times=TIMES)
+        tc.rank(HALO, TORUS, twins, times=TIMES)
 
 
 def test_a_slope_that_no_network_has_is_asked_about():
     milliseconds = {name: 1e3 * time for name, time in NETWORK.items()}
     with pytest.warns(UserWarning, match="1,000 times what the simulated time does: are they in"):
-        tc.forecast(HALO, TORUS, MAPPINGS, times=milliseconds)
+        tc.rank(HALO, TORUS, MAPPINGS, times=milliseconds)

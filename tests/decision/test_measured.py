@@ -26,7 +26,7 @@ def samples(n=40, seed=0):
 
 
 def runs_of(table, times):
-    return Runs.of(dict(zip(table.index, np.asarray(times).tolist(), strict=True)))
+    return Runs.from_times(dict(zip(table.index, np.asarray(times).tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("constant", [0.0, 50e-6, 1e-3, 1.0, 100.0])

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toruscast.decision import Budget, forecast
+import toruscast as tc
+from toruscast.decision import Budget
 from toruscast.decision.simulations import Simulations, possible_networks
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, Network, Torus, Workload, patterns, strategies
@@ -21,10 +22,10 @@ MAPPINGS = strategies.sample(HALO, KNOWN, n=12, seed=3)
 
 @pytest.mark.parametrize("traffic", [HALO, ROUNDS])
 def test_times_are_the_geometric_mean_over_the_networks(traffic):
-    found = forecast(traffic, UNKNOWN, MAPPINGS, goal="order", budget=ALL, n_jobs=1)
+    found = tc.rank(traffic, UNKNOWN, MAPPINGS, goal="order", budget=ALL, n_jobs=1)
     in_turn = KNOWN.with_network(fifo_rule="first_dimension", feeding="packets")
     by_name = {mapping.name: mapping for mapping in MAPPINGS}
-    assert set(found.table["how"]) == {"averaged"}
+    assert set(found.table["source"]) == {"averaged"}
     for row in found.table.itertuples():
         mapping = by_name[row.mapping]
         each = [
@@ -42,7 +43,7 @@ def test_times_are_the_geometric_mean_over_the_networks(traffic):
 
 
 def test_networks_that_disagree_widen_the_interval():
-    found = forecast(HALO, UNKNOWN, MAPPINGS, goal="order", budget=ALL, n_jobs=1)
+    found = tc.rank(HALO, UNKNOWN, MAPPINGS, goal="order", budget=ALL, n_jobs=1)
     spread = np.log(found.networks.times.dropna()).std(axis=1)
     table = found.table.set_index("mapping")
     width = np.log(table["high"] / table["low"])
@@ -51,14 +52,14 @@ def test_networks_that_disagree_widen_the_interval():
 
 
 def test_known_rules_keep_their_network():
-    found = forecast(HALO, KNOWN, MAPPINGS, n_jobs=1)
+    found = tc.rank(HALO, KNOWN, MAPPINGS, n_jobs=1)
     assert found.networks is None
     assert found.cost.networks == 1
     assert len(possible_networks(KNOWN)) == 1
 
 
 def test_packets_that_choose_their_way_have_no_flows():
-    found = forecast(HALO, UNKNOWN, MAPPINGS[:3], routing="adaptive", n_jobs=1)
+    found = tc.rank(HALO, UNKNOWN, MAPPINGS[:3], routing="adaptive", n_jobs=1)
     assert list(found.networks.times) == ["as described", "packets in turn"]
 
 
@@ -69,12 +70,12 @@ def test_runs_weigh_the_networks_and_leave_the_others_a_chance(true):
     simulations = Simulations(MappingProblem(HALO, UNKNOWN), several, *BOUNDS, 1, [network])
     times = pd.Series(simulations(np.arange(24)), [each.name for each in several])
     ran = times.iloc[::2]
-    found = forecast(HALO, UNKNOWN, several, times=(100 * ran).to_dict(), n_jobs=1)
+    found = tc.rank(HALO, UNKNOWN, several, times=(100 * ran).to_dict(), n_jobs=1)
     weights = found.networks.weights
     assert max(weights, key=weights.get) == true
     assert sum(weights.values()) == pytest.approx(1.0)
     table = found.table.set_index("mapping")
-    assert set(table.loc[ran.index, "how"]) == {"measured"}
+    assert set(table.loc[ran.index, "source"]) == {"measured"}
     left = times.index.difference(ran.index)
     # Seconds are those of the machine.
     np.testing.assert_allclose(table.loc[left, "time"], 100 * times[left], rtol=0.1)
@@ -82,14 +83,14 @@ def test_runs_weigh_the_networks_and_leave_the_others_a_chance(true):
 
 def test_what_does_not_go_together_is_refused():
     with pytest.raises(InputError, match="one simulation cannot check several networks"):
-        forecast(HALO, UNKNOWN, MAPPINGS, check=True)
+        tc.rank(HALO, UNKNOWN, MAPPINGS, check=True)
     with pytest.raises(InputError, match="time of a mapping that is not there: found nobody"):
-        forecast(HALO, UNKNOWN, MAPPINGS, times={"nobody": 1.0})
+        tc.rank(HALO, UNKNOWN, MAPPINGS, times={"nobody": 1.0})
     with pytest.raises(InputError, match="rules"):
         Network(rules="perhaps")
 
 
 def test_many_candidates_are_left_to_the_model():
-    found = forecast(HALO, UNKNOWN, MAPPINGS, n_jobs=1, budget=0)
+    found = tc.rank(HALO, UNKNOWN, MAPPINGS, n_jobs=1, budget=0)
     assert found.networks is None
-    assert set(found.table["how"]) == {"forecast"}
+    assert set(found.table["source"]) == {"predicted"}

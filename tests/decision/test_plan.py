@@ -148,7 +148,7 @@ def test_what_noise_blurs_is_told():
     true[TIMES.argsort()[1]] = TIMES.min()
     runs = plan(COMM, TORUS, CANDIDATES)
     found = drive(runs, lambda i: true[i] * np.exp(0.05 * rng.standard_normal()))
-    assert found.kind == "tied"
+    assert found.kind == "indistinguishable"
     assert runs.noise_from == "repetitions"
     assert 0.02 < runs.noise_share < 0.1
     assert found.rivals
@@ -163,13 +163,13 @@ def test_runs_that_gain_too_little_in_the_mean_end_the_plan():
     machine = TIMES + np.median(TIMES)
     runs = plan(COMM, TORUS, CANDIDATES, noise=0.001)
     found = drive(runs, lambda i: machine[i])
-    assert found.kind in {"priced", "tied"}
+    assert found.kind in {"not_worth_more", "indistinguishable"}
     assert found.goal > 0.01
     assert found.certainty >= 0.95
     assert machine[NAMES.index(runs.best.name)] <= machine.min() * (1 + found.goal)
     # Whoever wants to know more goes on, and nobody stops on a guess of the noise.
     for other in ({"noise": 0.001, "goal": 0.001}, {}):
-        assert plan(COMM, TORUS, CANDIDATES, runs.runs, **other).verdict.kind == "open"
+        assert plan(COMM, TORUS, CANDIDATES, runs.runs, **other).verdict.kind == "undecided"
 
 
 def test_sure_answers_are_right_as_often_as_they_say():
@@ -192,11 +192,11 @@ def test_sure_answers_are_right_as_often_as_they_say():
 
 def test_nothing_run_names_the_forecast_best_first():
     runs = plan(COMM, TORUS, CANDIDATES)
-    assert runs.verdict.kind == "open"
+    assert runs.verdict.kind == "undecided"
     assert runs.noise_from == "nothing"
     assert runs.ask()[0].name == runs.table["mapping"][0] == runs.best.name
     assert runs.table["time"].is_monotonic_increasing
-    assert (runs.table["how"] == "forecast").all()
+    assert (runs.table["source"] == "predicted").all()
     assert len({mapping.name for mapping in runs.ask(4)}) == 4
     assert len(runs.ask(999)) == len(CANDIDATES)
 
@@ -212,7 +212,7 @@ def test_the_table_tells_what_was_measured():
     times = {NAMES[best]: [1.0, 1.02], NAMES[other]: 1.5}
     runs = plan(COMM, TORUS, CANDIDATES, times)
     row = runs.table.set_index("mapping").loc[NAMES[best]]
-    assert (row["runs"], row["how"]) == (2, "measured")
+    assert (row["runs"], row["source"]) == (2, "measured")
     assert row["measured"] == pytest.approx(1.01)
     assert row["low"] < row["time"] < row["high"]
     assert runs.table["p_best"].sum() == pytest.approx(1)
@@ -310,10 +310,10 @@ def test_a_run_that_costs_more_than_it_gains_ends_the_plan():
     order = np.argsort(TIMES)
     told = {NAMES[i]: 1 + TIMES[i] for i in order[[2, 8, 14]]}
     free = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, goal=1e-4)
-    assert free.verdict.kind == "open"
+    assert free.verdict.kind == "undecided"
     assert free.next_gain > 0
     assert free.more_runs > 40
-    for price, kind in ((free.next_gain / 2, "open"), (10.0, "priced")):
+    for price, kind in ((free.next_gain / 2, "undecided"), (10.0, "not_worth_more")):
         priced = plan(COMM, TORUS, CANDIDATES, told, noise=0.3, goal=1e-4, run_cost=price)
         assert priced.verdict.kind == kind
     with pytest.raises(InputError, match="price of a run"):

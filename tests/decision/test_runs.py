@@ -25,16 +25,16 @@ def test_a_file_a_dict_and_a_table_hold_the_same_runs(tmp_path):
     wide.write_text("mapping,rep1,rep2,rep3\n" + "".join(lines))
     table = pd.DataFrame(rows, columns=["mapping", "time"])
     for times in (each, long, str(wide), table):
-        runs = Runs.of(times)
+        runs = Runs.from_times(times)
         assert runs.names == tuple(each)
         assert runs.times.tolist() == pytest.approx([float(np.median(t)) for t in each.values()])
         assert runs.counts.tolist() == [3] * 4
-    assert Runs.of(long).lines == tuple(range(2, 14))
+    assert Runs.from_times(long).lines == tuple(range(2, 14))
 
 
 @pytest.mark.parametrize("repeats", [2, 3, 8])
 def test_noise_is_what_was_drawn(repeats):
-    runs = Runs.of(noisy(400, repeats, 0.03))
+    runs = Runs.from_times(noisy(400, repeats, 0.03))
     assert runs.noise == pytest.approx(0.03, rel=0.15)
     missed = np.log(runs.times / np.linspace(1, 2, 400))
     assert runs.errors.mean() == pytest.approx(missed.std(), rel=0.2)
@@ -43,13 +43,13 @@ def test_noise_is_what_was_drawn(repeats):
 def test_outliers_do_not_widen_the_noise():
     each = noisy(40, 5, 0.02)
     each["m7"][2] *= 3
-    runs = Runs.of(each)
+    runs = Runs.from_times(each)
     assert np.flatnonzero(runs.is_outlier).tolist() == [37]
     assert runs.noise == pytest.approx(0.02, rel=0.2)
 
 
 def test_without_repetitions_noise_is_not_known():
-    runs = Runs.of({"a": 1.0, "b": 2.0, "c": [3.0]})
+    runs = Runs.from_times({"a": 1.0, "b": 2.0, "c": [3.0]})
     assert np.isnan(runs.noise)
     assert np.isnan(runs.errors).all()
     assert runs.drift == 0
@@ -62,9 +62,9 @@ def test_drift_is_told_by_repeated_runs():
     steady = [(name, time * np.exp(0.01 * rng.standard_normal())) for name, time in sweeps]
     grown = [(name, t * (1 + 0.2 * k / len(steady))) for k, (name, t) in enumerate(steady)]
     table = pd.DataFrame(steady, columns=["mapping", "time"])
-    assert Runs.of(table).drift == 0
+    assert Runs.from_times(table).drift == 0
     table = pd.DataFrame(grown, columns=["mapping", "time"])
-    assert Runs.of(table).drift == pytest.approx(0.2, rel=0.3)
+    assert Runs.from_times(table).drift == pytest.approx(0.2, rel=0.3)
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,21 @@ def test_drift_is_told_by_repeated_runs():
 )
 def test_what_is_no_time_is_refused(times, message):
     with pytest.raises(InputError, match=message):
-        Runs.of(times)
+        Runs.from_times(times)
 
 
 def test_the_line_of_another_unit_is_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a 1\nb 2\nc 3\nd 2100\n")
     with pytest.raises(InputError, match="one unit") as caught:
-        Runs.of(path)
+        Runs.from_times(path)
     assert (caught.value.file, caught.value.line) == (str(path), 4)
 
 
 @given(st.lists(st.lists(st.floats(1, 50), min_size=1, max_size=6), min_size=1, max_size=8))
 def test_times_are_medians_in_any_order(groups):
     each = {f"m{i}": times for i, times in enumerate(groups)}
-    runs = Runs.of(each)
+    runs = Runs.from_times(each)
     assert runs.times.tolist() == pytest.approx([float(np.median(t)) for t in groups])
     names = tuple(reversed(each))
     turned = runs.take(names)

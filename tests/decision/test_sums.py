@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import toruscast as tc
 from toruscast.answers.rank import trust
 from toruscast.cli import main
-from toruscast.decision import forecast
 from toruscast.decision.results import OF_SUMS
 from toruscast.formats import read_workload
 from toruscast.mapping import Torus, Workload, patterns, strategies
@@ -45,7 +45,7 @@ def test_intervals_of_a_sum_are_those_of_the_study():
 def test_intervals_of_a_sum_are_as_wide_as_rounds_make_them(rules):
     torus = TORUS.with_network(rules=rules)
     alone, summed = (
-        forecast(Workload([HALO], summed=value), torus, MAPPINGS, n_jobs=1).table
+        tc.rank(Workload([HALO], summed=value), torus, MAPPINGS, n_jobs=1).table
         for value in (False, True)
     )
     assert summed["time"].tolist() == alone["time"].tolist()
@@ -54,13 +54,13 @@ def test_intervals_of_a_sum_are_as_wide_as_rounds_make_them(rules):
 
 
 def test_what_is_proved_is_proved_for_the_graph():
-    found = forecast(Workload([HALO], summed=True), TORUS, MAPPINGS, n_jobs=1)
+    found = tc.rank(Workload([HALO], summed=True), TORUS, MAPPINGS, n_jobs=1)
     assert found.verdict.kind == "proved"
     text = trust(found)
     assert text.startswith("Proved for this graph: ")
     assert "all messages start at once" in text
     assert "toruscast trace" in text
-    assert "sums" not in trust(forecast(HALO, TORUS, MAPPINGS, n_jobs=1))
+    assert "sums" not in trust(tc.rank(HALO, TORUS, MAPPINGS, n_jobs=1))
 
 
 def test_the_command_says_that_a_profile_is_summed(tmp_path, monkeypatch, capsys):

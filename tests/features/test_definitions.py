@@ -7,16 +7,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_cases import cases
 
-from toruscast.errors import InputError
-from toruscast.features import (
+import toruscast as tc
+from toruscast._features import (
     FEATURES,
     RoutedTraffic,
-    extract,
     feature_names,
-    register,
-    unregister,
+    register_feature,
+    unregister_feature,
 )
-from toruscast.features.registry import above_mean, near_top
+from toruscast._features.registry import above_mean, near_top
+from toruscast.errors import InputError
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -60,7 +60,7 @@ AWKWARD = {
 @pytest.fixture
 def own_name():
     yield "own_feature"
-    unregister("own_feature")
+    unregister_feature("own_feature")
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -69,7 +69,7 @@ def own_name():
 def test_every_feature_is_finite_on_awkward_input(case, routing, level):
     comm, torus, node = AWKWARD[case]
     mapping = TaskMapping(node, torus, tasks_per_node=len(node))
-    table = extract(comm, torus, [mapping], level=level, routing=routing)
+    table = tc.features(comm, torus, [mapping], level=level, routing=routing)
     assert np.isfinite(table.to_numpy()).all()
     assert (table.to_numpy() >= 0).all()
     expected = [*feature_names(level), *(["time"] if level == 2 else [])]
@@ -80,7 +80,7 @@ def test_every_feature_is_finite_on_awkward_input(case, routing, level):
 @given(cases(), st.sampled_from(["deterministic", "adaptive"]))
 def test_every_feature_is_finite_on_random_input(case, routing):
     comm, torus, mapping = case
-    row = extract(comm, torus, [mapping], level=2, routing=routing).iloc[0]
+    row = tc.features(comm, torus, [mapping], level=2, routing=routing).iloc[0]
     assert np.isfinite(row).all()
     for name, share in row.items():
         if name.endswith("_share") and routing == "deterministic":
@@ -113,7 +113,7 @@ def test_indicators_equal_their_twins(case):
     traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
     ends = [(a, b) for a, b, _, _ in naive.edges(comm, mapping)]
     load = naive.link_loads(torus, ends, comm.nbytes.tolist())
-    if torus.tie != "split":
+    if torus.tie_break != "split":
         total, most = naive.path_sums(torus, ends, load)
         twin = max(total, default=0.0), sum(total), sum(most)
         np.testing.assert_allclose(traffic.along_routes, twin, rtol=1e-11)
@@ -136,7 +136,7 @@ def test_definitions_on_a_worked_example():
     # 2 -> 2: 40 bytes stay. Links: 400, 300, 60, 60 and four idle ones.
     torus = Torus(4)
     comm = CommGraph(4, [0, 0, 3, 2], [1, 2, 1, 2], [100, 300, 60, 40], [1, 3, 2, 5])
-    row = extract(comm, torus, [TaskMapping([0, 1, 2, 3], 4)]).iloc[0]
+    row = tc.features(comm, torus, [TaskMapping([0, 1, 2, 3], 4)]).iloc[0]
     expected = {
         "max_dilation": 2,
         "avg_dilation": (1 + 2 + 2 + 0) / 4,
@@ -189,7 +189,7 @@ def test_hops_are_relative_to_the_mean_distance_of_this_torus():
     # a ring of 4 one; the only message goes three hops.
     torus = Torus((3, 4), wrap=(False, True))
     comm = CommGraph(2, [0], [1], [10])
-    row = extract(comm, torus, [TaskMapping([0, 11], torus)]).iloc[0]
+    row = tc.features(comm, torus, [TaskMapping([0, 11], torus)]).iloc[0]
     assert row["relative_hops"] == pytest.approx(3 / (8 / 9 + 1))
 
 
@@ -198,7 +198,7 @@ def test_bounds_and_their_shares():
     torus = Torus((4, 4), bandwidth=(1e9, 2e9))
     comm = patterns.random_pairs(16, 5, 20_000, seed=1)
     mapping = TaskMapping(range(16), torus)
-    row = extract(comm, torus, [mapping], level=2).iloc[0]
+    row = tc.features(comm, torus, [mapping], level=2).iloc[0]
     bounds = time_bounds(MappingProblem(comm, torus), mapping)
     assert len(set(bounds[:4])) == 4
     for name, seconds in bounds._asdict().items():
@@ -207,8 +207,8 @@ def test_bounds_and_their_shares():
             assert row[f"{name}_share"] == pytest.approx(seconds / bounds.total)
     assert row["lower_bound"] == bounds.total
     sketch = simulate(comm, torus, mapping, coarsening=4).time
-    assert row["sketch_time"] == sketch
-    assert row["sketch_slowdown"] == pytest.approx(sketch / bounds.total)
+    assert row["coarse_time"] == sketch
+    assert row["coarse_slowdown"] == pytest.approx(sketch / bounds.total)
 
 
 def test_simulated_features_are_aggregates_of_the_counters():
@@ -216,7 +216,7 @@ def test_simulated_features_are_aggregates_of_the_counters():
     torus = Torus((4, 4))
     comm = CommGraph(16, np.arange(16), rng.permutation(16), np.full(16, 20000.0))
     mapping = TaskMapping(rng.permutation(16), torus)
-    row = extract(comm, torus, [mapping], level=2).iloc[0]
+    row = tc.features(comm, torus, [mapping], level=2).iloc[0]
     result = simulate(comm, torus, mapping)
     buffer, packets = result.buffered_seconds.tolist(), result.packets.tolist()
     delay = [b / p if p else 0.0 for b, p in zip(buffer, packets, strict=True)]
@@ -252,8 +252,8 @@ def test_a_sketch_of_long_messages_costs_no_more(packets, merged):
     comm = CommGraph(2, [0, 1], [1, 0], [512, 512 * packets])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
     traffic = RoutedTraffic(MappingProblem(comm, torus), mapping)
-    assert traffic.sketch.coarsening == merged
-    assert traffic.sketch.packets.max() == -(-packets // merged) <= 80
+    assert traffic.coarse.coarsening == merged
+    assert traffic.coarse.packets.max() == -(-packets // merged) <= 80
 
 
 def test_a_single_long_message_leaves_the_sketch_as_fine():
@@ -261,9 +261,9 @@ def test_a_single_long_message_leaves_the_sketch_as_fine():
     halo = patterns.halo_2d((4, 4), 512 * 300, periodic=True)
     long = CommGraph(16, [0], [5], [512 * 8192])
     traffic = RoutedTraffic(MappingProblem(Workload([halo, long]), torus), mapping)
-    assert traffic.sketch.coarsening == 4
+    assert traffic.coarse.coarsening == 4
     many = RoutedTraffic(MappingProblem(Workload([halo, long, long, long]), torus), mapping)
-    assert many.sketch.coarsening == 8192 // 64
+    assert many.coarse.coarsening == 8192 // 64
 
 
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
@@ -274,10 +274,10 @@ def test_of_single_packets_the_sketch_is_the_simulation(routing):
     for seed in range(3):
         mapping = TaskMapping(np.random.default_rng(seed).permutation(64) % 32, torus)
         traffic = RoutedTraffic(MappingProblem(comm, torus, routing), mapping)
-        assert traffic.sketch_coarsening == 1
-        assert traffic.sketch.time == traffic.simulation.time
+        assert traffic.coarse_factor == 1
+        assert traffic.coarse.time == traffic.simulation.time
         merged = simulate(comm, torus, mapping, routing=routing, coarsening=4)
-        assert merged.time == traffic.sketch.time
+        assert merged.time == traffic.coarse.time
 
 
 def test_packet_hops_are_those_of_a_simulation():
@@ -293,83 +293,83 @@ def test_packets_too_long_for_the_counters_are_not_made():
     comm = CommGraph(2, [0, 1], [1, 0], [7e10, 7e10])
     traffic = RoutedTraffic(MappingProblem(comm, Torus((8,))), TaskMapping([0, 3], 8))
     assert traffic.counted.coarsening < 7e10 / 512 / 1024
-    assert traffic.sketch.coarsening == 2**26 // 544  # bytes that a packet may have
+    assert traffic.coarse.coarsening == 2**26 // 544  # bytes that a packet may have
 
 
 def test_own_feature_in_three_lines(own_name):
-    @register("own_feature", unit="B", description="bytes of the idlest link")
+    @register_feature("own_feature", unit="B", description="bytes of the idlest link")
     def own_feature(traffic):
         return traffic.link_bytes.min()
 
     comm, torus, node = AWKWARD["ring of two"]
-    table = extract(comm, torus, [TaskMapping(node, torus)])
+    table = tc.features(comm, torus, [TaskMapping(node, torus)])
     assert table["own_feature"].tolist() == [0.0]
     assert own_name in feature_names(1)
     with pytest.raises(InputError, match="taken"):
-        register(own_name)
+        register_feature(own_name)
 
 
 def test_a_failing_feature_of_ones_own_is_named(own_name):
-    register(own_name)(lambda traffic: 1 / 0)
+    register_feature(own_name)(lambda traffic: 1 / 0)
     comm, torus, node = AWKWARD["ring of two"]
     mapping = TaskMapping(node, torus, name="identity")
     with pytest.raises(InputError, match="own_feature failed on mapping identity: found ZeroDiv"):
-        extract(comm, torus, [mapping], features=[own_name])
+        tc.features(comm, torus, [mapping], features=[own_name])
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_feature_of_ones_own_is_finite(own_name, value):
-    register(own_name)(lambda traffic: value)
+    register_feature(own_name)(lambda traffic: value)
     comm, torus, node = AWKWARD["ring of two"]
     mapping = TaskMapping(node, torus, name="identity")
     with pytest.raises(InputError, match=f"is not finite on mapping identity: found {value}"):
-        extract(comm, torus, [mapping], features=[own_name])
+        tc.features(comm, torus, [mapping], features=[own_name])
 
 
 @pytest.mark.parametrize("name", ["", "two words", "1st", "max-bytes", None, 3])
 def test_bad_feature_names(name):
     with pytest.raises(InputError, match="bad feature name"):
-        register(name)
+        register_feature(name)
 
 
 def test_bad_levels():
     with pytest.raises(InputError, match="level"):
-        register("own_feature", level=3)
+        register_feature("own_feature", level=3)
     comm, torus, node = AWKWARD["ring of two"]
     with pytest.raises(InputError, match="level"):
-        extract(comm, torus, [TaskMapping(node, torus)], level=0)
+        tc.features(comm, torus, [TaskMapping(node, torus)], level=0)
 
 
 def test_unknown_feature_suggests_the_nearest():
     comm, torus, node = AWKWARD["ring of two"]
     with pytest.raises(InputError, match="max_bytes"):
-        extract(comm, torus, [TaskMapping(node, torus)], features=["max_byte"])
+        tc.features(comm, torus, [TaskMapping(node, torus)], features=["max_byte"])
 
 
 def test_extract_names_rows_and_keeps_the_order_asked_for():
     comm, torus, node = AWKWARD["ring of two"]
     mappings = [TaskMapping(node, torus, name="a"), TaskMapping(node[::-1], torus)]
-    table = extract(comm, torus, mappings, features=["max_bytes", "avg_buffer", "hop_bytes"])
+    table = tc.features(comm, torus, mappings, features=["max_bytes", "avg_buffer", "hop_bytes"])
     assert table.index.tolist() == ["a", "1"]
     assert table.columns.tolist() == ["max_bytes", "avg_buffer", "hop_bytes"]
-    threaded = extract(comm, torus, mappings, features=list(table.columns), n_jobs=2)
+    threaded = tc.features(comm, torus, mappings, features=list(table.columns), n_jobs=2)
     np.testing.assert_array_equal(table, threaded)
-    assert extract(comm, torus, []).shape == (0, len(feature_names(1)))
+    assert tc.features(comm, torus, []).shape == (0, len(feature_names(1)))
 
 
 def test_mappings_that_do_not_fit():
     comm, torus, _ = AWKWARD["ring of two"]
     with pytest.raises(InputError, match="does not fit the graph"):
-        extract(comm, torus, [TaskMapping([0, 1, 1], torus, tasks_per_node=2)])
+        tc.features(comm, torus, [TaskMapping([0, 1, 1], torus, tasks_per_node=2)])
     with pytest.raises(InputError, match="does not fit the torus"):
-        extract(comm, torus, [TaskMapping([0, 1], 3)])
+        tc.features(comm, torus, [TaskMapping([0, 1], 3)])
 
 
 def test_phases_count_with_the_sum_of_their_traffic():
     phases = [CommGraph(2, [0], [1], [100]), CommGraph(2, [0, 1], [1, 0], [50, 7])]
     mapping = TaskMapping([0, 1], 4)
-    whole = extract(Workload(phases), Torus(4), [mapping]).iloc[0]
+    whole = tc.features(Workload(phases), Torus(4), [mapping]).iloc[0]
     assert whole["sum_bytes"] == 157
     assert whole["max_bytes"] == 150
-    parts = [extract(phase, Torus(4), [mapping]).iloc[0]["lower_bound"] for phase in phases]
+    parts = [tc.features(phase, Torus(4), [mapping]).iloc[0]["lower_bound"] for phase in phases]
     assert whole["lower_bound"] == pytest.approx(sum(parts))

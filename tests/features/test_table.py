@@ -5,8 +5,9 @@ import weakref
 import pandas as pd
 import pytest
 
+import toruscast as tc
+from toruscast._features import extract_blocks, register_feature, unregister_feature
 from toruscast.errors import InputError
-from toruscast.features import extract, extract_blocks, register, unregister
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, patterns, strategies
 
 
@@ -16,7 +17,7 @@ def test_what_is_computed_of_a_mapping_goes_with_it(n_jobs):
     simulated = weakref.WeakSet()
     held = []
 
-    @register("held", unit="", description="simulations held when this one is done", level=2)
+    @register_feature("held", unit="", description="simulations held at its end", level=2)
     def count(traffic):
         simulated.add(traffic.simulation)
         held.append(len(simulated))
@@ -25,9 +26,9 @@ def test_what_is_computed_of_a_mapping_goes_with_it(n_jobs):
     comm, torus = patterns.halo_2d((4, 4), 1024, periodic=True), Torus((4, 4))
     mappings = strategies.sample(comm, torus, n=24, seed=1)
     try:
-        made = extract(comm, torus, mappings, features=["held", "max_buffer"], n_jobs=n_jobs)
+        made = tc.features(comm, torus, mappings, features=["held", "max_buffer"], n_jobs=n_jobs)
     finally:
-        unregister("held")
+        unregister_feature("held")
     assert made.index.tolist() == [mapping.name for mapping in mappings]
     assert len(held) == 24
     # One that is done may linger in each thread until the next is.
@@ -43,7 +44,7 @@ def test_further_columns_share_the_pass_of_the_features():
         seen.append("all_link_bytes" in vars(traffic))
         return traffic.torus.link_label(int(traffic.all_link_bytes.argmax()))
 
-    table = extract(comm, torus, mappings, features=["max_bytes"], also={"busiest": busiest})
+    table = tc.features(comm, torus, mappings, features=["max_bytes"], extra={"busiest": busiest})
     assert table["busiest"].tolist() == ["(1) +X", "(2) -X"]
     assert seen == [True, True]
 
@@ -86,9 +87,9 @@ def test_a_fault_in_a_stream_comes_after_the_rows_before_it(n_jobs):
 def test_blocks_make_the_table():
     comm, torus = patterns.halo_2d((4, 4), 1024, periodic=True), Torus((4, 4))
     mappings = [TaskMapping(m.node, 16) for m in strategies.sample(comm, torus, n=40)] * 30
-    whole = extract(comm, torus, mappings)
+    whole = tc.features(comm, torus, mappings)
     assert whole.index.tolist() == [str(number) for number in range(1200)]
     pd.testing.assert_frame_equal(
-        whole.iloc[:40].reset_index(), extract(comm, torus, mappings[:40]).reset_index()
+        whole.iloc[:40].reset_index(), tc.features(comm, torus, mappings[:40]).reset_index()
     )
-    assert extract(comm, torus, []).empty
+    assert tc.features(comm, torus, []).empty

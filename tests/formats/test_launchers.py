@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
+from toruscast._mesh.devices import read_devices
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_hosts, read_mapping, read_times, write_mapping
 from toruscast.formats.registry import dialect_of, dialects
 from toruscast.mapping import CommGraph, Hosts, MappingProblem, TaskMapping, Torus
-from toruscast.mesh.devices import read_devices
 
 SHAPES = st.sampled_from(
     [(1,), (6,), (2, 4), (3, 1, 2), (2, 2, 2), (2, 1, 2, 2), (2, 1, 1, 2, 2), (1, 2, 1, 2, 1, 2)]

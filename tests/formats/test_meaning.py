@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from graph_files import edges, message, varint, write
 
+from toruscast._mesh.hlo import parse_hlo, read_groups
 from toruscast.errors import InputError
 from toruscast.formats import read_comm
 from toruscast.formats.readers import graph_facts
 from toruscast.formats.traces import buffer_size
 from toruscast.mapping import Workload, sum_edges
-from toruscast.mesh.hlo import parse_hlo, read_groups
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,12 @@ def test_examples(tmp_path, name):
     sizes, bandwidth = EXAMPLES[name]
     assert str(torus).split()[-1] == sizes
     assert torus.bandwidth == bandwidth
-    assert tc.parse_torus(str(path)) == torus
+    assert tc.torus(str(path)) == torus
 
 
 @st.composite
 def tori(draw):
-    """A torus or mesh of any kind: twisted, with holes, of any name."""
+    """A torus or mesh of any kind: twisted, with nodes and links left out, of any name."""
     shape = draw(
         st.lists(st.integers(1, 5), min_size=1, max_size=6).map(tuple) | st.just((2, 2, 4))
     )
@@ -76,7 +76,7 @@ def test_what_is_written_reads_back_or_is_refused(tmp_path_factory, name, suffix
         assert list(folder.iterdir()) == []
         return
     back = read_torus(path)
-    assert (back.shape, back.twist, back.holes) == (torus.shape, torus.twist, torus.holes)
+    assert (back.shape, back.twist, back.exclusions) == (torus.shape, torus.twist, torus.exclusions)
     assert [w for w, k in zip(back.wrap, back.shape, strict=True) if k > 1] == [
         w for w, k in zip(torus.wrap, torus.shape, strict=True) if k > 1
     ]
@@ -213,7 +213,7 @@ def test_settings_that_include_others_say_so(tmp_path):
 
 @pytest.mark.parametrize("name", ["bluegene_q:512", "tpu_v4:4x4x8", "tofu_d:4x6x8", "tpu7x:4x4x4"])
 def test_machines_survive_a_machine_file(tmp_path, name):
-    torus = tc.machine(name)
+    torus = tc.torus(name)
     write_torus(torus, tmp_path / "mine.toml")
     assert read_torus(tmp_path / "mine.toml") == torus
 
@@ -223,7 +223,7 @@ def test_a_torus_that_a_format_cannot_hold(tmp_path):
     for name in ("scotch-target", "simgrid", "sst"):
         with pytest.raises(InputError, match="no such torus"):
             write_torus(half, tmp_path / "torus", name)
-    twisted = tc.machine("tpu_v4:4x4x8")
+    twisted = tc.torus("tpu_v4:4x4x8")
     for name in ("scotch-target", "simgrid", "sst", "astra-sim", "tt-mesh"):
         with pytest.raises(InputError, match="no such"):
             write_torus(twisted, tmp_path / "torus", name)
@@ -254,9 +254,9 @@ def test_units():
 def test_a_name_that_is_no_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "8x8").write_text("torus2D 4 4")
-    assert tc.parse_torus("8x8").shape == (8, 8)
+    assert tc.torus("8x8").shape == (8, 8)
     with pytest.raises(InputError, match=r"absent\.yml: no such file"):
-        tc.parse_torus("absent.yml")
+        tc.torus("absent.yml")
 
 
 @pytest.mark.parametrize("name", ["mine.toml", "mine.json"])

@@ -21,8 +21,8 @@ def test_all_of_a_torus(written):
         shape = [4, 4, 8]
         wrap = [true, true, true]
         bandwidth = [50e9, 50e9, 25e9]
-        order = [2, 1, 0]
-        tie = "plus"
+        routing_order = [2, 1, 0]
+        tie_break = "plus"
         name = "ours"
         axes = "abc"
         twisted = true
@@ -32,12 +32,12 @@ def test_all_of_a_torus(written):
         """
     )
     torus = tc.read_torus(path)
-    assert torus == tc.parse_torus(str(path))
+    assert torus == tc.torus(str(path))
     assert torus == tc.Torus(
         (4, 4, 8),
         bandwidth=(50e9, 50e9, 25e9),
-        order=(2, 1, 0),
-        tie="plus",
+        routing_order=(2, 1, 0),
+        tie_break="plus",
         name="ours",
         axes="abc",
         twist=((0, 0, 4), (0, 0, 4), (0, 0, 0)),
@@ -48,4 +48,4 @@ def test_a_machine_with_changes(written):
     torus = tc.read_torus(written('machine = "tpu_v4:4x4x8"\nbandwidth = 45e9\ntwisted = false'))
     assert torus.bandwidth == (45e9,) * 3
     assert not torus.twist
-    assert torus.network == tc.machine("tpu_v4").network
+    assert torus.network == tc.torus("tpu_v4").network

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from documented import agree, not_given
 
+from toruscast._features import FEATURES, unregister_feature
 from toruscast.cli import main
-from toruscast.features import FEATURES, unregister
 from toruscast.mapping.strategies import STRATEGIES
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def run(line):
             main.main(args=shlex.split(line)[1:])
     finally:
         for name in set(FEATURES) - known:
-            unregister(name)
+            unregister_feature(name)
     assert ended.value.code == 0, line
 
 

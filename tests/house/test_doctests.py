@@ -5,9 +5,8 @@ import importlib
 import pkgutil
 
 import pytest
+from source_files import PACKAGES
 
-PACKAGES = ["mapping", "formats", "features", "training", "decision", "mesh", "scaling", "answers"]
-PACKAGES += ["cli", "datasets", "routing", "simulation", "search"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Examples of a package read as its user writes them: its public names are there.
 EVERYWHERE = {"np": "numpy", "nx": "networkx"}
@@ -15,13 +14,13 @@ EVERYWHERE = {"np": "numpy", "nx": "networkx"}
 
 def modules():
     names = ["toruscast"]
-    for package in PACKAGES:
+    for package in PACKAGES.values():
         name = f"toruscast.{package}"
         names.append(name)
         path = importlib.import_module(name).__path__
         names += [info.name for info in pkgutil.walk_packages(path, f"{name}.")]
     # It imports JAX, which may be missing, and has no examples.
-    names.remove("toruscast.mesh.jax")
+    names.remove("toruscast._mesh.jax")
     return names
 
 

@@ -14,7 +14,7 @@ def objects():
     comm = tc.CommGraph(16, halo.src, halo.dst, halo.nbytes, grid=(4, 4), name=HOSTILE)
     mappings = tc.strategies.sample(comm, torus, n=6)
     odd = tc.TaskMapping(mappings[0].node, torus, name=HOSTILE)
-    return torus, comm, tc.forecast(comm, torus, [odd, *mappings[1:]])
+    return torus, comm, tc.rank(comm, torus, [odd, *mappings[1:]])
 
 
 def test_names_show_as_text(objects):
@@ -35,14 +35,14 @@ def test_every_result_has_a_short_repr_and_a_card():
         comm,
         tc.Workload([comm]),
         mappings[0],
-        tc.forecast(comm, torus, mappings),
+        tc.rank(comm, torus, mappings),
         tc.plan(comm, torus, mappings, times),
-        tc.rank_layouts(torus, {"x": 16}, "x:allreduce:4MB"),
+        tc.mesh(torus, {"x": 16}, "x:allreduce:4MB"),
         tc.simulate(comm, torus, mappings[0]),
         tc.simulate_flows(comm, torus, mappings[0]),
-        tc.Runs.of(times),
+        tc.Runs.from_times(times),
         tc.learn_runs(comm, torus, mappings, times, simulate=False),
-        tc.search_mapping(comm, torus, turns=1),
+        tc.search(comm, torus, n_sweeps=1),
         tc.explain(comm, torus, mappings[0], mappings[1]),
     ]
     for result in results:

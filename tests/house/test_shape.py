@@ -65,7 +65,7 @@ def test_files_do_not_import_each_other_in_circles():
 )
 def test_no_public_name_is_also_a_module_of_its_package(package):
     """`import package.name as x` gives the module, `from package import name` what it exports."""
-    where = ".".join(["toruscast", *package.relative_to(ROOT).parts])
+    where = name_of(package)
     package = import_module("toruscast" if package.name == "toruscast" else where)
     modules = {each.name for each in iter_modules(package.__path__)}
     public = {name for name in getattr(package, "__all__", ()) if name in modules}
@@ -102,7 +102,7 @@ def test_no_code_decides_on_the_wording_of_an_error():
 def test_the_ways_of_the_picture_are_in_the_code(monkeypatch):
     draw_rooms.check_ways()
     assert draw_rooms.picture().startswith("<svg")
-    wrong = {"graph to answer": (("mapping/torus.py", "decision/forecasts.py"),)}
+    wrong = {"graph to answer": (("mapping/torus.py", "decision/ranking.py"),)}
     monkeypatch.setattr(draw_rooms, "WAYS", wrong)
     with pytest.raises(SystemExit, match="does not import"):
         draw_rooms.check_ways()

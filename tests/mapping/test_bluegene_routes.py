@@ -15,7 +15,7 @@ from toruscast.mapping import network as bluegene_routes
 from toruscast.routing import link_loads
 from toruscast.simulation import simulate
 
-RACK = machines.get("bluegene_q:1024")
+RACK = machines.torus_from_text("bluegene_q:1024")
 # Small blocks are also routed as if they had so many times as many nodes: of each such factor other
 # zones are in use.
 FACTORS = [1, 32, 256]
@@ -99,7 +99,7 @@ def test_zones_on_a_worked_example():
 
 
 def test_a_larger_block_lets_flexible_ways_begin_in_two_dimensions():
-    torus = machines.get("bluegene_q:4096")
+    torus = machines.torus_from_text("bluegene_q:4096")
     assert torus.zone_sets[0] == ((3, 4), (2,), (0,), (1,))
     assert torus.zone_sets[1] == ((3,), (2,), (0, 1), (4,))
 
@@ -139,7 +139,9 @@ def test_the_simulator_equals_its_twin(as_large_blocks, data, seed):
 def test_the_simulator_equals_its_twin_on_a_rack(deadlock, tie):
     # All kinds of ways at once, through a corner of the block, in shallow buffers.
     network = Network(payload=64, buffer_packets=2, overhead=0.0, fifos=2, deadlock=deadlock)
-    torus = Torus(RACK.shape, RACK.wrap, (2e9,), RACK.order, tie, network, zones="bluegene_q")
+    torus = Torus(
+        RACK.shape, RACK.wrap, (2e9,), RACK.routing_order, tie, network, zones="bluegene_q"
+    )
     corner = torus.node(np.indices((3, 3, 3, 6, 2)).reshape(5, -1).T)
     near = np.random.default_rng(5).choice(corner, 34, replace=False)
     line = torus.node([[0, 0, 0, d, 0] for d in range(8)])
@@ -164,7 +166,7 @@ def test_a_line_keeps_to_the_tie_rule_and_a_flexible_way_to_the_order():
     line = [0, 0, 0, 1, 0], [0, 0, 0, 5, 0]
     links, ordered = loaded(RACK, *line)
     assert links == ordered
-    links, _ = loaded(Torus(RACK.shape, order=RACK.order), *line)
+    links, _ = loaded(Torus(RACK.shape, routing_order=RACK.routing_order), *line)
     assert not set(links) & set(ordered)
     # Of flexibility 2, without ties: in order, in whichever channel.
     links, ordered = loaded(RACK, [0, 0, 0, 0, 0], [1, 1, 1, 2, 0])

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, tori
 
+from toruscast._features import RoutedTraffic
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, strategies
 from toruscast.mapping.patterns import halo_2d
 from toruscast.routing import link_loads, time_bounds

@@ -7,8 +7,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.formats import parse_torus
 from toruscast.mapping import Torus, machines
 
 
@@ -28,8 +28,8 @@ from toruscast.mapping import Torus, machines
     ],
 )
 def test_bluegene_q_routing_order(block, order):
-    host = machines.get(f"bluegene_q:{block}")
-    assert "".join("ABCDE"[d] for d in host.order) == order
+    host = machines.torus_from_text(f"bluegene_q:{block}")
+    assert "".join("ABCDE"[d] for d in host.routing_order) == order
     assert machines.bluegene_q(nodes=host.n_nodes, wrap=host.wrap) == host
 
 
@@ -37,12 +37,12 @@ def test_bluegene_q_facts():
     block = machines.bluegene_q()
     assert block.n_nodes == 512
     assert block.bandwidth == (2e9,) * 5
-    assert block.tie == "bluegene"
+    assert block.tie_break == "bluegene"
     assert (block.network.payload, block.network.header) == (512, 32)
     assert (block.network.fifos, block.network.fifo_rule) == (10, "bluegene_q")
     assert all(block.wrap)
     mira = machines.bluegene_q(nodes=1024, wrap=(True, True, True, False, True))
-    assert mira == machines.get("bluegene_q:4x4x4x8mx2")
+    assert mira == machines.torus_from_text("bluegene_q:4x4x4x8mx2")
 
 
 def test_other_presets():
@@ -62,7 +62,7 @@ def test_other_presets():
 
 def test_interconnect_of_a_chip():
     # What vendors publish: GB/s a chip, both ways together.
-    torus = machines.get("trainium1")
+    torus = machines.torus_from_text("trainium1")
     assert sum(torus.bandwidth) * 2 * 2 == 384e9
     assert sum(machines.trainium2((4, 4)).bandwidth) * 2 * 2 == 1024e9
     assert machines.trainium2().bandwidth[2] * 2 * 2 == 256e9
@@ -80,10 +80,10 @@ def test_interconnect_of_a_chip():
 )
 @pytest.mark.parametrize("machine", ["trainium1", "trainium2"])
 def test_parts_of_an_instance_close_where_they_span_it(machine, text, wrap):
-    torus = machines.get(f"{machine}:{text}")
+    torus = machines.torus_from_text(f"{machine}:{text}")
     assert torus.wrap == wrap
-    assert torus.bandwidth == machines.named(machine)((4, 4)).bandwidth
-    assert machines.get(str(torus)) == torus
+    assert torus.bandwidth == machines.Machine.from_name(machine)((4, 4)).bandwidth
+    assert machines.torus_from_text(str(torus)) == torus
     # Between two devices of a chip it is six times one of its links of 100 GB/s.
     chip = machines.tpu7x()
     assert chip.bandwidth[3] == 600e9
@@ -95,7 +95,7 @@ def test_parts_of_an_instance_close_where_they_span_it(machine, text, wrap):
 
 
 def test_what_a_put_attains_on_fugaku():
-    torus = machines.get("fugaku")
+    torus = machines.torus_from_text("fugaku")
     packet = torus.network.payload + torus.network.header
     assert round(torus.bandwidth[0] * torus.network.payload / packet / 1e9, 2) == 6.35
 
@@ -119,7 +119,7 @@ def test_what_a_put_attains_on_fugaku():
     ],
 )
 def test_what_wraps(text, wrap):
-    assert machines.get(text).wrap == wrap
+    assert machines.torus_from_text(text).wrap == wrap
 
 
 def test_links_between_galaxies_are_slower():
@@ -128,13 +128,13 @@ def test_links_between_galaxies_are_slower():
 
 
 def test_mira_of_8192_nodes():
-    block = machines.get("bluegene_q:8192")
+    block = machines.torus_from_text("bluegene_q:8192")
     assert block.shape == (4, 4, 16, 16, 2)
 
 
 @pytest.mark.parametrize("name", machines.names())
 def test_every_machine_says_where_its_numbers_come_from(name):
-    machine = machines.named(name)
+    machine = machines.Machine.from_name(name)
     assert machine.title
     assert {source.how for source in machine.sources} >= {"published", "assumed"}
     keys = {key for key in machine.content if key not in ("shape", "name")} | {*machine.network}
@@ -167,27 +167,27 @@ def test_every_machine_says_where_its_numbers_come_from(name):
     ],
 )
 def test_published_memory_bandwidths(preset, gigabytes):
-    assert machines.get(preset).network.memory_bandwidth == gigabytes * 1e9
+    assert machines.torus_from_text(preset).network.memory_bandwidth == gigabytes * 1e9
 
 
 @pytest.mark.parametrize("text", ["bluegene_p", "tpu_v4", "tpu_v5p", "trainium2", "trainium2:4x4"])
 def test_a_fifo_a_port(text):
-    torus = machines.get(text)
+    torus = machines.torus_from_text(text)
     assert torus.network.fifos == 2 * torus.ndim
     assert torus.network.fifo_rule == "first_dimension"
 
 
 def test_every_preset_is_found_by_name():
     for name in machines.names():
-        torus = machines.get(name)
+        torus = machines.torus_from_text(name)
         assert torus.name == name
-        assert parse_torus(f" {name.upper()} ") == torus
+        assert tc.torus(f" {name.upper()} ") == torus
         assert str(torus).startswith(name)
 
 
 @pytest.mark.parametrize("text", ["8x8x8", "8x8x8m", "3", "1mx2"])
 def test_plain_torus(text):
-    host = parse_torus(text)
+    host = tc.torus(text)
     assert str(host) == text
     assert isinstance(host, Torus)
 
@@ -203,7 +203,7 @@ tpu_v4:32x32x32 tpu_v4:4x4x4m trainium2:4x4x8 gemini:2x2 bluegene_p:4mx4x8 tofu_
 @pytest.mark.parametrize("text", ["", *BAD_HOSTS.split()])
 def test_bad_hosts(text):
     with pytest.raises(InputError):
-        parse_torus(text)
+        tc.torus(text)
 
 
 def test_bluegene_q_takes_a_shape_or_a_size():

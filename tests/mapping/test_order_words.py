@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Torus, machine, strategies
+from toruscast.mapping import CommGraph, Torus, strategies
 from toruscast.mapping.strategies.permute import ordered, remark
 
 WORDS = [
@@ -18,14 +19,14 @@ WORDS = [
 
 @pytest.mark.parametrize(("name", "word", "letters"), WORDS)
 def test_words_are_orders_of_letters(name, word, letters):
-    torus = machine(name)
+    torus = tc.torus(name)
     n_tasks = 2 * torus.n_nodes
     made = strategies.make(f"permute-{letters}", CommGraph(n_tasks, [], [], []), torus)
     np.testing.assert_array_equal(ordered(word, torus, n_tasks).node, made.node)
 
 
 def test_the_first_letter_of_blue_gene_p_varies_fastest():
-    torus = machine("bluegene_p:4x4x2")
+    torus = tc.torus("bluegene_p:4x4x2")
     mapping = ordered("XYZT", torus, 3)
     assert torus.coords[mapping.node].tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
     pairs = ordered("TXYZ", torus, 64)
@@ -33,16 +34,16 @@ def test_the_first_letter_of_blue_gene_p_varies_fastest():
 
 
 def test_strategies_whose_letters_run_the_other_way_say_so():
-    torus = machine("bluegene_p:4x4x2")
+    torus = tc.torus("bluegene_p:4x4x2")
     assert "the machine's own word for this order is ZYXT" in remark("permute-TXYZ", torus)
     assert "unlike in the machine's own words" in remark("zigzag-XYZ", torus)
-    assert not remark("permute-ABCDET", machine("bluegene_q:512"))
+    assert not remark("permute-ABCDET", tc.torus("bluegene_q:512"))
     assert not remark("random", torus)
 
 
 @pytest.mark.parametrize("word", ["XYZ", "XXYZ", "rank-map-bynode=XYZ", "ABCT"])
 def test_what_is_no_word_of_a_machine(word):
     with pytest.raises(InputError, match="no order of this machine"):
-        ordered(word, machine("bluegene_p:4x4x2"), 4)
+        ordered(word, tc.torus("bluegene_p:4x4x2"), 4)
     with pytest.raises(InputError, match="no order of this machine"):
         ordered(word, Torus((4, 4, 4)), 4)

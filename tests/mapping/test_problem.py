@@ -32,7 +32,7 @@ def test_every_form_of_torus_is_the_same(torus):
 
 
 def test_a_machine_is_named():
-    assert MappingProblem(MATRIX, "bluegene_q:64").torus == tc.machine("bluegene_q:64")
+    assert MappingProblem(MATRIX, "bluegene_q:64").torus == tc.torus("bluegene_q:64")
 
 
 def test_every_form_of_mapping_is_the_same():
@@ -117,16 +117,16 @@ def test_every_function_takes_a_torus_as_text_or_shape(torus, tmp_path):
     tc.write_torus(torus, tmp_path / "t.toml")
     assert tc.Hosts(["a", "b"], [[0, 0], [1, 1]], torus).node.tolist() == [0, 3]
     assert tc.simulate(comm, torus, mapping).time > 0
-    assert tc.forecast(comm, torus, [mapping], budget=0).best.node.tolist() == [0, 3]
-    found = tc.search_mapping(comm, torus, turns=1, objective="hop_bytes", fixed={0: (0, 1)})
+    assert tc.rank(comm, torus, [mapping], budget=0).best.node.tolist() == [0, 3]
+    found = tc.search(comm, torus, n_sweeps=1, objective="hop_bytes", fixed={0: (0, 1)})
     assert found.mapping.node[0] == 1
-    assert len(tc.extract(comm, torus, [mapping])) == 1
+    assert len(tc.features(comm, torus, [mapping])) == 1
     assert tc.explain(comm, torus, mapping) is not None
     assert tc.routing.routes(torus, [(0, 0)], [(1, 1)])[0].tolist() == [0, 2]
-    assert tc.rank_layouts(torus, {"x": 4}, "x:exchange:4MB").best.time > 0
+    assert tc.mesh(torus, {"x": 4}, "x:exchange:4MB").best.time > 0
     # Not even with as many nodes.
     with pytest.raises(tc.InputError, match="of another torus"):
-        tc.forecast(comm, "4", [mapping])
+        tc.rank(comm, "4", [mapping])
 
 
 @pytest.mark.parametrize("torus", [7, None, 2.5, "two by two", (0, 2), {"a": 1}])
@@ -134,14 +134,14 @@ def test_what_is_no_torus_is_refused_everywhere(torus, tmp_path):
     mapping, comm = tc.TaskMapping([0, 1], 4), tc.CommGraph(2, [0], [1], [8])
     (tmp_path / "a.map").write_text("0\n1\n")
     for call in (
-        lambda: tc.forecast(comm, torus, [mapping]),
-        lambda: tc.search_mapping(comm, torus, seconds=1),
+        lambda: tc.rank(comm, torus, [mapping]),
+        lambda: tc.search(comm, torus, seconds=1),
         lambda: tc.read_mapping(tmp_path / "a.map", torus),
         lambda: tc.read_hosts(tmp_path / "a.map", torus),
         lambda: tc.write_torus(torus, tmp_path / "t.toml"),
         lambda: tc.calibrate([], torus),
         lambda: tc.routing.routes(torus, [0], [1]),
-        lambda: tc.rank_layouts(torus, {"x": 4}, "x:exchange:4MB"),
+        lambda: tc.mesh(torus, {"x": 4}, "x:exchange:4MB"),
     ):
         with pytest.raises(tc.InputError):
             call()

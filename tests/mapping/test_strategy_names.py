@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.formats import parse_torus
 from toruscast.mapping import Torus, machines, patterns, strategies
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/strategies.md").read_text()
@@ -16,7 +16,7 @@ CUBE = Torus((4, 4, 4))
 TOFU = machines.tofu_d((2, 2, 2, 2, 3, 2))
 
 
-@pytest.mark.parametrize("name", strategies.examples())
+@pytest.mark.parametrize("name", strategies.names())
 def test_examples_of_messages_work(name):
     comm = patterns.halo_3d((2, 2, 1), 8) if name.startswith("nth") else HALO
     torus = Torus((4,)) if name.startswith("nth") else CUBE
@@ -35,7 +35,7 @@ def test_every_parameter_is_explained():
             assert re.search(rf"\b{word}\b", strategy.parameters), strategy.form
 
 
-@pytest.mark.parametrize("family", [form.partition("-")[0] for form in strategies.names()])
+@pytest.mark.parametrize("family", [form.partition("-")[0] for form in strategies.patterns()])
 @pytest.mark.parametrize("torus", [CUBE, TOFU, machines.bluegene_q((2, 2, 4, 2, 2))], ids=str)
 def test_the_example_of_a_message_suits(family, torus):
     """What a message suggests is taken."""
@@ -67,4 +67,4 @@ def test_letters_are_the_machine_s_own():
 
 
 def test_parse_torus_names_the_usual_axes():
-    assert parse_torus("2x2x2x2").axes == "ABCD"
+    assert tc.torus("2x2x2x2").axes == "ABCD"

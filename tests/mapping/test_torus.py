@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import tori
 
+import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.formats import parse_torus
 from toruscast.mapping import Network, Torus
 
 
@@ -44,8 +44,8 @@ def test_every_link_has_a_way_back(torus):
 @settings(max_examples=30, deadline=None)
 @given(tori())
 def test_text_form_reads_back(torus):
-    assert parse_torus(str(torus)).shape == torus.shape
-    assert parse_torus(str(torus)).wrap == torus.wrap
+    assert tc.torus(str(torus)).shape == torus.shape
+    assert tc.torus(str(torus)).wrap == torus.wrap
 
 
 def test_link_bandwidth_and_frozen_arrays():
@@ -57,8 +57,8 @@ def test_link_bandwidth_and_frozen_arrays():
 
 
 def test_with_network_changes_only_what_is_named():
-    torus = Torus(4, tie="plus").with_network(fifos=3)
-    assert torus == Torus(4, tie="plus", network=Network(fifos=3))
+    torus = Torus(4, tie_break="plus").with_network(fifos=3)
+    assert torus == Torus(4, tie_break="plus", network=Network(fifos=3))
 
 
 def test_zones_are_kept_in_their_order():
@@ -95,9 +95,9 @@ BAD_FIELDS = {
     "bandwidth": [
         0, -1.0, NAN, INF, "fast", (1, 2, 3), 1e-320, 1e300, 10**400, [[1e9], [1e9, 2e9]],
     ],
-    "order": [5, (0,), (0, 0), (1, 2), "BA", [[0], [1, 0]]],
+    "routing_order": [5, (0,), (0, 0), (1, 2), "BA", [[0], [1, 0]]],
     "axes": [5, "X", "XX", "XT", "X1", "XYZ", ("X", "Y"), "Xé", np.array(["A", "B"])],
-    "tie": ["minus", None, [], np.array(["plus", "split"])],
+    "tie_break": ["minus", None, [], np.array(["plus", "split"])],
     "network": [None],
     "zones": [
         [[0]], [[0, 1], []], [[0, 1], [1]], [[0], [2]], [0, 1], [[0.5, 1]], ["A", "B"], None, 3,
@@ -146,7 +146,7 @@ def test_arrays_say_as_much_as_tuples():
         np.array([4, 2]),
         wrap=np.array([1, 0]),
         bandwidth=np.array([1e9, 2e9]),
-        order=np.array([1, 0]),
+        routing_order=np.array([1, 0]),
     )
     assert torus == Torus((4, 2), (True, False), (1e9, 2e9), (1, 0))
     assert Torus((4, 2), wrap=np.True_) == Torus((4, 2), wrap=(np.bool_(1), 1)) == Torus((4, 2))
@@ -160,7 +160,7 @@ def test_arrays_say_as_much_as_tuples():
 )
 def test_bad_text_form(text):
     with pytest.raises(InputError):
-        parse_torus(text)
+        tc.torus(text)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_every_distance_is_that_of_networkx(shape):
 
 def test_published_figures_of_a_slice():
     # Of all pairs of different nodes, as an independent program has them; plain 4.0315 and 8.
-    torus, plain = tc.machine("tpu_v4:4x4x8"), tc.machine("tpu_v4:4x4x8:untwisted")
+    torus, plain = tc.torus("tpu_v4:4x4x8"), tc.torus("tpu_v4:4x4x8:untwisted")
     for slice, mean, diameter in ((torus, 3.464566929, 6), (plain, 4.031496063, 8)):
         nodes = np.arange(128)
         hops = slice.distance(nodes[:, None], nodes)
@@ -40,7 +40,7 @@ def test_published_figures_of_a_slice():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tie", ["plus", "source_parity"])
 def test_hops_lead_where_they_should(shape, tie):
-    torus = twisted(shape, tie=tie, order=(2, 0, 1))
+    torus = twisted(shape, tie_break=tie, routing_order=(2, 0, 1))
     src, dst = np.divmod(np.arange(torus.n_nodes**2), torus.n_nodes)
     hops = torus.twisted_hops(src, dst)
     assert np.abs(hops).sum(axis=1).tolist() == torus.distance(src, dst).tolist()
@@ -92,10 +92,10 @@ def test_rings_of_a_dimension():
     ],
 )
 def test_how_a_twist_is_written(text, printed, is_twisted):
-    torus = tc.parse_torus(text)
+    torus = tc.torus(text)
     assert str(torus) == printed
     assert bool(torus.twist) == is_twisted
-    assert tc.parse_torus(printed) == tc.parse_torus(printed.replace(" ", ":")) == torus
+    assert tc.torus(printed) == tc.torus(printed.replace(" ", ":")) == torus
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_how_a_twist_is_written(text, printed, is_twisted):
 )
 def test_what_is_not_twisted(text):
     with pytest.raises(InputError):
-        tc.parse_torus(text)
+        tc.torus(text)
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_bad_twists(twist):
 @pytest.mark.parametrize("tie", ["random", "split", "booksim", "sum_parity", "simgrid"])
 def test_ties_that_twisted_tori_do_not_have(tie):
     with pytest.raises(InputError, match="not on a twisted torus"):
-        twisted((4, 4, 8), tie=tie)
+        twisted((4, 4, 8), tie_break=tie)

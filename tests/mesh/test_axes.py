@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toruscast.errors import InputError
-from toruscast.mapping import Torus, machine
-from toruscast.mesh.devices import devices_at, usual_devices
-from toruscast.mesh.layouts import (
+import toruscast as tc
+from toruscast._mesh.devices import devices_at, usual_devices
+from toruscast._mesh.layouts import (
     AxisLayout,
     curves,
     cut_curves,
@@ -21,7 +20,9 @@ from toruscast.mesh.layouts import (
     snake,
     splits,
 )
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic, groups_along, parse_axes, parse_traffic
+from toruscast._mesh.traffic import MeshAxes, MeshTraffic, groups_along, parse_axes, parse_traffic
+from toruscast.errors import InputError
+from toruscast.mapping import Torus
 
 SIZES = st.lists(st.integers(2, 5), min_size=1, max_size=3)
 
@@ -117,14 +118,14 @@ def test_walks_are_cut_to_the_devices_that_are_there(data):
 
 
 def test_devices_of_a_tpu_slice_have_x_fastest_and_cores_side_by_side():
-    nodes = usual_devices(machine("tpu_v4:2x2x1")).nodes
-    assert machine("tpu_v4:2x2x1").coords[nodes].tolist() == [
+    nodes = usual_devices(tc.torus("tpu_v4:2x2x1")).nodes
+    assert tc.torus("tpu_v4:2x2x1").coords[nodes].tolist() == [
         [0, 0, 0],
         [1, 0, 0],
         [0, 1, 0],
         [1, 1, 0],
     ]
-    cores = machine("tpu7x:2x2x1")
+    cores = tc.torus("tpu7x:2x2x1")
     assert cores.coords[usual_devices(cores).nodes][:3].tolist() == [
         [0, 0, 0, 0],
         [0, 0, 0, 1],
@@ -134,7 +135,7 @@ def test_devices_of_a_tpu_slice_have_x_fastest_and_cores_side_by_side():
 
 
 def test_devices_by_coordinates():
-    torus = machine("tpu_v5e:2x4")
+    torus = tc.torus("tpu_v5e:2x4")
     found = devices_at(torus, [[5, 0, 0], [4, 0, 0], [4, 3, 0]], ids=[9, 3, 5])
     assert found.ids.tolist() == [3, 5, 9]
     assert torus.coords[found.nodes].tolist() == [[0, 0], [0, 3], [1, 0]]

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import toruscast as tc
+from toruscast._mesh import step_time
+from toruscast._mesh.layouts import is_together
+from toruscast._mesh.torch_xla import mesh_ids
+from toruscast._mesh.traffic import MeshAxes, MeshTraffic
 from toruscast.decision.calibration import read_microbenchmark
 from toruscast.errors import InputError, InputWarning
-from toruscast.mesh import step_time
-from toruscast.mesh.layouts import is_together
-from toruscast.mesh.torch_xla import mesh_ids
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic
 
 CHIPS = [{"name": f"TPU:{i}", "coords": [i % 4, i // 4, 0], "core_on_chip": 0} for i in range(16)]
 
@@ -57,7 +57,7 @@ def nodes_of(mesh, torus):
 def test_ids_of_pytorch_are_those_in_the_names():
     ids = mesh_ids((4, 4), ("data", "model"), CHIPS[::-1], torus="tpu_v5e")
     assert sorted(ids) == list(range(16))
-    torus = tc.machine("tpu_v5e:4x4")
+    torus = tc.torus("tpu_v5e:4x4")
     nodes = torus.node([CHIPS[i]["coords"][:2] for i in ids]).reshape(4, 4)
     sends = [MeshTraffic("allreduce", 64e6, (n,), algorithm="two-way-ring") for n in ("x", "y")]
     asked = torus, MeshAxes(("x", "y"), (4, 4)), sends
@@ -79,11 +79,11 @@ def test_the_module_for_jax_is_imported_without_it(monkeypatch):
     for name in {"jax", *sys.modules}:
         if name.partition(".")[0] == "jax":
             monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "toruscast.mesh.jax", raising=False)
-    import toruscast.mesh.jax
+    monkeypatch.delitem(sys.modules, "toruscast._mesh.jax", raising=False)
+    import toruscast._mesh.jax
 
     with pytest.raises(ImportError):
-        toruscast.mesh.jax.make_mesh((1,), ("x",))
+        toruscast.jax.make_mesh((1,), ("x",))
 
 
 @pytest.fixture
@@ -93,16 +93,16 @@ def jax():
 
 @pytest.fixture
 def make_mesh(jax):
-    import toruscast.mesh.jax
+    import toruscast._mesh.jax
 
-    return toruscast.mesh.jax.make_mesh
+    return toruscast.jax.make_mesh
 
 
 PROGRAM = """
 from dataclasses import dataclass
 import numpy as np
 import jax
-import toruscast.mesh.jax
+import toruscast._mesh.jax
 
 @dataclass(frozen=True)
 class Chip:
@@ -114,7 +114,7 @@ class Chip:
 
 chips = [Chip(i, (i % 4, i // 4, 0)) for i in range(16)]
 plain = jax.make_mesh((4, 4), ("data", "model"), devices=chips)
-better = toruscast.mesh.jax.make_mesh((4, 4), ("data", "model"), devices=chips)
+better = toruscast.jax.make_mesh((4, 4), ("data", "model"), devices=chips)
 for mesh in (plain, better):
     places = np.array([[chip.coords for chip in row] for row in mesh.devices])
     rings = [np.roll(places, 1, axis) - places for axis in (0, 1)]
@@ -169,17 +169,17 @@ def test_a_mistyped_axis_is_told_on_every_device(make_mesh, there, traffic):
 
 
 DRY_RUN = """
-import jax, jax.numpy as jnp, json, numpy as np, toruscast.mesh.jax
+import jax, jax.numpy as jnp, json, numpy as np, toruscast._mesh.jax
 from jax.sharding import PartitionSpec as P
 plain = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 4), ("data", "model"))
-mesh = toruscast.mesh.jax.make_mesh((4, 4), ("data", "model"), torus="tpu_v5e:4x4")
+mesh = toruscast.jax.make_mesh((4, 4), ("data", "model"), torus="tpu_v5e:4x4")
 print(json.dumps([[device.id for device in row] for row in mesh.devices]))
 step = jax.jit(jax.shard_map(
     lambda a, n: jax.lax.fori_loop(0, n, lambda i, v: jax.lax.psum(v, "model") / 4, a),
     mesh=plain, in_specs=(P("data", "model"), P()), out_specs=P("data"), check_vma=False,
 ))
 shapes = jax.ShapeDtypeStruct((64, 64), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
-toruscast.mesh.jax.make_mesh(
+toruscast.jax.make_mesh(
     (4, 4), ("data", "model"), torus="tpu_v5e:4x4", traffic=step.lower(*shapes)
 )
 """
@@ -235,7 +235,7 @@ def test_traffic_of_a_compiled_step_decides(jax, make_mesh):
         from jax.sharding import NamedSharding, PartitionSpec as P
         sys.path.insert(0, "tests/mesh")
         import test_frameworks as here
-        import toruscast.mesh.jax
+        import toruscast._mesh.jax
         mesh = jax.make_mesh((4, 4), ("x", "y"))
         place = NamedSharding(mesh, P(None, "y"))
         x = jax.ShapeDtypeStruct((1024, 4096), jnp.float32, sharding=place)
@@ -243,7 +243,7 @@ def test_traffic_of_a_compiled_step_decides(jax, make_mesh):
         with jax.set_mesh(mesh):
             lowered = step.lower(x)
         for traffic in (lowered, lowered.compile()):
-            found = toruscast.mesh.jax.make_mesh(
+            found = toruscast.jax.make_mesh(
                 (4, 4), ("x", "y"), devices=here.grid(4, 4), traffic=traffic
             )
             print([[device.id for device in row] for row in found.devices])

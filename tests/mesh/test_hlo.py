@@ -12,12 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
-from toruscast.errors import InputError
-from toruscast.formats.graphs import GraphOptions
-from toruscast.formats.source import as_text
-from toruscast.mapping import Omission
-from toruscast.mapping.omissions import describe_omissions
-from toruscast.mesh.hlo import (
+from toruscast._mesh.hlo import (
     bytes_of_type,
     parse_hlo,
     read_groups,
@@ -25,7 +20,12 @@ from toruscast.mesh.hlo import (
     step_of,
     tuple_items,
 )
-from toruscast.mesh.traffic import hlo_traffic, parse_axes
+from toruscast._mesh.traffic import hlo_traffic, parse_axes
+from toruscast.errors import InputError
+from toruscast.formats.graphs import GraphOptions
+from toruscast.formats.source import as_text
+from toruscast.mapping import Omission
+from toruscast.mapping.omissions import describe_omissions
 
 GLOBAL = "use_global_device_ids=true, to_apply=%add"
 FIVE, THREE = (f'backend_config={{"known_trip_count":{{"n":"{n}"}}}}' for n in (5, 3))

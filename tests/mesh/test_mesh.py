@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toruscast as tc
+from toruscast._mesh import step_times
+from toruscast._mesh.devices import devices_at
+from toruscast._mesh.layouts import AxisLayout, LayoutScorer, curves, splits
+from toruscast._mesh.step_times import Groups, MeshProblem, score, simulated_time, time_bound
+from toruscast._mesh.traffic import MeshTraffic, parse_axes, parse_traffic
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem
-from toruscast.mesh import step_times
-from toruscast.mesh.devices import devices_at
-from toruscast.mesh.layouts import AxisLayout, LayoutScorer, curves, splits
-from toruscast.mesh.step_times import Groups, MeshProblem, score, simulated_time, time_bound
-from toruscast.mesh.traffic import MeshTraffic, parse_axes, parse_traffic
 
 # Large, so that what software and hops cost is little.
 SIZE = 512e6
@@ -38,7 +38,7 @@ def one_line(wrap, n=8):
 def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     """2 (n - 1) / n * B / (links * w), and overhead and hops in each of 2 (n - 1) rounds.
 
-    `toruscast.mesh.step_times` derives it. Of a two-way ring on a line each direction of a link
+    `toruscast._mesh.step_times` derives it. Of a two-way ring on a line each direction of a link
     carries two half blocks: it is one link's worth.
     """
     torus = one_line(wrap, n)
@@ -77,7 +77,7 @@ def naive_loads(lines, torus, both):
 @pytest.mark.parametrize("torus", ["tpu_v5e:4x8", "tpu_v4:4x4x8", "4x3m", "tpu7x:2x2x2"])
 @pytest.mark.parametrize("algorithm", ["ring", "two-way-ring"])
 def test_loads_of_rings_are_those_of_a_naive_walk(torus, algorithm):
-    torus = tc.parse_torus(torus)
+    torus = tc.torus(torus)
     rng = np.random.default_rng(3)
     nodes = rng.permutation(torus.n_nodes)[: torus.n_nodes // 4 * 4].reshape(-1, 4)
     traffic = MeshTraffic("allgather", SIZE, ("x",), algorithm=algorithm)
@@ -95,7 +95,7 @@ def test_loads_of_rings_are_those_of_a_naive_walk(torus, algorithm):
 @pytest.mark.parametrize("kind", ["allreduce", "allgather", "reduce_scatter"])
 @pytest.mark.parametrize("torus", ["4x4", "4x4m", "tpu_v5e:4x8", "tpu_v4:4x4x8", "3x4x2"])
 def test_buckets_take_what_packets_take(kind, torus):
-    torus = tc.parse_torus(torus)
+    torus = tc.torus(torus)
     lines = np.arange(torus.n_nodes)[None]
     traffic = MeshTraffic(kind, 1e9, ("x",), algorithm="bucket")
     groups = Groups(lines, torus)
@@ -106,7 +106,7 @@ def test_buckets_take_what_packets_take(kind, torus):
 
 @pytest.mark.parametrize("algorithm", ["ring", "two-way-ring", "bucket"])
 def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
-    torus = tc.parse_torus("tpu_v5e:8x8")
+    torus = tc.torus("tpu_v5e:8x8")
     traffic = MeshTraffic("allreduce", 64e6, ("x",), algorithm=algorithm)
     lines = np.arange(64).reshape(2, 32)
     groups = Groups(lines, torus)
@@ -121,7 +121,7 @@ def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
 @pytest.mark.parametrize("torus", ["4x6x4", "4mx6x2", "tpu_v5e:4x8", "8x2x3"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus, axis, monkeypatch):
-    torus = tc.parse_torus(torus)
+    torus = tc.torus(torus)
     n = torus.shape[axis]
     order = np.random.default_rng(1).permutation(n)
     grid = np.moveaxis(np.arange(torus.n_nodes).reshape(torus.shape), axis, -1)
@@ -138,7 +138,7 @@ def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus,
 @pytest.mark.parametrize("kind", ["permute", "pipeline", "exchange", "alltoall"])
 @pytest.mark.parametrize("torus", ["8", "8m", "4x4", "tpu_v5e:4x8"])
 def test_single_rounds_take_what_packets_take(kind, torus):
-    torus = tc.parse_torus(torus)
+    torus = tc.torus(torus)
     lines = np.arange(torus.n_nodes).reshape(-1, 4)
     traffic = MeshTraffic(kind, 64e6, ("x",))
     groups = Groups(lines, torus)
@@ -151,9 +151,9 @@ SMALL_TORI = [
     tc.Torus((4, 8), wrap=False, bandwidth=1e9),
     tc.Torus((4, 4), wrap=(True, False), bandwidth=(1e9, 3e9)),
     tc.Torus((2, 3, 4), bandwidth=1e9),
-    tc.machine("tpu_v4:2x2x4"),
-    tc.parse_torus("2x2x4:twisted"),
-    tc.parse_torus("2x4x4:twisted"),
+    tc.torus("tpu_v4:2x2x4"),
+    tc.torus("2x2x4:twisted"),
+    tc.torus("2x4x4:twisted"),
     tc.Torus((3, 4), bandwidth=1e9).with_links({0: 5e8, 17: 1e8}),
     tc.Torus((16,), bandwidth=1e9).without(nodes=[3, 4]),
 ]
@@ -184,7 +184,7 @@ def test_no_exchange_of_all_is_below_its_bound_in_any_layout(torus, data):
     ],
 )
 def test_the_bound_of_an_exchange_of_all_is_that_of_the_cut(text, n, links):
-    torus = tc.machine(text)
+    torus = tc.torus(text)
     traffic = MeshTraffic("alltoall", 64e6, ("x",))
     cut = n * n * 64e6 / (2 * n) / (links * torus.bandwidth[0])
     groups = Groups(np.arange(2 * n)[None], torus)
@@ -209,11 +209,11 @@ def test_no_time_is_below_the_bound_of_any_layout(data):
 @pytest.mark.parametrize(
     ("torus", "axes", "every"),
     [
-        (tc.machine("tpu_v4:4x4x8"), "a=8,b=4,c=4", 17),
+        (tc.torus("tpu_v4:4x4x8"), "a=8,b=4,c=4", 17),
         (tc.Torus((4, 4, 8)), "a=8,b=4,c=4", 17),
-        (tc.Torus((6, 12), tie="split"), "a=3,b=2,c=12", 1),
-        (tc.Torus((4, 8), wrap=(False, True), tie="simgrid"), "a=8,b=2,c=2", 1),
-        (tc.Torus((4, 8), tie="sum_parity"), "a=8,b=2,c=2", 1),
+        (tc.Torus((6, 12), tie_break="split"), "a=3,b=2,c=12", 1),
+        (tc.Torus((4, 8), wrap=(False, True), tie_break="simgrid"), "a=8,b=2,c=2", 1),
+        (tc.Torus((4, 8), tie_break="sum_parity"), "a=8,b=2,c=2", 1),
     ],
 )
 def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, axes, every):
@@ -231,20 +231,18 @@ def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, 
 
 
 def test_four_chips_are_a_ring():
-    answer = tc.rank_layouts(tc.machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    answer = tc.mesh(tc.torus("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
     assert answer.torus.distance(answer.best.nodes, np.roll(answer.best.nodes, 1)).max() == 1
     assert answer.ids.tolist() in ([0, 1, 3, 2], [0, 2, 3, 1])
 
 
 def test_snakes_of_rings_halve_the_times_of_the_devices_in_order():
-    torus = tc.machine("tpu_v6e:16x16")
-    answer = tc.rank_layouts(
-        torus, {"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB"
-    )
+    torus = tc.torus("tpu_v6e:16x16")
+    answer = tc.mesh(torus, {"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB")
     assert 1e6 * answer.lines()["time"].to_numpy() == pytest.approx([51.6, 98.7], abs=1)
     in_order = answer.lines(answer.in_order)["time"].to_numpy()
     assert 1e6 * in_order == pytest.approx([99.7, 190.8], abs=1)
-    assert {*answer.lines()["how"]} == {"simulated"}
+    assert {*answer.lines()["source"]} == {"simulated"}
 
 
 def test_the_best_of_all_orders_is_found():
@@ -252,9 +250,7 @@ def test_the_best_of_all_orders_is_found():
     from itertools import permutations
 
     for torus in (tc.Torus((2, 3), wrap=False), tc.Torus((6,))):
-        answer = tc.rank_layouts(
-            torus, {"a": 2, "b": 3}, "a:allreduce:8MB,b:exchange:1MB", simulate=0
-        )
+        answer = tc.mesh(torus, {"a": 2, "b": 3}, "a:allreduce:8MB,b:exchange:1MB", simulate=0)
         scorer = LayoutScorer(answer.problem)
         least = min(
             scorer.of_mesh(np.reshape(order, (2, 3))).time for order in permutations(range(6))
@@ -263,19 +259,19 @@ def test_the_best_of_all_orders_is_found():
 
 
 def test_collectives_at_once_share_the_links():
-    torus = tc.machine("tpu_v6e:16x16")
+    torus = tc.torus("tpu_v6e:16x16")
     asked = ({"data": 64, "tensor": 4}, "tensor:exchange:4MB,data:exchange:4MB")
-    together = tc.rank_layouts(torus, *asked, overlap=True)
-    assert together.best.how == "forecast"
+    together = tc.mesh(torus, *asked, overlap=True)
+    assert together.best.source == "predicted"
     alone = together.lines()["time"]
     assert alone.max() <= together.best.time <= alone.sum() * 1.01
 
 
 def test_missing_chips_are_not_used():
-    torus = tc.machine("tpu_v5e:4x4")
+    torus = tc.torus("tpu_v5e:4x4")
     coords = [place for place in torus.coords.tolist() if place != [1, 2]]
     devices = devices_at(torus, coords)
-    answer = tc.rank_layouts(torus, {"a": 2, "b": 7}, "b:allreduce:8MB", devices=devices)
+    answer = tc.mesh(torus, {"a": 2, "b": 7}, "b:allreduce:8MB", devices=devices)
     assert np.unique(answer.best.nodes).size == 14
     assert torus.node([1, 2]) not in answer.best.nodes
     assert answer.ids.max() <= 14
@@ -284,13 +280,13 @@ def test_missing_chips_are_not_used():
 
 def test_the_first_row_is_simulated():
     """The closed form puts two layouts before the one that packets take through fastest."""
-    asked = tc.machine("tpu_v5e:4x8"), {"x": 16, "y": 2}, "x:exchange:1MB,y:exchange:1MB"
-    forecast = tc.rank_layouts(*asked, simulate=0)
-    answer = tc.rank_layouts(*asked)
-    assert answer.best.how == "simulated"
+    asked = tc.torus("tpu_v5e:4x8"), {"x": 16, "y": 2}, "x:exchange:1MB,y:exchange:1MB"
+    forecast = tc.mesh(*asked, simulate=0)
+    answer = tc.mesh(*asked)
+    assert answer.best.source == "simulated"
     assert answer.not_simulated == ()
-    by_packets = [tc.rank_layouts(*asked, compare=each.nodes).compared for each in forecast.layouts]
-    assert {each.how for each in by_packets} == {"simulated"}
+    by_packets = [tc.mesh(*asked, compare=each.nodes).compared for each in forecast.layouts]
+    assert {each.source for each in by_packets} == {"simulated"}
     assert answer.best.time == pytest.approx(min(each.time for each in by_packets))
     # What was first in closed form is not among the fastest three by packets.
     assert max(each.time for each in by_packets[:3]) > 1.05 * answer.best.time
@@ -299,21 +295,21 @@ def test_the_first_row_is_simulated():
 def test_devices_in_order_lead_where_they_are_fastest():
     """Walks over 64 chips that are cut to 32 are slower than the first 32 chips in order."""
     asked = {"data": 4, "fsdp": 4, "t": 2}, "t:allreduce:64MB:12,fsdp:allgather:32MB:12"
-    answer = tc.rank_layouts(tc.machine("tpu_v4:4x4x4"), *asked)
+    answer = tc.mesh(tc.torus("tpu_v4:4x4x4"), *asked)
     assert answer.best.time <= answer.in_order.time
     assert answer.idle == 32
 
 
 def test_what_is_not_simulated_is_named():
-    asked = tc.machine("tpu_v5e:4x4"), {"x": 16}, "x:allreduce:1MB"
-    assert tc.rank_layouts(*asked, overlap=True).not_simulated == ("x allreduce",)
-    assert tc.rank_layouts(*asked, simulate=0).not_simulated == ("x allreduce",)
+    asked = tc.torus("tpu_v5e:4x4"), {"x": 16}, "x:allreduce:1MB"
+    assert tc.mesh(*asked, overlap=True).not_simulated == ("x allreduce",)
+    assert tc.mesh(*asked, simulate=0).not_simulated == ("x allreduce",)
 
 
 def test_lines_count_all_runs_of_a_step():
-    asked = tc.machine("tpu_v5e:4x4"), {"x": 4, "y": 4}
-    once = tc.rank_layouts(*asked, "x:allreduce:64MB,y:allgather:8MB").lines()
-    often = tc.rank_layouts(*asked, "x:allreduce:64MB:12,y:allgather:8MB").lines()
+    asked = tc.torus("tpu_v5e:4x4"), {"x": 4, "y": 4}
+    once = tc.mesh(*asked, "x:allreduce:64MB,y:allgather:8MB").lines()
+    often = tc.mesh(*asked, "x:allreduce:64MB:12,y:allgather:8MB").lines()
     for column in ("time", "bound"):
         assert often[column].tolist() == pytest.approx([12 * once[column][0], once[column][1]])
     assert often["GBps"].tolist() == pytest.approx(once["GBps"].tolist())
@@ -322,23 +318,23 @@ def test_lines_count_all_runs_of_a_step():
 @pytest.mark.parametrize(("machine", "per_chip"), [("trainium2:4x4", 4), ("trainium1", 2)])
 def test_a_chip_may_be_several_devices(machine, per_chip):
     """Groups within chips stay on them, groups over chips go over the share of their links."""
-    chips = tc.machine(machine)
+    chips = tc.torus(machine)
     asked = {"fsdp": 16, "tensor": per_chip}, "tensor:allreduce:64MB,fsdp:allgather:64MB"
-    answer = tc.rank_layouts(chips, *asked)
+    answer = tc.mesh(chips, *asked)
     assert answer.torus.n_nodes == 16 * per_chip
     assert answer.ids.shape == (16, per_chip)
     assert (answer.ids // per_chip == answer.ids[:, :1] // per_chip).all()
-    alone = tc.rank_layouts(chips, {"fsdp": 16}, "fsdp:allgather:64MB")
+    alone = tc.mesh(chips, {"fsdp": 16}, "fsdp:allgather:64MB")
     each = answer.lines()["time"][1] / alone.lines()["time"][0]
     assert each == pytest.approx(per_chip, rel=0.1)
     with pytest.raises(InputError):
-        tc.rank_layouts(chips, {"fsdp": 16, "tensor": 3 * per_chip}, "tensor:allreduce:64MB")
+        tc.mesh(chips, {"fsdp": 16, "tensor": 3 * per_chip}, "tensor:allreduce:64MB")
 
 
 def test_joint_axes_and_repeats_count():
-    torus = tc.machine("tpu_v4:4x4x4")
-    once = tc.rank_layouts(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB")
-    twice = tc.rank_layouts(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB:2")
+    torus = tc.torus("tpu_v4:4x4x4")
+    once = tc.mesh(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB")
+    twice = tc.mesh(torus, {"a": 16, "b": 4}, "a+b:allreduce:64MB:2")
     assert twice.best.time == pytest.approx(2 * once.best.time)
     # Over all 64 chips the bucket algorithm has six links a chip.
     assert once.lines()["algorithm"][0] == "bucket"
@@ -346,7 +342,7 @@ def test_joint_axes_and_repeats_count():
 
 
 def test_a_mesh_of_one_device_sends_nothing():
-    answer = tc.rank_layouts(tc.Torus((4, 4)), {"x": 1}, "x:allreduce:1MB")
+    answer = tc.mesh(tc.Torus((4, 4)), {"x": 1}, "x:allreduce:1MB")
     assert (answer.best.time, answer.gain, answer.ids.tolist()) == (0, 1, [0])
 
 
@@ -374,7 +370,7 @@ def test_rounds_are_those_of_the_collective():
 )
 def test_wrong_questions_are_told(axes, traffic):
     with pytest.raises(InputError):
-        tc.rank_layouts(tc.Torus((4, 4)), axes, traffic)
+        tc.mesh(tc.Torus((4, 4)), axes, traffic)
 
 
 def test_laid_axes_say_where_they_lie():
@@ -391,22 +387,22 @@ def test_laid_axes_say_where_they_lie():
 def test_a_link_of_a_ring_works_as_long_as_its_bytes_take(n):
     torus = tc.Torus((n,), bandwidth=1e9).with_network(header=0)
     sent = [MeshTraffic(kind, 1e6, ("x",)) for kind in ("allreduce", "allgather")]
-    seconds = tc.rank_layouts(torus, {"x": n}, sent).best.link_seconds()
+    seconds = tc.mesh(torus, {"x": n}, sent).best.link_seconds()
     # A ring uses both ways; an allreduce passes each part round twice.
     each = (n - 1) / n * 1e6 / 2 / 1e9
     np.testing.assert_allclose(seconds, np.full((2, 2 * n), each) * [[2], [1]], rtol=1e-3)
 
 
 def test_a_layout_is_compared_by_numbers_or_coordinates_in_shapes_of_the_mesh():
-    torus = tc.machine("tpu_v5e:2x4")
+    torus = tc.torus("tpu_v5e:2x4")
     asked = torus, {"x": 4, "y": 2}, {"x": "ppermute:4MB"}
     nodes = np.array([0, 5, 2, 7, 4, 1, 6, 3])
     coords = torus.coords[nodes]
     forms = nodes, nodes.reshape(4, 2), coords, coords.reshape(4, 2, 2)
-    found = [tc.rank_layouts(*asked, compare=form, simulate=0).compared for form in forms]
+    found = [tc.mesh(*asked, compare=form, simulate=0).compared for form in forms]
     assert all(each.nodes.tolist() == nodes.reshape(4, 2).tolist() for each in found)
     for wrong in (nodes.reshape(2, 4), nodes[:4], coords.T, 3):
         with pytest.raises(InputError, match=r"another mesh: found shape .* or their coordinates"):
-            tc.rank_layouts(*asked, compare=wrong, simulate=0)
+            tc.mesh(*asked, compare=wrong, simulate=0)
     with pytest.raises(InputError, match="stands twice in a layout"):
-        tc.rank_layouts(*asked, compare=[0, 0, *nodes[2:]], simulate=0)
+        tc.mesh(*asked, compare=[0, 0, *nodes[2:]], simulate=0)

@@ -6,7 +6,7 @@ import pytest
 from benchmark_modules import BENCHMARKS, load
 
 import toruscast as tc
-from toruscast.mesh.traffic import MeshAxes
+from toruscast._mesh.traffic import MeshAxes
 
 
 def test_the_recorded_comparison_holds_what_is_wanted():
@@ -34,18 +34,18 @@ def test_the_recorded_comparison_holds_what_is_wanted():
 def test_no_layout_is_slower_than_that_of_jax(text, shape):
     pytest.importorskip("jax", reason="JAX is not installed")
     module = load("meshes")
-    torus = tc.machine(text)
+    torus = tc.torus(text)
     theirs = module.jax_mesh(torus, shape, hybrid=False)
     assert sorted(theirs.ravel()) == list(range(torus.n_nodes))
     axes = MeshAxes(("x", "y")[: len(shape)], shape)
     for _, traffic in module.steps(axes.names):
-        answer = tc.rank_layouts(torus, axes, traffic, compare=theirs, simulate=0)
+        answer = tc.mesh(torus, axes, traffic, compare=theirs, simulate=0)
         assert answer.best.time <= 1.01 * answer.compared.time
 
 
 def test_four_chips_of_jax_are_no_ring():
     pytest.importorskip("jax", reason="JAX is not installed")
-    torus = tc.machine("tpu_v4:2x2x1")
+    torus = tc.torus("tpu_v4:2x2x1")
     theirs = load("meshes").jax_mesh(torus, (4,), hybrid=False)
     assert torus.distance(theirs, np.roll(theirs, 1)).max() == 2
 

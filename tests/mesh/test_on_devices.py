@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import toruscast as tc
+from toruscast._mesh import step_time
+from toruscast._mesh.devices import usual_devices
+from toruscast._mesh.hlo import HloStep
+from toruscast._mesh.layouts import is_together
+from toruscast._mesh.on_devices import lay, slices_of
+from toruscast._mesh.traffic import MeshAxes, MeshTraffic, step_traffic
 from toruscast.errors import InputError
-from toruscast.mesh import step_time
-from toruscast.mesh.devices import usual_devices
-from toruscast.mesh.hlo import HloStep
-from toruscast.mesh.layouts import is_together
-from toruscast.mesh.on_devices import lay, slices_of
-from toruscast.mesh.traffic import MeshAxes, MeshTraffic, step_traffic
 
 KINDS = {
     "tpu_v2": "TPU v2",
@@ -74,7 +74,7 @@ def test_a_part_of_a_slice_keeps_the_slice_that_it_is_of():
     every = chips("tpu_v4", (4, 4, 4))
     part = [device for device in every if device["coords"][2] < 2]
     (found,) = slices_of(part, every)
-    assert found.torus == tc.machine("tpu_v4:4x4x4")
+    assert found.torus == tc.torus("tpu_v4:4x4x4")
     (given,) = slices_of(part, torus="tpu_v4:4x4x4")
     assert given.torus == found.torus
     assert given.devices.nodes.tolist() == found.devices.nodes.tolist()
@@ -104,7 +104,7 @@ def test_devices_that_tell_no_slice_are_refused(devices, message):
 
 @pytest.mark.parametrize("text", ["tpu_v5e:4x4", "tpu_v6e:4x4", "tpu7x:2x2x2", "trainium2:4x4"])
 def test_devices_without_coordinates_are_counted_on_a_named_slice(text):
-    torus = tc.machine(text)
+    torus = tc.torus(text)
     bare = [{"id": 7 * i + 3} for i in range(torus.n_nodes)]
     (found,) = slices_of(bare[::-1], torus=text)
     assert found.torus == torus

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
+from toruscast._mesh import step_time
+from toruscast._mesh.devices import Devices
+from toruscast._mesh.ranking import placements
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.mesh import step_time
-from toruscast.mesh.devices import Devices
-from toruscast.mesh.ranking import placements
 
 
 def boxes(shape, wrap, box):
@@ -33,9 +33,7 @@ def boxes(shape, wrap, box):
 @pytest.mark.parametrize("wrap", [(False, False), (True, False), (True, True)])
 def test_all_places_are_given_once(wrap):
     torus = tc.Torus((6, 4), wrap=wrap, bandwidth=1e9)
-    answer = tc.rank_layouts(
-        torus, {"x": 2, "y": 3}, "x:allreduce:4MB,y:allgather:4MB", top=1, simulate=0
-    )
+    answer = tc.mesh(torus, {"x": 2, "y": 3}, "x:allreduce:4MB,y:allgather:4MB", top=1, simulate=0)
     found = placements(answer)
     coords = {
         frozenset(map(tuple, torus.coords[each.layout.nodes.ravel()].tolist())) for each in found
@@ -54,14 +52,14 @@ def test_all_places_are_given_once(wrap):
 def test_layouts_are_turned_where_dimensions_are_alike():
     torus = tc.Torus((4, 4), wrap=False, bandwidth=1e9)
     for kind, shapes in (("permute", {(1, 1)}), ("pipeline", {(0, 3), (3, 0)})):
-        answer = tc.rank_layouts(torus, {"x": 4}, f"x:{kind}:4MB", top=1, simulate=0)
+        answer = tc.mesh(torus, {"x": 4}, f"x:{kind}:4MB", top=1, simulate=0)
         found = placements(answer)
         assert {tuple(np.ptp(torus.coords[each.layout.nodes], axis=0)) for each in found} == shapes
 
 
 def test_of_equal_places_that_which_leaves_most_free_comes_first():
     torus = tc.Torus((2, 6), wrap=False, bandwidth=1e9)
-    answer = tc.rank_layouts(torus, {"x": 4}, "x:exchange:4MB", top=1, simulate=0)
+    answer = tc.mesh(torus, {"x": 4}, "x:exchange:4MB", top=1, simulate=0)
     found = placements(answer)
     assert [each.corner for each in found] == [(0, 0), (0, 4), (0, 1), (0, 3), (0, 2)]
     assert [each.rest for each in found] == [8, 8, 6, 6, 4]
@@ -70,7 +68,7 @@ def test_of_equal_places_that_which_leaves_most_free_comes_first():
 def test_places_keep_to_the_devices_that_are_there():
     torus = tc.Torus((4, 4), wrap=False, bandwidth=1e9)
     there = np.setdiff1d(np.arange(16), [5])
-    answer = tc.rank_layouts(
+    answer = tc.mesh(
         torus,
         {"x": 4},
         "x:exchange:4MB",
@@ -85,7 +83,7 @@ def test_places_keep_to_the_devices_that_are_there():
 
 def test_very_many_places_are_refused():
     torus = tc.Torus((20, 20, 20))
-    answer = tc.rank_layouts(torus, {"x": 2}, "x:exchange:4MB", top=1, simulate=0)
+    answer = tc.mesh(torus, {"x": 2}, "x:exchange:4MB", top=1, simulate=0)
     with pytest.raises(InputError, match="too many places"):
         placements(answer)
 
@@ -99,6 +97,6 @@ def test_the_command_lists_places_and_writes_the_first(tmp_path):
     assert "places in galaxy" in ran.stdout
     ran = CliRunner().invoke(main, [*words.split()[:-2], "--json", "-"])
     first = json.loads(ran.stdout)["placements"][0]
-    written = tc.read_mapping(path, tc.machine("galaxy:8mx4m"), n_tasks=8)
+    written = tc.read_mapping(path, tc.torus("galaxy:8mx4m"), n_tasks=8)
     assert written.node.tolist() == np.ravel(first["nodes"]).tolist()
     assert first["free_box"] == 24

@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
+from toruscast._mesh import which_slice
+from toruscast._mesh.ranking import shapes_of
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.mesh import which_slice
-from toruscast.mesh.ranking import shapes_of
 
 HLO = """HloModule step, num_partitions=16
 ENTRY %main (p: f32[64,512]) -> f32[256,512] {
@@ -46,7 +46,7 @@ def test_slices_are_ranked_by_what_their_best_layout_takes():
     times = found.table["time"]
     assert times.is_monotonic_increasing
     for text, time in zip(found.slices, times, strict=True):
-        own = tc.rank_layouts(tc.machine(text), axes, sends, simulate=0)
+        own = tc.mesh(tc.torus(text), axes, sends, simulate=0)
         assert time == pytest.approx(own.best.time)
     assert found.table.set_index("slice")["twisted"].to_dict() == {
         text: text == "tpu_v4:4x4x8" for text in found.slices
@@ -55,8 +55,8 @@ def test_slices_are_ranked_by_what_their_best_layout_takes():
 
 def test_the_fastest_are_simulated():
     found = which_slice(16, {"x": 16}, "x:allreduce:4MB", ("tpu_v4", "tpu_v5e"))
-    assert found.table["how"].tolist()[0] == "simulated"
-    assert (found.table["how"] == "simulated").sum() == min(3, len(found.table))
+    assert found.table["source"].tolist()[0] == "simulated"
+    assert (found.table["source"] == "simulated").sum() == min(3, len(found.table))
 
 
 def test_twisted_slices_are_better_for_all_to_alls():

@@ -71,7 +71,7 @@ def test_file_is_refused(tmp_path, reader, options, row):
         write(tmp_path / name, text)
     named = {key: tmp_path / options[key] for key in ("messages", "hosts") if key in options}
     options = options | named
-    torus = [tc.parse_torus(options.pop("torus"))] if "torus" in options else []
+    torus = [tc.torus(options.pop("torus"))] if "torus" in options else []
     with pytest.raises(InputError) as caught:
         READERS[reader](place, *torus, **options)
     told = str(caught.value)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, graphs, simulated_networks, tori
 
+from toruscast._features import RoutedTraffic
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.routing import release_bound, time_bounds
 from toruscast.routing.messages import hand_over_times, packet_counts
@@ -67,7 +67,7 @@ def test_nothing_is_faster_than_the_release_bound(data):
     )
     shape = data.draw(st.sampled_from([(4,), (8,), (3, 2), (4, 4)]))
     tie = data.draw(st.sampled_from(["plus", "source_parity", "sum_parity", "simgrid"]))
-    torus = Torus(shape, bandwidth=1e9, tie=tie, network=network)
+    torus = Torus(shape, bandwidth=1e9, tie_break=tie, network=network)
     near = st.integers(0, min(3, torus.n_nodes - 1))
     node = data.draw(st.lists(near, min_size=6, max_size=12))
     task = st.integers(0, len(node) - 1)
@@ -183,7 +183,7 @@ def test_short_messages_cost_their_own_overhead():
 def test_a_fifo_sends_as_fast_as_the_fastest_link():
     # The route leaves along the slow dimension 1 first (order (1, 0)): the FIFO hands its 100 bytes
     # over at 10 a second nevertheless, and the first link takes them at 1 a second.
-    torus = Torus((4, 4), bandwidth=(10.0, 1.0), order=(1, 0), network=PLAIN)
+    torus = Torus((4, 4), bandwidth=(10.0, 1.0), routing_order=(1, 0), network=PLAIN)
     comm = CommGraph(2, [0], [1], [100])
     for routing in ("deterministic", "adaptive"):
         bounds = time_bounds(MappingProblem(comm, torus, routing), TaskMapping([0, 5], 16))
@@ -219,7 +219,7 @@ def test_fifos_that_take_from_one_queue_share_its_bytes():
 )
 def test_only_messages_with_two_ways_leave_side_by_side(tie, routing, target, expected):
     # Nodes 1, 2, 5 and 6 of a 4x4 torus are (0,1), (0,2), (1,1) and (1,2), seen from (0,0).
-    torus = Torus((4, 4), bandwidth=10.0, tie=tie, network=PLAIN)
+    torus = Torus((4, 4), bandwidth=10.0, tie_break=tie, network=PLAIN)
     torus = torus.with_network(fifo_rule="first_free")
     comm = CommGraph(2, [0], [1], [1000])
     bounds = time_bounds(MappingProblem(comm, torus, routing), TaskMapping([0, target], 16))

@@ -46,7 +46,7 @@ def block_of(name):
     n_nodes, ranks = (int(re.search(rf"_{letter}(\d+)_", name + "_")[1]) for letter in "nc")
     shape, order = BLOCKS[n_nodes]
     wrap = (True, True, True, n_nodes != 1024, True)
-    torus = Torus(shape, wrap, order=["ABCDE".index(letter) for letter in order])
+    torus = Torus(shape, wrap, routing_order=["ABCDE".index(letter) for letter in order])
     assert torus.n_nodes == n_nodes
     return torus, ranks
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, tori
 
+from toruscast._search.moving import MovingLoads, table_of_uses, uses_of
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.search.moving import MovingLoads, table_of_uses, uses_of
 
 WHOLE = st.integers(0, 10**6).map(float)
 
@@ -92,7 +92,7 @@ def test_adaptive_loads_are_the_even_split(case):
 
 
 def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():
-    torus = Torus((2, 4), tie="bluegene")
+    torus = Torus((2, 4), tie_break="bluegene")
     pairs = np.argwhere(~np.eye(8, dtype=bool))
     comm = CommGraph(8, *pairs.T, np.full(len(pairs), 3.0))
     mapping = TaskMapping(np.arange(8), torus)

@@ -47,7 +47,7 @@ def loads_by_both_kernels(comm, torus, mapping):
 
 @pytest.mark.parametrize("tie", get_args(TieRule))
 def test_tasks_in_several_blocks_load_the_same_links(tie):
-    torus = replace(Torus((12, 24, 16)), tie=tie, order=(2, 0, 1))
+    torus = replace(Torus((12, 24, 16)), tie_break=tie, routing_order=(2, 0, 1))
     rng = np.random.default_rng(7)
     n_tasks = 2 * torus.n_nodes
     src, dst = np.divmod(rng.choice(n_tasks**2, 60_000, replace=False), n_tasks)
@@ -87,7 +87,7 @@ def test_routes_equal_the_walk_hop_by_hop(torus):
 @pytest.mark.parametrize("wrap", [True, False])
 @pytest.mark.parametrize("tie", get_args(TieRule))
 def test_loads_of_every_pair_on_a_line(size, wrap, tie):
-    torus = Torus(size, wrap, tie=tie)
+    torus = Torus(size, wrap, tie_break=tie)
     src, dst = all_pairs(size)
     nbytes = np.arange(size * size) + 1.0
     comm = CommGraph(size, src, dst, nbytes)
@@ -195,7 +195,7 @@ def test_adaptive_loads_of_few_messages_on_a_large_network(torus, hops):
 def test_ties_by_the_sum_of_coordinates_on_a_worked_example():
     # On a ring of 4 beside one of 3, all from node (1, 0) to the far side of the first ring: the
     # destinations (3, 0), (3, 1) and (3, 2) add 0, 1 and 2 to the source's 1: minus, plus, minus.
-    torus = Torus((4, 3), tie="sum_parity")
+    torus = Torus((4, 3), tie_break="sum_parity")
     first, links = routes(torus, [3, 3, 3], [9, 10, 11])
     leaving = [torus.link_label(link) for link in links[first[:-1]]]
     assert leaving == ["(1,0) -X", "(1,0) +X", "(1,0) -X"]
@@ -204,16 +204,16 @@ def test_ties_by_the_sum_of_coordinates_on_a_worked_example():
 def test_ties_by_the_sum_use_both_ways_of_every_source():
     # An all-to-all on 4x4 has, from each node, one tie in each dimension for every coordinate of
     # the other: two go plus, two minus, and all links carry the same.
-    torus = Torus((4, 4), tie="sum_parity")
+    torus = Torus((4, 4), tie_break="sum_parity")
     comm, mapping = _all_to_all(16)
     load = loads_by_both_kernels(comm, torus, mapping)
-    by_halves = link_loads(MappingProblem(comm, replace(torus, tie="split")), mapping)
+    by_halves = link_loads(MappingProblem(comm, replace(torus, tie_break="split")), mapping)
     np.testing.assert_array_equal(load, by_halves)
 
 
 def test_a_zone_to_each_dimension_is_dimension_order():
     # Neither ring is even: there are no ties, and one minimal route.
-    torus = Torus((5, 3, 3), order=(2, 0, 1), zones=[[2], [0], [1]])
+    torus = Torus((5, 3, 3), routing_order=(2, 0, 1), zones=[[2], [0], [1]])
     comm, mapping = _all_to_all(torus.n_nodes)
     adaptive = link_loads(MappingProblem(comm, torus, "adaptive"), mapping)
     np.testing.assert_allclose(
@@ -286,7 +286,7 @@ def test_all_to_all_on_an_even_ring(size, tie):
     # ones are h / 2 rounded up at an even node, down at an odd node if h is odd; minus likewise
     # with the odd ones. Without another dimension the sum's parity is the source's. SimGrid: all
     # plus but the one from node h to node 0, which crosses the minus links of nodes h to 1.
-    torus, h = Torus(size, tie=tie), size // 2
+    torus, h = Torus(size, tie_break=tie), size // 2
     comm, mapping = _all_to_all(size)
     plus, minus = loads_by_both_kernels(comm, torus, mapping).reshape(size, 2).T
     near = (h - 1) * h / 2
@@ -329,7 +329,7 @@ def test_halo_under_the_identity(periodic):
 
 
 def test_whole_bytes_are_exact_up_to_2_to_the_53():
-    torus = Torus(8, tie="split")
+    torus = Torus(8, tie_break="split")
     mapping = TaskMapping([0, 4], torus)
     comm = CommGraph(2, [0, 1], [1, 0], [2.0**53 - 1, 3])
     load = loads_by_both_kernels(comm, torus, mapping).reshape(8, 2)
@@ -384,7 +384,7 @@ def test_bluegene_fifos_of_the_published_rule():
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 12), TIES)
 def test_empty_graphs_load_nothing(size, tie):
-    torus = Torus((size, 2), tie=tie)
+    torus = Torus((size, 2), tie_break=tie)
     comm = CommGraph(1, [], [], [])
     mapping = TaskMapping([0], torus)
     for routing in ("deterministic", "adaptive"):
@@ -411,7 +411,7 @@ def _wraps(torus, link):
 def test_half_a_weight_is_split_too(tie, weight):
     comm = CommGraph(2, [0], [1], [8])
     loads = link_loads(
-        MappingProblem(comm, Torus((2,), tie=tie)), TaskMapping([0, 1], 2), weights=[weight]
+        MappingProblem(comm, Torus((2,), tie_break=tie)), TaskMapping([0, 1], 2), weights=[weight]
     )
     assert loads == pytest.approx([weight / 2, weight / 2, 0, 0], rel=1e-12)
 

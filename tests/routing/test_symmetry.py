@@ -18,7 +18,7 @@ SMALL_OR_HUGE = st.sampled_from([0, 1, 2**31, 2**53 - 1, 2**53 + 1, 2**62 + 1, 2
 
 @st.composite
 def plain(draw):
-    return tc.Torus(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)), tie="plus")
+    return tc.Torus(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)), tie_break="plus")
 
 
 @st.composite
@@ -87,7 +87,7 @@ def test_loads_of_a_translated_mapping_are_translated(case, by):
 def test_loads_of_a_mapping_moved_along_a_link_of_a_twisted_torus_move(case, link):
     given_torus, pairs, nbytes, node = case
     # Parity is no matter of twisted coordinates: what depends on it does not move with them.
-    torus = replace(given_torus, tie="plus")
+    torus = replace(given_torus, tie_break="plus")
     moved = torus.neighbors[:, link]
     comm = graph(torus.n_nodes, pairs, nbytes)
     before, after = by_node(comm, torus, node), by_node(comm, torus, moved[node])

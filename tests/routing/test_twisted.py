@@ -109,7 +109,7 @@ def jam(seed, deadlock):
     shape = [(2, 2, 4), (4, 4, 8), (2, 4, 4)][seed % 3]
     network = {"payload": 64, "overhead": 0.0, "deadlock": deadlock}
     network |= {"buffer_packets": 2 if deadlock == "bubble" else 1, "fifo_packets": 2}
-    torus = Torus(shape, twist=usual_twist(shape), order=tuple(rng.permutation(3)))
+    torus = Torus(shape, twist=usual_twist(shape), routing_order=tuple(rng.permutation(3)))
     torus = torus.with_network(**network)
     n = min(torus.n_nodes, 32)
     pairs = np.unique(rng.integers(0, n, (4 * n, 2)), axis=0)

@@ -350,9 +350,9 @@ def test_rows_of_call_paths_may_alternate():
 
 def test_pairs_that_are_used_up():
     pairs = ((i, 0) for i in (1, 2))
-    assert TermSpace.of(pairs).n_terms == 2
+    assert TermSpace.from_exponents(pairs).n_terms == 2
     with pytest.raises(InputError, match=r"without a term: expected .* in a list"):
-        TermSpace.of(pairs)
+        TermSpace.from_exponents(pairs)
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from toruscast._search.explain import explain
 from toruscast.cli.app import main
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, strategies
 from toruscast.mapping.patterns import halo_2d
 from toruscast.routing import link_loads
-from toruscast.search.explain import explain
 from toruscast.simulation import simulate
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import toruscast as tc
+from toruscast._search import annealing
+from toruscast._search.annealing import Clock
 from toruscast.cli.app import main
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
 from toruscast.routing.bounds import min_time
-from toruscast.search import annealing
-from toruscast.search.annealing import Clock
-from toruscast.search.search import search_mapping
 from toruscast.simulation import simulate
 
 RING = CommGraph(12, range(12), [*range(1, 12), 0], [5000] * 12)
@@ -40,20 +40,20 @@ def grid_of(sizes):
 
 
 def test_tasks_stay_on_nodes_that_are_ours_and_bound_ones_where_they_are():
-    found = search_mapping(RING, Torus((4, 4)), nodes=OURS, fixed={0: 15, 5: 0}, turns=24)
+    found = tc.search(RING, Torus((4, 4)), nodes=OURS, fixed={0: 15, 5: 0}, n_sweeps=24)
     assert set(found.mapping.node.tolist()) == set(OURS)
     assert found.mapping.node[[0, 5]].tolist() == [15, 0]
     assert found.value == simulate(RING, Torus((4, 4)), found.mapping).time
 
 
-def test_a_ring_with_holes_comes_to_one_hop_a_byte():
-    found = search_mapping(RING, Torus((4, 4)), nodes=OURS, objective="hop_bytes", turns=48)
+def test_a_ring_with_exclusions_comes_to_one_hop_a_byte():
+    found = tc.search(RING, Torus((4, 4)), nodes=OURS, objective="hop_bytes", n_sweeps=48)
     assert found.value == RING.nbytes.sum()
 
 
 def test_the_same_seed_gives_the_same_mapping():
     halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
-    first, again = (search_mapping(halo, torus, turns=24, seed=3) for _ in range(2))
+    first, again = (tc.search(halo, torus, n_sweeps=24, seed=3) for _ in range(2))
     assert (first.mapping.node == again.mapping.node).all()
     assert first.table.equals(again.table)
 
@@ -61,7 +61,7 @@ def test_the_same_seed_gives_the_same_mapping():
 def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
     halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
     yours = make("bisect-graph", halo, torus)
-    found = search_mapping(halo, torus, yours, turns=24)
+    found = tc.search(halo, torus, yours, n_sweeps=24)
     assert found.bound <= found.value <= found.initial_value
     assert found.initial_value == simulate(halo, torus, yours).time
     assert found.gain == 1 - found.value / found.initial_value
@@ -69,7 +69,7 @@ def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
 
 def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeypatch):
     calls = []
-    for module in map(import_module, ("toruscast.features.traffic", "toruscast.search.search")):
+    for module in map(import_module, ("toruscast._features.traffic", "toruscast._search.search")):
 
         def noted(problem, mapping, module=module, real=module.simulate_packets, **how):
             calls.append((module.__name__, mapping.node.tobytes()))
@@ -78,7 +78,7 @@ def test_what_the_race_simulated_with_real_packets_is_not_simulated_anew(monkeyp
         monkeypatch.setattr(module, "simulate_packets", noted)
     dst = [(7 * t + 3) % 64 for t in range(64)] + [(11 * t + 5) % 64 for t in range(64)]
     tangled = CommGraph(64, [*range(64)] * 2, dst, [10_000] * 128)
-    found = search_mapping(tangled, Torus((4, 4, 4)), turns=24, n_jobs=1)
+    found = tc.search(tangled, Torus((4, 4, 4)), n_sweeps=24, n_jobs=1)
     raced = {key for module, key in calls if module.endswith("traffic")}
     last = max(i for i, (module, _) in enumerate(calls) if module.endswith("traffic"))
     assert found.mapping.node.tobytes() in raced
@@ -92,12 +92,12 @@ def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
     rounds = Workload(
         [CommGraph(16, *np.transpose(both), [40000] * 48) for both in pairs], dependent=True
     )
-    torus = Torus((2, 2, 4), bandwidth=(625e3,) * 3, tie="sum_parity")
+    torus = Torus((2, 2, 4), bandwidth=(625e3,) * 3, tie_break="sum_parity")
     torus = torus.with_network(payload=2948, header=66, hop_latency=2e-5, overhead=5e-5)
     first = TaskMapping(range(16), torus)
 
     def longer(rules):
-        found = search_mapping(rounds, torus.with_network(rules=rules), [first], turns=8, seed=49)
+        found = tc.search(rounds, torus.with_network(rules=rules), [first], n_sweeps=8, seed=49)
         assert found.value <= found.initial_value
         once = [simulate(rounds.total, torus, m).time for m in (found.mapping, first)]
         return once[0] / once[1]
@@ -107,7 +107,7 @@ def test_ranks_that_may_drift_apart_are_no_slower_with_all_messages_at_once():
 
 
 def test_a_search_ends_at_the_bound_although_its_starts_took_their_time(monkeypatch):
-    module = import_module("toruscast.search.search")
+    module = import_module("toruscast._search.search")
 
     def slow(problem, allocation, seed, clock, energy):
         while not clock.is_over():
@@ -116,18 +116,18 @@ def test_a_search_ends_at_the_bound_although_its_starts_took_their_time(monkeypa
 
     monkeypatch.setattr(module, "starts", slow)
     grid, torus = grid_of((4, 4)), Torus((4, 4))
-    found = search_mapping(grid, torus, make("random", grid, torus), seconds=5.0)
+    found = tc.search(grid, torus, make("random", grid, torus), seconds=5.0)
     assert found.mapping.node.tolist() == list(range(16))
     assert found.proposals == 0
 
 
 def test_each_better_mapping_is_told():
     told = []
-    found = search_mapping(
+    found = tc.search(
         shuffled(halo_2d((4, 4), 2048)),
         Torus((4, 4)),
-        turns=24,
-        better=lambda mapping, value: told.append((mapping, value)),
+        n_sweeps=24,
+        callback=lambda mapping, value: told.append((mapping, value)),
     )
     values = [value for _, value in told]
     assert values == sorted(values, reverse=True)
@@ -138,7 +138,7 @@ def test_an_interruption_keeps_the_best():
     def stop(_mapping, _value):
         raise KeyboardInterrupt
 
-    found = search_mapping(shuffled(halo_2d((4, 4), 2048)), Torus((4, 4)), turns=24, better=stop)
+    found = tc.search(shuffled(halo_2d((4, 4), 2048)), Torus((4, 4)), n_sweeps=24, callback=stop)
     assert found.interrupted
     assert len(found.table) == 1
 
@@ -181,7 +181,7 @@ def test_a_renumbered_grid_comes_back():
 )
 def test_what_cannot_be_is_refused(how, words):
     with pytest.raises(InputError, match=words):
-        search_mapping(RING, Torus((4, 4)), turns=1, **how)
+        tc.search(RING, Torus((4, 4)), n_sweeps=1, **how)
 
 
 def test_the_command_keeps_to_the_file_of_nodes(tmp_path):
@@ -215,7 +215,7 @@ def test_a_search_that_fails_leaves_no_mapping_behind(tmp_path, monkeypatch, bef
         assert out.read_text() != before
         raise MemoryError
 
-    monkeypatch.setattr(import_module("toruscast.search.search"), "starts", fail)
+    monkeypatch.setattr(import_module("toruscast._search.search"), "starts", fail)
     words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
     assert CliRunner().invoke(main, [*words, "--out", str(out)]).exit_code != 0
     assert (out.read_text() if out.exists() else None) == before
@@ -238,7 +238,7 @@ def test_tori_of_several_sizes_are_searched_in_one_process():
     for shape in ((2, 2), (4, 4, 4), (2, 2), (4,)):
         torus = Torus(shape)
         ring = CommGraph(4, range(4), [1, 2, 3, 0], [100, 50, 9, 5])
-        assert search_mapping(ring, torus, turns=2).mapping.n_tasks == 4
+        assert tc.search(ring, torus, n_sweeps=2).mapping.n_tasks == 4
 
 
 def test_a_torus_without_links_is_refused_without_a_warning():
@@ -247,4 +247,4 @@ def test_a_torus_without_links_is_refused_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(InputError, match="nodes are connected by links"):
-            search_mapping(halo_2d((2, 2), 4096), bare, turns=1)
+            tc.search(halo_2d((2, 2), 4096), bare, n_sweeps=1)

@@ -10,6 +10,12 @@ import pytest
 from hypothesis import given, settings
 from random_cases import cases, tori
 
+import toruscast as tc
+from toruscast._search import annealing as clocks
+from toruscast._search import starts as partitioners
+from toruscast._search.annealing import BUSY, AnnealingRuns, Clock
+from toruscast._search.products import factors, product_starts
+from toruscast._search.starts import multilevel, starts
 from toruscast.errors import InputError
 from toruscast.mapping import (
     CommGraph,
@@ -22,14 +28,7 @@ from toruscast.mapping import (
 )
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.task_mapping import Allocation
-from toruscast.mesh import rank_layouts
 from toruscast.routing.bounds import min_loads, min_time
-from toruscast.search import annealing as clocks
-from toruscast.search import starts as partitioners
-from toruscast.search.annealing import BUSY, AnnealingRuns, Clock
-from toruscast.search.products import factors, product_starts
-from toruscast.search.search import search_mapping
-from toruscast.search.starts import multilevel, starts
 from toruscast.simulation import simulate
 from toruscast.simulation.clock_bounds import clock_loss
 
@@ -141,39 +140,39 @@ def test_a_program_that_is_not_there_is_named(program, monkeypatch):
     monkeypatch.setattr(partitioners.shutil, "which", lambda _: None)
     monkeypatch.setitem(sys.modules, "mtkahypar", None)
     with pytest.raises(InputError, match=r"not installed|unknown program"):
-        search_mapping(halo_2d((4, 4), 2048), Torus((4, 4)), turns=1, also=(program,))
+        tc.search(halo_2d((4, 4), 2048), Torus((4, 4)), n_sweeps=1, extra=(program,))
 
 
 def test_a_twisted_torus_is_searched_but_for_ways_that_divide():
     torus = Torus((4, 4, 8), twist=((0, 0, 4), (0, 0, 4), (0, 0, 0)))
     ring = CommGraph(128, range(128), [*range(1, 128), 0], [5000] * 128)
-    found = search_mapping(ring, torus, objective="hop_bytes", turns=24)
+    found = tc.search(ring, torus, objective="hop_bytes", n_sweeps=24)
     assert found.bound <= found.value <= found.initial_value
     with pytest.raises(InputError, match="ways that divide on a twisted torus"):
-        search_mapping(ring, torus, routing="adaptive", turns=1)
+        tc.search(ring, torus, routing="adaptive", n_sweeps=1)
 
 
 def test_links_that_are_missing_are_kept_off():
     ring = CommGraph(8, range(8), [*range(1, 8), 0], [5000] * 8)
     torus = Torus((4, 4)).without(links=[Torus((4, 4)).link(1, 1, 1)])
-    found = search_mapping(ring, torus, turns=24)
+    found = tc.search(ring, torus, n_sweeps=24)
     assert simulate(ring, torus, found.mapping).time == found.value
 
 
 def test_several_phases_several_tasks_and_adaptive_routing():
     one, two = halo_2d((8, 4), 2048), halo_2d((8, 4), 8192, periodic=True)
-    found = search_mapping(Workload([one, two]), Torus((4, 4)), turns=24, routing="adaptive")
+    found = tc.search(Workload([one, two]), Torus((4, 4)), n_sweeps=24, routing="adaptive")
     assert found.mapping.occupancy.max() == 2
     assert found.value <= found.initial_value
     low, high = found.gain_interval
     assert low <= found.gain <= high
-    assert found.table["how"].iloc[0] == "simulated"
+    assert found.table["source"].iloc[0] == "simulated"
 
 
 def test_a_registered_feature_is_an_objective():
     halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
-    found = search_mapping(
-        halo, torus, strategies.make("random", halo, torus), turns=24, objective="max_dilation"
+    found = tc.search(
+        halo, torus, strategies.make("random", halo, torus), n_sweeps=24, objective="max_dilation"
     )
     assert found.value == 1
 
@@ -286,7 +285,7 @@ def test_a_product_is_laid_on_a_part_of_the_torus():
 
 
 def test_layouts_of_a_product_end_with_the_time(monkeypatch):
-    monkeypatch.setattr(import_module("toruscast.search.products"), "_SECONDS", -1.0)
+    monkeypatch.setattr(import_module("toruscast._search.products"), "_SECONDS", -1.0)
     problem = MappingProblem(shuffled(halo_2d((8, 8), 2048, periodic=True)), Torus((8, 8)))
     assert product_starts(problem, Allocation(problem.torus), 3, Clock())
     assert not product_starts(problem, Allocation(problem.torus), 3, Clock(-1.0))
@@ -295,14 +294,14 @@ def test_layouts_of_a_product_end_with_the_time(monkeypatch):
 def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
     """Rings of 8, rings of 8 and chains of 4, laid as those of a mesh."""
     comm, torus = product_of((5e4, LINE(4)), (1e5, RING(8)), (4e5, RING(8))), Torus((16, 16))
-    layout = rank_layouts(
+    layout = tc.mesh(
         torus,
         {"p": 4, "d": 8, "t": 8},
         "p:pipeline:50kB,d:exchange:100kB,t:exchange:400kB",
         overlap=True,
     ).best
     here = simulate(comm, torus, TaskMapping(layout.nodes.ravel(), torus), error=0.01).time
-    found = search_mapping(shuffled(comm), torus, turns=1)
+    found = tc.search(shuffled(comm), torus, n_sweeps=1)
     assert found.value <= 1.02 * here
 
 
@@ -316,7 +315,7 @@ def test_a_search_without_time_anneals_and_begins_well():
     assert runs.energy(made[0]) < in_order / 2
     graph = nx.random_regular_graph(4, 64, seed=1)
     irregular = CommGraph(64, *zip(*graph.edges, strict=True), [1000] * 128)
-    found = search_mapping(irregular, torus, seconds=0.05)
+    found = tc.search(irregular, torus, seconds=0.05)
     assert found.proposals > 0
 
 

@@ -15,7 +15,7 @@ def uniform(shape, packets):
     Tasks start with the next higher one and go round: in the order of the nodes all of them would
     send along one dimension first. On shuffled nodes the order of destinations is a random one.
     """
-    torus = Torus(shape, tie="split")
+    torus = Torus(shape, tie_break="split")
     mapping = TaskMapping(np.random.default_rng(1).permutation(torus.n_nodes), torus)
     return all_to_all(torus.n_nodes, 512.0 * packets), torus, mapping
 

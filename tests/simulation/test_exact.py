@@ -31,8 +31,10 @@ def approximately(seconds):
     return pytest.approx(seconds, rel=2e-3)
 
 
-def plain(shape, bandwidth=1e9, tie="source_parity", **changes):
-    return Torus(shape, bandwidth=bandwidth, tie=tie, network=PLAIN).with_network(**changes)
+def plain(shape, bandwidth=1e9, tie_break="source_parity", **changes):
+    return Torus(shape, bandwidth=bandwidth, tie_break=tie_break, network=PLAIN).with_network(
+        **changes
+    )
 
 
 def graph(n_tasks, edges):
@@ -212,7 +214,7 @@ def test_adaptive_routing_uses_both_ways_of_a_tie():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_with_booksims_ties_an_adaptive_packet_that_finds_room_goes_minus(seed):
-    torus, mapping = plain(8, tie="booksim"), TaskMapping([0, 4], 8)
+    torus, mapping = plain(8, tie_break="booksim"), TaskMapping([0, 4], 8)
     comm = graph(2, [(0, 1, 90, 1)])
     assert link_loads(MappingProblem(comm, torus, "adaptive"), mapping).reshape(8, 2)[
         0
@@ -224,7 +226,7 @@ def test_with_booksims_ties_an_adaptive_packet_that_finds_room_goes_minus(seed):
 def test_with_booksims_ties_half_of_the_packets_that_find_none_go_plus():
     # Two tasks on node 0 send 100 packets each half way round: of those that may not go plus the
     # minus way takes about 100 (200 fair coins: 100 +- 7), and others where it falls free first.
-    torus, node = plain(8, tie="booksim", fifo_rule="round_robin"), [0, 0, 4]
+    torus, node = plain(8, tie_break="booksim", fifo_rule="round_robin"), [0, 0, 4]
     result = run(torus, node, [(0, 2, 9000, 1), (1, 2, 9000, 1)], "adaptive")
     plus, minus = result.packets.reshape(8, 2)[0].tolist()
     assert plus + minus == 200
@@ -232,14 +234,14 @@ def test_with_booksims_ties_half_of_the_packets_that_find_none_go_plus():
 
 
 def test_split_tie_sends_every_other_packet_each_way():
-    result = run(plain(8, tie="split"), [0, 4], [(0, 1, 900, 1)])
+    result = run(plain(8, tie_break="split"), [0, 4], [(0, 1, 900, 1)])
     assert result.packets.reshape(8, 2)[[0, 4]].tolist() == [[5, 5], [0, 0]]
 
 
 @pytest.mark.parametrize("packets", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(8,), (4, 8), (2, 4, 4)])
 def test_split_ties_load_all_links_of_a_dimension_alike(shape, packets):
-    torus = plain(shape, tie="split")
+    torus = plain(shape, tie_break="split")
     n = torus.n_nodes
     comm = all_to_all(n, 90 * packets)
     mapping = TaskMapping(range(n), torus)
@@ -253,7 +255,7 @@ def test_split_ties_load_all_links_of_a_dimension_alike(shape, packets):
 def test_all_to_all_on_a_ring_reaches_the_bisection_bound(size, routing):
     # With ties split every link carries as much: of n (n - 1) messages those that cross the middle,
     # (n / 2)^2 each way over two links each way, so n^2 / 8 a link.
-    torus = Torus(size, tie="split")
+    torus = Torus(size, tie_break="split")
     nbytes = 512 * 64
     mapping = TaskMapping(range(size), torus)
     result = simulate(all_to_all(size, nbytes), torus, mapping, routing=routing)
@@ -283,7 +285,7 @@ def test_software_of_minutes_takes_no_minutes():
 def test_a_packet_of_no_byte(nbytes):
     result = run(plain(8, header=0), [0, 3], [(0, 1, nbytes, 1)])
     assert result.time == approximately(OVERHEAD + 3 * LATENCY + nbytes * 1e-9)
-    assert result.most_buffered.reshape(8, 2)[:3, 0].tolist() == [1, 1, 1]
+    assert result.max_buffered.reshape(8, 2)[:3, 0].tolist() == [1, 1, 1]
 
 
 def test_buffers_that_hold_everything():

@@ -78,7 +78,7 @@ def test_shares_follow_round_trips_and_what_one_cannot_use_goes_to_the_others():
 
 def test_half_of_a_message_goes_each_way_where_ties_are_split():
     # 4 GB/s in all from one node of a ring of four to its opposite, in as many FIFOs.
-    torus = Torus((4,), bandwidth=2e9, tie="split", network=IDEAL)
+    torus = Torus((4,), bandwidth=2e9, tie_break="split", network=IDEAL)
     comm = CommGraph(2, [0], [1], [4e9])
     halves = torus.with_network(fifos=2, fifo_rule="first_free")
     mapping = TaskMapping([1, 3], 4)
@@ -182,7 +182,7 @@ def all_to_some(n_tasks, n_messages, draw):
 AWKWARD = {
     "one receiver": ((4, 4), {}, {}, 300, 1),
     "unlike links": ((4, 8), {"bandwidth": (2e9, 1e8)}, {}, 300, 1),
-    "halves": ((4, 4, 4), {"tie": "split"}, {"fifo_rule": "first_free"}, 300, 1),
+    "halves": ((4, 4, 4), {"tie_break": "split"}, {"fifo_rule": "first_free"}, 300, 1),
     "questions": ((3, 5), {}, {"eager_limit": 0, "hop_latency": 1e-5}, 200, 1),
     "rounds": ((4, 4), {}, {}, 100, 4),
     "a line": ((16,), {"wrap": (False,)}, {}, 150, 2),
@@ -213,7 +213,7 @@ def test_new_rates_near_a_change_are_those_that_all_would_get(kind):
 def test_a_split_message_begins_no_more_than_half_the_error_early(short_overhead, early):
     # In halves on both ways it takes one second from its hand-over at 1 s: with an error of .5 it
     # may begin at the message within a node if that is at most .25 s before.
-    torus = Torus((4,), bandwidth=2e9, tie="split", network=IDEAL).with_network(
+    torus = Torus((4,), bandwidth=2e9, tie_break="split", network=IDEAL).with_network(
         fifos=2, fifo_rule="first_free", overhead=1.0, short_limit=1, short_overhead=short_overhead
     )
     comm = CommGraph(3, [0, 2], [1, 2], [4e9, 1.0])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast import InputError
-from toruscast.features import RoutedTraffic
+from toruscast._features import RoutedTraffic
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_2d
 from toruscast.simulation import simulate, simulate_flows

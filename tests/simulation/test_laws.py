@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_cases import examples, graphs, mapped, simulated_networks, tori, twisted
 
-from toruscast.features import RoutedTraffic
+from toruscast._features import RoutedTraffic
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
 from toruscast.routing import dilations, link_loads
@@ -82,7 +82,7 @@ def test_link_bytes_are_hop_bytes(case, routing):
     assert not result.packets[~torus.link_exists].any()
     if routing == "adaptive":
         return
-    if torus.tie in FIXED_TIES:
+    if torus.tie_break in FIXED_TIES:
         np.testing.assert_array_equal(result.packets, packets)
         np.testing.assert_allclose(result.wire_bytes, wire_bytes, rtol=1e-6, atol=1e-6)
     else:
@@ -130,7 +130,7 @@ def test_buffers_never_hold_more_than_their_places(data, routing):
     comm = data.draw(graphs(mapping.n_tasks, 60, nbytes, st.just(1.0)))
     result = simulate(comm, torus, mapping, routing=routing)
     channels = 1 + (network.deadlock == "dateline") + (routing == "adaptive")
-    assert (result.most_buffered <= channels * network.buffer_packets).all()
+    assert (result.max_buffered <= channels * network.buffer_packets).all()
 
 
 @examples(60)
@@ -138,7 +138,7 @@ def test_buffers_never_hold_more_than_their_places(data, routing):
 def test_no_run_beats_the_bounds(case, tie, routing):
     comm, torus, mapping = case
     if not torus.twist:
-        torus = replace(torus, tie=tie)
+        torus = replace(torus, tie_break=tie)
     time, least = time_and_least([comm], torus, mapping, routing)
     assert time >= least
 
@@ -150,7 +150,7 @@ def test_no_rounds_beat_the_bounds(data, tie, routing):
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     rounds = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
-    time, least = time_and_least(rounds, replace(torus, tie=tie), mapping, routing)
+    time, least = time_and_least(rounds, replace(torus, tie_break=tie), mapping, routing)
     assert time >= least
 
 
@@ -162,7 +162,7 @@ def time_and_least(rounds, torus, mapping, routing):
     least = traffic.sure
     strict = [least.injection, least.reception, least.latency, least.total]
     # An even split is an estimate, an expected load too.
-    if routing == "deterministic" and torus.tie in FIXED_TIES:
+    if routing == "deterministic" and torus.tie_break in FIXED_TIES:
         strict.append(least.link)
     return traffic.simulation.time, max(strict)
 
@@ -207,7 +207,7 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
     assert watched.time == plain.time
     for a, b in zip(watched.message_times, plain.message_times, strict=True):
         np.testing.assert_array_equal(a, b)
-    for counter in ("packets", "wire_bytes", "most_buffered", "buffered_seconds"):
+    for counter in ("packets", "wire_bytes", "max_buffered", "buffered_seconds"):
         np.testing.assert_array_equal(getattr(watched, counter), getattr(plain, counter))
 
 
@@ -238,14 +238,16 @@ def test_the_seed_is_of_random_ties_and_of_channels_with_datelines_only(case, ro
         second.packets.reshape(-1, torus.ndim, 2).sum(axis=(0, 2)),
     )
     # Half way round, BookSim's adaptive packets draw the way that they take for want of room.
-    ties = torus.tie == "booksim" or (torus.tie == "random" and routing == "deterministic")
+    ties = torus.tie_break == "booksim" or (
+        torus.tie_break == "random" and routing == "deterministic"
+    )
     if not ties and torus.network.deadlock != "dateline":
         np.testing.assert_array_equal(first.message_times[0], second.message_times[0])
         np.testing.assert_array_equal(first.packets, second.packets)
 
 
 def test_with_datelines_seeds_draw_channels():
-    torus = Torus(8, tie="plus", network=Network(deadlock="dateline", buffer_packets=1))
+    torus = Torus(8, tie_break="plus", network=Network(deadlock="dateline", buffer_packets=1))
     mapping = TaskMapping(np.arange(8), torus)
     comm = all_to_all(8, 512.0 * 9)
     results = [simulate(comm, torus, mapping, seed=seed) for seed in range(5)]
@@ -256,7 +258,7 @@ def test_with_datelines_seeds_draw_channels():
 
 def test_random_ties_go_either_way():
     # 1000 packets: a fair coin gives 500 +- 16, and another one for each seed.
-    torus = Torus(8, tie="random")
+    torus = Torus(8, tie_break="random")
     comm = CommGraph(2, [0], [1], [512 * 1000])
     counts = set()
     for seed in range(5):
@@ -269,7 +271,7 @@ def test_random_ties_go_either_way():
 
 
 def test_random_ties_go_either_way_in_every_phase():
-    torus = Torus(8, tie="random")
+    torus = Torus(8, tie_break="random")
     phases = Workload([CommGraph(2, [0], [1], [512])] * 100)
     plus, minus = simulate(phases, torus, TaskMapping([0, 4], 8)).packets[:2].tolist()
     assert plus + minus == 100
@@ -294,8 +296,8 @@ def test_phases_add_up(data, routing):
     for counter in ("packets", "wire_bytes", "buffered_seconds"):
         total = sum(getattr(part, counter) for part in parts)
         np.testing.assert_allclose(getattr(whole, counter), total, 1e-12)
-    most = np.max([part.most_buffered for part in parts], axis=0)
-    np.testing.assert_array_equal(whole.most_buffered, most)
+    most = np.max([part.max_buffered for part in parts], axis=0)
+    np.testing.assert_array_equal(whole.max_buffered, most)
 
 
 @examples(25)
@@ -303,7 +305,7 @@ def test_phases_add_up(data, routing):
 def test_rounds_send_what_phases_send(data, routing):
     network = data.draw(simulated_networks())
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
-    torus = replace(torus, tie="sum_parity")
+    torus = replace(torus, tie_break="sum_parity")
     mapping = data.draw(mapped(torus))
     phases = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
     barriers = simulate(Workload(phases), torus, mapping, routing=routing)
@@ -325,7 +327,7 @@ def test_rounds_send_what_phases_send(data, routing):
 @given(simulated(), st.integers(1, 50))
 def test_coarse_packets_carry_the_same_bytes(case, coarsening):
     comm, torus, mapping = case
-    torus = replace(torus, tie="plus")
+    torus = replace(torus, tie_break="plus")
     fine = simulate(comm, torus, mapping)
     coarse = simulate(comm, torus, mapping, coarsening=coarsening)
     np.testing.assert_allclose(coarse.wire_bytes, fine.wire_bytes, rtol=1e-6)

@@ -254,7 +254,7 @@ def test_whole_numbers_given_as_floats():
 
 
 def test_the_largest_seed():
-    assert run(EDGES, torus=Torus((4,), tie="random"), seed=2**63 - 1).time > 0
+    assert run(EDGES, torus=Torus((4,), tie_break="random"), seed=2**63 - 1).time > 0
 
 
 @pytest.mark.parametrize("limit", ["_MOST_SNAPSHOTS", "_MOST_SNAPSHOT_BYTES"])

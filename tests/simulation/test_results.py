@@ -48,7 +48,7 @@ COLUMNS = {
         "busy_share",
         "buffered_seconds",
         "mean_buffered",
-        "most_buffered",
+        "max_buffered",
         "delay",
     ],
     "fifos": [
@@ -123,7 +123,7 @@ def test_tables_agree_with_each_other(data, routing, dependent):
     assert links["wire_bytes"].sum() == pytest.approx(result.wire_bytes.sum())
     assert (links["busy_share"] <= 1 + 1e-3).all()
     assert (links["chunks"] * 32 >= links["wire_bytes"] * (1 - 1e-7)).all()
-    assert (links["mean_buffered"] <= links["most_buffered"] * (1 + 1e-9)).all()
+    assert (links["mean_buffered"] <= links["max_buffered"] * (1 + 1e-9)).all()
     assert (links["delay"] <= result.time).all()
     for link in np.flatnonzero(torus.link_exists)[:3].tolist():
         row = links.loc[link]

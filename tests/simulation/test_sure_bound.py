@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases import examples, graphs, mapped, simulated_networks, tori, twisted
 
+from toruscast._features import RoutedTraffic
+from toruscast._features.reasons import explain
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic
-from toruscast.features.reasons import explain
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -110,7 +110,7 @@ def test_of_draws_the_bound_is_that_of_every_seed(
 ):
     tie = drawn.get("tie", "split")
     deadlock = drawn.get("deadlock", "bubble")
-    torus = Torus((4, 2), tie=tie).with_network(overhead=0, deadlock=deadlock, start=start)
+    torus = Torus((4, 2), tie_break=tie).with_network(overhead=0, deadlock=deadlock, start=start)
     workload, mapping = Workload(phases, dependent=dependent), TaskMapping(node, torus)
     traffic = RoutedTraffic(MappingProblem(workload, torus), mapping, 1, iterations)
     for seed in seeds:
@@ -119,7 +119,7 @@ def test_of_draws_the_bound_is_that_of_every_seed(
 
 
 def test_a_first_iteration_of_another_seed_takes_longer():
-    torus = Torus((4,), tie="booksim").with_network(overhead=0.0)
+    torus = Torus((4,), tie_break="booksim").with_network(overhead=0.0)
     comm, mapping = CommGraph(4, [2, 3], [1, 0], [1051, 2422]), TaskMapping([2, 1, 3, 0], torus)
     bound = RoutedTraffic(MappingProblem(comm, torus), mapping, 1, 2).sure_bound
     runs = [simulate(comm, torus, mapping, iterations=2, seed=seed) for seed in range(3)]
@@ -129,7 +129,7 @@ def test_a_first_iteration_of_another_seed_takes_longer():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_simulation_has_a_bound_of_its_own_where_packets_draw(seed):
-    torus, halo = Torus((4, 4), tie="random"), patterns.halo_2d((4, 4), 9_000)
+    torus, halo = Torus((4, 4), tie_break="random"), patterns.halo_2d((4, 4), 9_000)
     mapping = TaskMapping(np.random.default_rng(seed).permutation(16), torus)
     run = simulate(halo, torus, mapping, iterations=4, seed=seed)
     why = explain(MappingProblem(halo, torus), mapping, simulation=run)
@@ -137,7 +137,7 @@ def test_a_simulation_has_a_bound_of_its_own_where_packets_draw(seed):
 
 
 def test_phases_with_barriers_have_a_bound_where_packets_draw():
-    torus, halo = Torus((4, 4), tie="random"), patterns.halo_2d((4, 4), 9_000)
+    torus, halo = Torus((4, 4), tie_break="random"), patterns.halo_2d((4, 4), 9_000)
     problem = MappingProblem(Workload([halo] * 3), torus)
     traffic = RoutedTraffic(problem, TaskMapping(range(16), torus), 1, 3)
     assert 0.3 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time

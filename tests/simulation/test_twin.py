@@ -90,7 +90,7 @@ def test_the_simulator_equals_its_twin_in_lock_step(arbitration, routing):
 def test_the_simulator_equals_its_twin_where_adaptive_packets_draw_a_way(escape, zones):
     # Of every task's packets to 15 others, those to seven go half way round a ring.
     network = Network(payload=64, buffer_packets=2, overhead=0.0, escape=escape)
-    torus = Torus((4, 4), tie="booksim", network=network, zones=zones)
+    torus = Torus((4, 4), tie_break="booksim", network=network, zones=zones)
     mapping = TaskMapping(np.arange(16), torus)
     check_against_twin(all_to_all(16, 192.0), torus, mapping, "adaptive")
 

@@ -15,7 +15,7 @@ from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores
 from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
-from toruscast.features import RoutedTraffic, unregister
+from toruscast._features import RoutedTraffic, unregister_feature
 from toruscast.mapping import MappingProblem
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
@@ -238,7 +238,7 @@ def test_a_measured_counter_is_a_feature(tmp_path, monkeypatch):
     (tmp_path / "counters.csv").write_text("mapping,queue\nby-hand,2.5\n")
     monkeypatch.chdir(tmp_path)
     plugin = runpy.run_path(str(later.PLUGIN.with_name("measured_counter.py")))
-    unregister("queue")
+    unregister_feature("queue")
     mapping = TaskMapping(range(4), 4, name="by-hand")
     halo = patterns.halo_2d((2, 2), 8)
     assert plugin["queue"](RoutedTraffic(MappingProblem(halo, Torus((2, 2))), mapping)) == 2.5

@@ -33,7 +33,7 @@ def test_all_goes_on_without_it(no_compiler):
 
 def test_a_program_needs_a_folder():
     with pytest.raises(InputError, match="folder"):
-        engine.Engine.of(links_alone((4, 4, 4)), None)
+        engine.Engine.from_torus(links_alone((4, 4, 4)), None)
 
 
 def test_hosts_are_counted_with_the_first_coordinate_fastest(tmp_path):

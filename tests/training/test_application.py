@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toruscast as tc
 from tools import train_default
-from toruscast import features
+from toruscast._features import FEATURES, RoutedTraffic
+from toruscast._features.reasons import explain
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic
-from toruscast.features.reasons import explain
-from toruscast.formats import parse_torus
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -22,17 +21,17 @@ from toruscast.mapping import (
 )
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate
-from toruscast.training import FEATURE_SETS, TimePredictor, read_samples, train_for
+from toruscast.training import FEATURE_SETS, TimePredictor, read_samples
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
-LEARNER = TimePredictor("sketch", "correction", n_estimators=40, calibration_folds=4)
+LEARNER = TimePredictor("coarse", "correction", n_estimators=40, calibration_folds=4)
 
 
 @pytest.fixture(scope="module")
 def training():
-    return train_for(
+    return tc.train(
         COMM, TORUS, n=60, seed=2, exclude=CANDIDATES, model=LEARNER, n_splits=3, n_jobs=2
     )
 
@@ -53,8 +52,8 @@ def test_relative_features_have_no_unit():
         payload=1024, header=64, memory_bandwidth=56e9
     )
     names = FEATURE_SETS["relative"]
-    slow_table = features.extract(COMM, TORUS, CANDIDATES, features=names)
-    fast_table = features.extract(
+    slow_table = tc.features(COMM, TORUS, CANDIDATES, features=names)
+    fast_table = tc.features(
         CommGraph(32, COMM.src, COMM.dst, 2 * COMM.nbytes), fast, CANDIDATES, features=names
     )
     assert np.allclose(slow_table, fast_table)
@@ -62,14 +61,14 @@ def test_relative_features_have_no_unit():
 
 def test_training_on_all_features_leaves_labels_and_time_out():
     model = TimePredictor(n_estimators=10, calibration_folds=3)
-    found = train_for(COMM, TORUS, n=20, model=model, n_splits=2)
+    found = tc.train(COMM, TORUS, n=20, model=model, n_splits=2)
     assert not {"time", "workload", "mapping", "key"} & set(found.model.feature_names_in_)
     assert len(found.model.predict(found.samples)) == 20
 
 
 def test_traffic_that_sends_nothing_teaches_nothing():
     with pytest.raises(InputError, match="no times to learn"):
-        train_for(CommGraph(32, [], [], []), TORUS, n=6)
+        tc.train(CommGraph(32, [], [], []), TORUS, n=6)
 
 
 def test_training_keeps_the_candidates_out(training):
@@ -83,7 +82,7 @@ def test_training_keeps_the_candidates_out(training):
 
 def test_samples_of_a_training_are_kept_where_asked_for(tmp_path):
     model = TimePredictor("prior", n_estimators=5, calibration_folds=0)
-    found = train_for(
+    found = tc.train(
         COMM, TORUS, n=9, model=model, n_splits=1, store_path=tmp_path / "samples.parquet"
     )
     pd.testing.assert_frame_equal(read_samples(tmp_path / "samples.parquet"), found.samples)
@@ -93,7 +92,7 @@ def test_the_default_model_learns_from_many_sizes_dimensions_and_messages():
     sizes = [int(np.prod(shape)) for shape in train_default.SHAPES]
     assert (min(sizes), max(sizes)) == (64, 1024)
     assert {len(shape) for shape in train_default.SHAPES} == {2, 3, 4, 5}
-    hosts = [(parse_torus(name), n) for name, n in train_default.MACHINES]
+    hosts = [(tc.torus(name), n) for name, n in train_default.MACHINES]
     assert {torus.name for torus, _ in hosts} <= set(machines.names())
     tasks = {torus.n_nodes * tasks_per_node for torus, tasks_per_node in hosts}
     assert {n.bit_count() for n in tasks} == {1}

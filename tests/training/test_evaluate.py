@@ -163,7 +163,7 @@ def test_bad_requests_are_refused(call, message):
 @pytest.mark.parametrize("apart", [0.0, 0.04])
 def test_a_headline_states_a_difference_only_where_its_interval_excludes_zero(noise, apart):
     rng = np.random.default_rng(1)
-    samples = table().assign(sketch_time=lambda rows: rows["time"])
+    samples = table().assign(coarse_time=lambda rows: rows["time"])
     splits = {"split": range(20), "n_train": 20, "n_test": 10}
     own, other = (0.85 + 0.03 * noise * rng.standard_normal(20) for _ in range(2))
     scores = pd.concat(

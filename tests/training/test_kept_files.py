@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toruscast._features import FEATURES
 from toruscast.errors import InputError
-from toruscast.features import FEATURES
 from toruscast.training import load_predictor, read_samples, save_predictor
 from toruscast.training import store as _sample_keys
 from toruscast.training.store import write_samples

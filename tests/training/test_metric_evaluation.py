@@ -6,7 +6,7 @@ import pytest
 
 import toruscast as tc
 from toruscast import InputError
-from toruscast.features import extract, register, unregister
+from toruscast._features import register_feature, unregister_feature
 from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
@@ -31,9 +31,9 @@ def stored(tmp_path_factory):
 
 @pytest.fixture
 def own():
-    register("own_metric")(lambda traffic: float(np.sort(traffic.link_bytes)[-3:].sum()))
+    register_feature("own_metric")(lambda traffic: float(np.sort(traffic.link_bytes)[-3:].sum()))
     yield "own_metric"
-    unregister("own_metric")
+    unregister_feature("own_metric")
 
 
 def rng_table(n=48, blocks=2):
@@ -60,7 +60,7 @@ def rng_table(n=48, blocks=2):
 
 def test_metrics_of_stored_samples_are_those_of_their_mappings(stored, own):
     more = add_metrics(stored, [own, "sum_dilation"])
-    direct = extract(HALO, TORUS, MAPPINGS, features=[own, "sum_dilation"])
+    direct = tc.features(HALO, TORUS, MAPPINGS, features=[own, "sum_dilation"])
     assert more["mapping"].tolist() == [mapping.name for mapping in MAPPINGS]
     for name in direct:
         assert more[name].tolist() == direct[name].tolist()

@@ -33,12 +33,12 @@ def path(tmp_path) -> Path:
 
 
 def test_a_saved_correction_forecasts_the_same(path):
-    table = TABLE.assign(sketch_time=1.5 * TABLE["lower_bound"])
+    table = TABLE.assign(coarse_time=1.5 * TABLE["lower_bound"])
     model = TimePredictor(["a", "b"], "correction", n_estimators=5, calibration_folds=2)
-    model.fit(table, table["sketch_time"] * (1 + table["a"]))
+    model.fit(table, table["coarse_time"] * (1 + table["a"]))
     save_predictor(model, path)
     loaded = load_predictor(path)
-    assert loaded.required_columns == ("a", "b", "lower_bound", "sketch_time")
+    assert loaded.required_columns == ("a", "b", "lower_bound", "coarse_time")
     assert (loaded.predict_interval(table) == model.predict_interval(table)).all()
 
 
@@ -334,7 +334,7 @@ LARGE = [1e90, -1e90]
 )
 def test_a_model_whose_forecasts_are_absurd_is_refused(path, target, name, value):
     """Each number is finite: what they give together is not, or stands for no time."""
-    table = TABLE.assign(sketch_time=1.5 * TABLE["lower_bound"])
+    table = TABLE.assign(coarse_time=1.5 * TABLE["lower_bound"])
     model = TimePredictor(["a", "b"], target, n_estimators=5, calibration_folds=2)
     save_predictor(model.fit(table, table["lower_bound"] * (1 + table["a"])), path)
     with np.load(path) as file:
@@ -348,7 +348,7 @@ def test_a_model_whose_forecasts_are_absurd_is_refused(path, target, name, value
 @pytest.mark.parametrize("target", ["time", "slowdown", "measured"])
 @pytest.mark.parametrize("value", LARGE)
 def test_a_model_whose_trees_give_no_time_is_refused(path, target, value):
-    table = TABLE.assign(sketch_time=1.5 * TABLE["lower_bound"])
+    table = TABLE.assign(coarse_time=1.5 * TABLE["lower_bound"])
     model = TimePredictor(["a", "b"], target, n_estimators=5, calibration_folds=2)
     save_predictor(model.fit(table, table["lower_bound"] * (1 + table["a"])), path)
     with np.load(path) as file:

@@ -17,7 +17,7 @@ def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.nd
     table = pd.DataFrame(rng.random((n, 4)), columns=["a", "b", "c", "d"])
     table["lower_bound"] = 1e-5 * np.exp(2 * rng.random(n))
     slowdown = 1 + table["a"] + table["b"] ** 2
-    table["sketch_time"] = table["lower_bound"] * (1 + table["a"])
+    table["coarse_time"] = table["lower_bound"] * (1 + table["a"])
     scale = noise * (0.5 + table["c"])
     return table, (table["lower_bound"] * slowdown * np.exp(scale * rng.normal(size=n))).to_numpy()
 
@@ -50,7 +50,7 @@ def test_forecast_does_not_depend_on_the_unit_of_time(target):
     # A power of two leaves the normalised target as it is, bit for bit.
     X, y = made_up(60, 3)
     unit = 2.0**-30
-    scaled = X.assign(lower_bound=X["lower_bound"] * unit, sketch_time=X["sketch_time"] * unit)
+    scaled = X.assign(lower_bound=X["lower_bound"] * unit, coarse_time=X["coarse_time"] * unit)
     model = small(features=RELATIVE, target=target)
     expected = clone(model).fit(X, y).predict(X)
     assert np.allclose(model.fit(scaled, y * unit).predict(scaled) / unit, expected, rtol=1e-9)
@@ -60,10 +60,10 @@ def test_forecast_does_not_depend_on_the_unit_of_time(target):
 def test_relative_times_are_multiplied_back(target):
     X, y = made_up(60, 4)
     model = small(features=RELATIVE, target=target).fit(X, y)
-    double = X.assign(lower_bound=2 * X["lower_bound"], sketch_time=2 * X["sketch_time"])
+    double = X.assign(lower_bound=2 * X["lower_bound"], coarse_time=2 * X["coarse_time"])
     assert np.allclose(model.predict(double), 2 * model.predict(X))
     assert np.allclose(model.predict_interval(double), 2 * model.predict_interval(X))
-    unit = ["sketch_time"] if target == "correction" else []
+    unit = ["coarse_time"] if target == "correction" else []
     assert model.required_columns == (*RELATIVE, "lower_bound", *unit)
 
 
@@ -71,8 +71,8 @@ def test_relative_times_are_multiplied_back(target):
     ("target", "factor", "said"),
     [
         ("slowdown", 1e3, "is .* times lower_bound: are the times in seconds"),
-        ("correction", 1e6, "is .* times sketch_time: are the times in seconds"),
-        ("correction", 1e-3, "is 1/.* of sketch_time: are the times in seconds"),
+        ("correction", 1e6, "is .* times coarse_time: are the times in seconds"),
+        ("correction", 1e-3, "is 1/.* of coarse_time: are the times in seconds"),
     ],
 )
 def test_relative_times_in_another_unit_are_asked_about(target, factor, said):
@@ -89,7 +89,7 @@ def at_the_bound_or_above(n, seed):
     """Sketches of which every third meets its lower bound."""
     X, _ = made_up(n, seed)
     above = np.random.default_rng(seed).random(n) * (np.arange(n) % 3 > 0)
-    return X.assign(sketch_time=X["lower_bound"] * (1 + above))
+    return X.assign(coarse_time=X["lower_bound"] * (1 + above))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_times_that_miss_the_sketch_at_the_bound_too(noise, factor, offset, most
     rng = np.random.default_rng(3)
     X, new = at_the_bound_or_above(150, 1), at_the_bound_or_above(50, 2)
     y, truth = (
-        (factor * t["sketch_time"] * np.exp(noise * rng.normal(size=len(t))) + offset).to_numpy()
+        (factor * t["coarse_time"] * np.exp(noise * rng.normal(size=len(t))) + offset).to_numpy()
         for t in (X, new)
     )
     model = small(features=["a", "d"], target="correction", calibration_folds=10).fit(X, y)
@@ -120,21 +120,21 @@ def test_times_that_miss_the_sketch_at_the_bound_too(noise, factor, offset, most
 
 def test_residuals_that_shrink_towards_the_bound_are_learned():
     X, new = at_the_bound_or_above(150, 1), at_the_bound_or_above(50, 2)
-    above = (X["sketch_time"] / X["lower_bound"] - 1).to_numpy()
-    y = X["sketch_time"] * np.exp(0.1 * above * np.random.default_rng(4).normal(size=150))
+    above = (X["coarse_time"] / X["lower_bound"] - 1).to_numpy()
+    y = X["coarse_time"] * np.exp(0.1 * above * np.random.default_rng(4).normal(size=150))
     model = small(features=["a", "d"], target="correction", calibration_folds=10).fit(X, y)
     assert model.relative_.power > 0.8
     low, high = model.predict_interval(new).T
-    meets = (new["sketch_time"] == new["lower_bound"]).to_numpy()
+    meets = (new["coarse_time"] == new["lower_bound"]).to_numpy()
     assert np.median(high[meets] / low[meets]) < 1.02 < 1.05 < np.median(high[~meets] / low[~meets])
 
 
 def test_features_that_tell_nothing_correct_the_sketch_by_how_far_it_is_off_its_bound():
     X, new = at_the_bound_or_above(80, 5), at_the_bound_or_above(50, 6)
-    above = (X["sketch_time"] / X["lower_bound"] - 1).to_numpy()
-    y = X["sketch_time"] * np.exp(0.1 * above * np.random.default_rng(4).random(80))
+    above = (X["coarse_time"] / X["lower_bound"] - 1).to_numpy()
+    y = X["coarse_time"] * np.exp(0.1 * above * np.random.default_rng(4).random(80))
     model = small(features=["d"], target="correction").fit(X.assign(d=0.0), y)
-    sketch = new["sketch_time"].to_numpy()
+    sketch = new["coarse_time"].to_numpy()
     moved = np.log(model.predict(new.assign(d=0.0)) / sketch)
     high = np.log(model.predict_interval(new.assign(d=0.0))[:, 1] / sketch)
     waiting = sketch / new["lower_bound"].to_numpy() - 1
@@ -147,17 +147,17 @@ def test_features_that_tell_nothing_correct_the_sketch_by_how_far_it_is_off_its_
 
 def test_one_time_far_off_at_the_bound_is_no_law():
     X = at_the_bound_or_above(60, 1)
-    y = X["sketch_time"].to_numpy(copy=True)
+    y = X["coarse_time"].to_numpy(copy=True)
     y[0] *= 1000
     model = small(features=["a"], target="correction").fit(X, y)
-    far = X.assign(sketch_time=10 * X["lower_bound"])
+    far = X.assign(coarse_time=10 * X["lower_bound"])
     assert model.predict_interval(far).max() < y.max()
 
 
 def test_corrections_do_not_fall_below_the_lower_bound():
     X, y = made_up(80, 7, noise=0.3)
-    X["sketch_time"] = 1.5 * X["lower_bound"]
-    far = X.assign(sketch_time=1.001 * X["lower_bound"])
+    X["coarse_time"] = 1.5 * X["lower_bound"]
+    far = X.assign(coarse_time=1.001 * X["lower_bound"])
     bound = X["lower_bound"].to_numpy()
     model = small(features=["d"], target="correction")
     for y_seen, never in ((np.maximum(y, 0.9995 * bound), True), (bound / 2, False)):
@@ -166,7 +166,7 @@ def test_corrections_do_not_fall_below_the_lower_bound():
         assert (predicted >= 0.999 * bound).all() == never
         assert (np.stack([low, high, *model.draw(far, 5)]) >= 0.999 * bound).all() == never
     # A sketch below it shows that the bound is an estimate: there it holds nothing up.
-    below = X.assign(sketch_time=bound / 2)
+    below = X.assign(coarse_time=bound / 2)
     assert (model.fit(X, np.maximum(y, bound)).predict(below) < bound).all()
 
 
@@ -318,7 +318,7 @@ X, Y = made_up(20, 13)
             small(features=["a"], target="correction"),
             X[["a", "lower_bound"]],
             Y,
-            "expected sketch_time",
+            "expected coarse_time",
         ),
         (small(target="slowdown"), X[RELATIVE], Y, "expected lower_bound"),
         (small(target="slowdown"), X, Y - Y.max(), "positive seconds"),

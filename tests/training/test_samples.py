@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from toruscast import features, simulation
-from toruscast.decision import forecast
+import toruscast as tc
+from toruscast import simulation
+from toruscast._features import traffic
 from toruscast.errors import InputError
-from toruscast.features import traffic
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, read_samples, samples, write_samples
 from toruscast.training import store as _sample_keys
@@ -84,14 +84,13 @@ def test_without_a_store_nothing_is_written(store, monkeypatch):
 def test_samples_are_features_and_simulated_times(store):
     mappings = shuffled(11)
     table = build_samples([(HALO, TORUS, mappings)], store, n_jobs=2)
-    expected = features.extract(HALO, TORUS, mappings)
+    expected = tc.features(HALO, TORUS, mappings)
     assert table["mapping"].tolist() == [m.name for m in mappings]
     assert np.array_equal(table[list(expected.columns)].to_numpy(), expected.to_numpy())
     times = [simulation.simulate(HALO, TORUS, mapping).time for mapping in mappings]
     assert table["time"].tolist() == times
     sure = [
-        features.RoutedTraffic(MappingProblem(HALO, TORUS), mapping).sure_bound
-        for mapping in mappings
+        tc.RoutedTraffic(MappingProblem(HALO, TORUS), mapping).sure_bound for mapping in mappings
     ]
     assert (table["time"] >= sure).all()
     assert set(table["torus"]) == {"4x4"}
@@ -174,6 +173,7 @@ def test_a_run_that_was_killed_goes_on_after_another_into_the_same_table(store, 
 BUILD = """
 import sys
 import numpy as np
+import toruscast as tc
 import toruscast as tc
 from toruscast.training import build_samples
 
@@ -277,7 +277,7 @@ def test_provenance_tells_all_routings_that_a_table_holds(store):
     model = TimePredictor(["max_bytes"], n_estimators=5).fit(table, table["time"])
     for routing in ("adaptive", "deterministic"):
         with pytest.warns(UserWarning, match="learned from adaptive and deterministic routing"):
-            forecast(long, TORUS, shuffled(3), model=model, routing=routing)
+            tc.rank(long, TORUS, shuffled(3), model=model, routing=routing)
 
 
 FEW = ["max_bytes", "avg_buffer"]
@@ -329,11 +329,11 @@ def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed):
 
 def test_a_feature_that_is_gone_stays_in_its_rows(store, computed):
     cases = [(HALO, TORUS, shuffled(3))]
-    features.register("own_metric")(lambda traffic: 1.0)
+    tc.register_feature("own_metric")(lambda traffic: 1.0)
     try:
         build_samples(cases, store, features=["max_bytes", "own_metric"])
     finally:
-        features.unregister("own_metric")
+        tc.unregister_feature("own_metric")
     computed.clear()
     table = build_samples(cases, store, features=["max_bytes", "hop_bytes"])
     assert not computed
@@ -395,9 +395,9 @@ def test_another_version_changes_the_keys(tmp_path, monkeypatch):
 def test_a_feature_with_other_values_than_before_is_computed_anew(store, computed, monkeypatch):
     cases = [(HALO, TORUS, shuffled(1))]
     counts = []
-    for changed in ({}, {"sketch_time": 1}, {"sketch_time": 2}, {"sketch_slowdown": 9}, {}):
+    for changed in ({}, {"coarse_time": 1}, {"coarse_time": 2}, {"coarse_slowdown": 9}, {}):
         monkeypatch.setattr(_sample_keys, "CHANGED", changed)
-        build_samples(cases, store, features=["max_bytes", "sketch_time"])
+        build_samples(cases, store, features=["max_bytes", "coarse_time"])
         counts.append(len(computed))
     assert counts == [1, 2, 3, 4, 4]
 
@@ -468,11 +468,11 @@ def test_writing_refuses_what_cannot_be_stored(store):
 
 def test_a_metric_changes_with_what_its_function_was_given():
     def mark(function):
-        features.register("own_metric")(function)
+        tc.register_feature("own_metric")(function)
         try:
-            return _sample_keys.mark_of(features.FEATURES["own_metric"])
+            return _sample_keys.mark_of(tc.FEATURES["own_metric"])
         finally:
-            features.unregister("own_metric")
+            tc.unregister_feature("own_metric")
 
     def scaled(factor, names=("a", "b")):
         return lambda traffic, least=0.0: max(least, factor * (traffic in {"x", "y", *names}))
@@ -488,11 +488,11 @@ def test_a_metric_changes_with_what_its_function_was_given():
 
 def test_a_metric_of_a_killed_run_is_kept(store, computed):
     cases = [(HALO, TORUS, shuffled(20))]
-    features.register("own_metric")(lambda traffic: 1.0)
+    tc.register_feature("own_metric")(lambda traffic: 1.0)
     try:
         kill_after_8(cases, store, features=["own_metric", "avg_buffer"])
     finally:
-        features.unregister("own_metric")
+        tc.unregister_feature("own_metric")
     build_samples(cases, store, features=["max_bytes"])
     assert len(computed) == 20
     table = read_samples(store)
@@ -514,12 +514,12 @@ def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
     mappings = shuffled(3)
 
     def built(function):
-        features.register("own_metric")(function)
+        tc.register_feature("own_metric")(function)
         try:
             table = build_samples([(HALO, TORUS, mappings)], store, features=["own_metric"])
             return table["own_metric"].tolist()
         finally:
-            features.unregister("own_metric")
+            tc.unregister_feature("own_metric")
 
     assert built(lambda traffic: 1.0) == [1.0] * 3
     assert built(lambda traffic: 1.0) == [1.0] * 3
@@ -538,13 +538,13 @@ def test_zones_count_where_they_change_something(store, computed):
     build_samples([(HALO, TORUS, shuffled(1))], store, features=FEW, routing="adaptive")
     build_samples([(HALO, zoned, shuffled(1))], store, features=FEW, routing="adaptive")
     assert len(computed) == 2
-    features.register("own_metric")(lambda traffic: float(len(traffic.torus.zones)))
+    tc.register_feature("own_metric")(lambda traffic: float(len(traffic.torus.zones)))
     try:
         for torus, expected in ((zoned, 2.0), (TORUS, 0.0)):
             table = build_samples([(HALO, torus, shuffled(1))], store, features=["own_metric"])
             assert table["own_metric"].tolist() == [expected]
     finally:
-        features.unregister("own_metric")
+        tc.unregister_feature("own_metric")
 
 
 def test_a_small_file_of_very_many_samples_is_refused(tmp_path):

@@ -17,14 +17,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from waiting import PATIENCE, until
 from worker_tasks import double, end_always, end_once, links, refuse
 
+import toruscast as tc
 from toruscast import workers
+from toruscast._mesh.traffic import MeshAxes
 from toruscast.decision import posterior
 from toruscast.errors import InputError, WorkersError
-from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
-from toruscast.mesh import rank_layouts
-from toruscast.mesh.traffic import MeshAxes
-from toruscast.search.search import search_mapping
 from toruscast.training import build_samples
 from toruscast.workers import OneBlasThread, Task
 
@@ -35,12 +33,10 @@ MAPPINGS = strategies.sample(HALO, TORUS, n=10)
 def answers():
     """What each part of the program that uses workers says."""
     samples = build_samples([(HALO, TORUS, MAPPINGS)], level=2)
-    found = search_mapping(HALO, TORUS, turns=50, objective="hop_bytes")
-    laid = rank_layouts(
-        Torus((4, 4)), MeshAxes(("x", "y"), (4, 4)), "x:allreduce:1MB,y:exchange:4MB"
-    )
+    found = tc.search(HALO, TORUS, n_sweeps=50, objective="hop_bytes")
+    laid = tc.mesh(Torus((4, 4)), MeshAxes(("x", "y"), (4, 4)), "x:allreduce:1MB,y:exchange:4MB")
     return (
-        extract(HALO, TORUS, MAPPINGS, level=2, also={"links": links}),
+        tc.features(HALO, TORUS, MAPPINGS, level=2, extra={"links": links}),
         samples.drop(columns="key"),
         pd.Series([found.value, found.proposals, *found.mapping.node]),
         laid.lines(),
@@ -226,7 +222,7 @@ def test_a_scheduler_that_starts_anew_is_told_on_one_line(client, cluster):
 
 def test_numbers_are_those_of_the_configuration():
     with joblib.parallel_config("threading", n_jobs=2):
-        table = extract(HALO, TORUS, MAPPINGS, features=["max_bytes"])
+        table = tc.features(HALO, TORUS, MAPPINGS, features=["max_bytes"])
     assert np.isfinite(table["max_bytes"]).all()
 
 

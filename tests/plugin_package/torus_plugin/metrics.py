@@ -1,9 +1,9 @@
 """A metric."""
 
-from toruscast.features import register
+from toruscast import register_feature
 
 
-@register("busiest_share", description="busiest link's share of all link bytes")
+@register_feature("busiest_share", description="busiest link's share of all link bytes")
 def busiest_share(traffic):
     """Return the share; 0 where no link carries a byte."""
     total = traffic.link_bytes.sum()

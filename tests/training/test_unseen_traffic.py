@@ -6,10 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+import toruscast as tc
 from tools.train_default import Observed, fit_kind, to_json
+from toruscast._features import RoutedTraffic
 from toruscast.answers.rank import trust
-from toruscast.decision import forecast, plan
-from toruscast.features import RoutedTraffic
+from toruscast.decision import plan
 from toruscast.mapping import (
     CommGraph,
     MappingProblem,
@@ -19,7 +20,7 @@ from toruscast.mapping import (
     patterns,
     strategies,
 )
-from toruscast.training import TimePredictor, build_samples, save_predictor, train_for
+from toruscast.training import TimePredictor, build_samples, save_predictor
 from toruscast.training.default_model import (
     ADAPTIVE,
     COVARIATES,
@@ -52,7 +53,7 @@ def wavefront(rows, columns, nbytes):
 
 def held(workload, torus, routing, seed):
     maps = strategies.sample(workload, torus, 10, seed=seed)
-    answer = forecast(workload, torus, maps, routing=routing, budget=0, check=True)
+    answer = tc.rank(workload, torus, maps, routing=routing, budget=0, check=True)
     return answer.scores["within_interval"]
 
 
@@ -90,7 +91,7 @@ def test_intervals_are_as_wide_as_messages_wait():
     width = []
     for nbytes in (1024, 8192, 65_536):
         halo = patterns.halo_3d((4, 4, 4), nbytes, periodic=True)
-        table = forecast(halo, TORUS, maps, budget=0).table
+        table = tc.rank(halo, TORUS, maps, budget=0).table
         width.append(float(np.log(table["high"] / table["low"]).median()))
     assert width[0] < 0.8 * width[1] < width[2]
 
@@ -99,15 +100,15 @@ def test_each_kind_of_traffic_has_intervals_of_its_own():
     kinds = load_default().kinds
     assert {ONE_EXCHANGE, ROUNDS, PHASES, ADAPTIVE, SHORT, SEVERAL} == set(kinds)
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
-    assert forecast(HALO, TORUS, maps, budget=0).unlearned == ()
+    assert tc.rank(HALO, TORUS, maps, budget=0).unseen_traffic == ()
     # The second round sends elsewhere, so that the two may overlap or not.
     other = patterns.random_pairs(64, 6, 16_384, seed=3)
-    apart = forecast(Workload([HALO, other], dependent=True), TORUS, maps, budget=0)
-    barriers = forecast(Workload([HALO, other]), TORUS, maps, budget=0)
+    apart = tc.rank(Workload([HALO, other], dependent=True), TORUS, maps, budget=0)
+    barriers = tc.rank(Workload([HALO, other]), TORUS, maps, budget=0)
     width = np.log(barriers.table["high"] / barriers.table["low"]).median()
     assert np.log(apart.table["high"] / apart.table["low"]).median() > 1.05 * width
-    assert apart.verdict.kind == "open"
-    assert apart.unlearned == ()
+    assert apart.verdict.kind == "undecided"
+    assert apart.unseen_traffic == ()
 
 
 def test_a_kind_never_seen_gets_the_widest_intervals_and_a_sentence():
@@ -117,20 +118,20 @@ def test_a_kind_never_seen_gets_the_widest_intervals_and_a_sentence():
     kept = {name: kind for name, kind in model.kinds.items() if name != ADAPTIVE}
     widest = max(kept.values(), key=lambda kind: kind.calibration.quantile(0.9))
     fewer = replace(model, kinds=kept)
-    found = forecast(rounds, TORUS, maps, model=fewer, routing="adaptive", budget=0)
-    assert found.unlearned == (ADAPTIVE,)
-    assert f"learned from no {ADAPTIVE}" in trust(found)
+    found = tc.rank(rounds, TORUS, maps, model=fewer, routing="adaptive", budget=0)
+    assert found.unseen_traffic == (ADAPTIVE,)
+    assert f"never saw {ADAPTIVE}" in trust(found)
     alone = replace(model, kinds={ROUNDS: widest, ADAPTIVE: widest})
-    same = forecast(rounds, TORUS, maps, model=alone, routing="adaptive", budget=0)
+    same = tc.rank(rounds, TORUS, maps, model=alone, routing="adaptive", budget=0)
     np.testing.assert_array_equal(found.table["high"], same.table["high"])
-    assert same.unlearned == ()
+    assert same.unseen_traffic == ()
     assert "learned from no" not in trust(same)
 
 
 def test_candidates_are_in_the_order_of_their_release_bounds():
     maps = strategies.sample(HALO, TORUS, 12, seed=4)
     for routing in ("deterministic", "adaptive"):
-        table = forecast(HALO, TORUS, maps, routing=routing, budget=0).table.set_index("mapping")
+        table = tc.rank(HALO, TORUS, maps, routing=routing, budget=0).table.set_index("mapping")
         bound = [
             RoutedTraffic(MappingProblem(HALO, TORUS, routing), each).release_bound
             for each in sorted(maps, key=lambda each: list(table.index).index(each.name))
@@ -152,15 +153,15 @@ def test_the_order_by_the_bound_stands_beside_that_of_a_model_of_ones_own(tmp_pa
     assert held["model"] > 0.8 > 0.2 > held["release_bound"]
     path = tmp_path / "model.npz"
     save_predictor(model, path)
-    found = forecast(HALO, TORUS, maps, model=str(path), budget=0)
+    found = tc.rank(HALO, TORUS, maps, model=str(path), budget=0)
     bounds = found.table.set_index("mapping")["release_bound"]
     assert found.table["mapping"].iloc[0] == bounds.idxmax()
     assert found.physical.first == bounds.idxmin()
     assert found.physical.held_out == held
     assert "they favour the model" in trust(found)
     model.provenance_.pop("held_out_rcc")
-    assert "does not tell" in trust(forecast(HALO, TORUS, maps, model=model, budget=0))
-    assert forecast(HALO, TORUS, maps, budget=0).physical is None
+    assert "does not tell" in trust(tc.rank(HALO, TORUS, maps, model=model, budget=0))
+    assert tc.rank(HALO, TORUS, maps, budget=0).physical is None
 
 
 def test_a_long_sweep_is_within_its_intervals():
@@ -172,7 +173,7 @@ def test_a_long_sweep_is_within_its_intervals():
 def test_a_plan_begins_with_the_same_intervals():
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
     rounds = Workload([HALO, HALO.scaled(0.5)], dependent=True)
-    answer = forecast(rounds, TORUS, maps, budget=0).table.set_index("mapping")
+    answer = tc.rank(rounds, TORUS, maps, budget=0).table.set_index("mapping")
     table = plan(rounds, TORUS, maps, simulate=False).table.set_index("mapping").loc[answer.index]
     np.testing.assert_allclose(table["time"], answer["time"], rtol=1e-9)
     above = answer["low"] > answer["lower_bound"]
@@ -220,16 +221,16 @@ def test_kinds_of_traffic():
 
 @pytest.mark.filterwarnings("ignore:most mappings lie far")
 def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
-    trained = train_for(HALO, TORUS, 12, n_splits=2, store_path=tmp_path / "s.parquet")
+    trained = tc.train(HALO, TORUS, 12, n_splits=2, store_path=tmp_path / "s.parquet")
     assert trained.samples.attrs["provenance"]["kinds"] == []
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
     rounds = Workload([HALO, HALO], dependent=True)
-    for ask in (partial(forecast, budget=0), plan):
-        with pytest.warns(UserWarning, match="learned from no dependent rounds"):
+    for ask in (partial(tc.rank, budget=0), plan):
+        with pytest.warns(UserWarning, match="never saw dependent rounds"):
             ask(rounds, TORUS, maps, model=trained.model)
     double = [TaskMapping(each.node // 2, TORUS, tasks_per_node=2) for each in maps]
-    with pytest.warns(UserWarning, match=f"learned from no {SEVERAL}"):
-        forecast(HALO, TORUS, double, model=trained.model, budget=0)
+    with pytest.warns(UserWarning, match=f"never saw {SEVERAL}"):
+        tc.rank(HALO, TORUS, double, model=trained.model, budget=0)
     # A table that grows tells all its kinds.
     both = build_samples([(rounds, TORUS, maps[:2])], tmp_path / "s.parquet", level=2)
     assert both.attrs["provenance"]["kinds"] == [ROUNDS]

@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._features import extract_blocks
 from toruscast._lazy import Slow
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
-from toruscast.features import extract_blocks
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing
 from toruscast.training import fitted
 from toruscast.training.default_model import APART, DefaultModel
-from toruscast.training.feature_sets import BOUND, HELD_OUT, SIMULATED, SKETCHED
+from toruscast.training.feature_sets import BOUND, COARSE_FEATURES, HELD_OUT, SIMULATED
 from toruscast.training.fitted import Model, prior_of
 from toruscast.training.metrics import score_answer
 from toruscast.training.model_file import load_model
@@ -41,10 +41,10 @@ from .results import (
     SHOWN_FEATURES,
     Cost,
     Estimates,
-    Forecast,
     Kind,
     Networks,
     PhysicalOrder,
+    Ranking,
     Verdict,
     default_order,
     names_of,
@@ -66,7 +66,7 @@ Stage = Literal["features", "simulations"]
 Progress = Callable[[Stage, int, int], object]
 
 
-def forecast(
+def rank(
     traffic: Traffic,
     torus: TorusLike,
     mappings: Mappings,
@@ -81,7 +81,7 @@ def forecast(
     n_jobs: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Forecast:
+) -> Ranking:
     """Find the fastest of several mappings with as few simulations as decide it.
 
     A model gives every candidate a time and an interval from features of its routes. The likeliest
@@ -91,7 +91,7 @@ def forecast(
 
     With ``goal="order"`` all are simulated with coarse packets, and those whose pairs are likeliest
     to be in the wrong order with real ones, until the expected RCC is that of the budget, or its
-    seconds are spent. `Verdict.rcc` states it, `Forecast.spent` where the time went.
+    seconds are spent. `Verdict.rcc` states it, `Ranking.spent` where the time went.
 
     Where the rules of the network are unknown (`Network.rules`), candidates are simulated on
     several networks that the machine may have, and their mean decides; nothing is proved then.
@@ -105,8 +105,8 @@ def forecast(
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
     times : path, dict of names to seconds, DataFrame or Runs, optional
-        Measured times (`Runs.of`) of six of the candidates or more. The others are forecast from
-        them and from simulated times; the loop does not run. Where the rules of the network are
+        Measured times (`Runs.from_times`) of six or more of the candidates. They and simulated
+        times predict the others; no simulation loop runs. Where the rules of the network are
         unknown, any number of runs weighs the networks that the machine may have.
     goal : {"fastest", "order"}
         What simulations are to decide.
@@ -126,10 +126,10 @@ def forecast(
     --------
     >>> from toruscast.mapping import Torus, patterns, strategies
     >>> halo, torus = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
-    >>> answer = forecast(halo, torus, strategies.sample(halo, torus, n=12))
+    >>> answer = rank(halo, torus, strategies.sample(halo, torus, n=12))
     >>> answer.best.name, answer.verdict.kind, answer.cost.simulated
     ('identity', 'proved', 1)
-    >>> answer = forecast(halo, torus, answer.mappings, goal="order")
+    >>> answer = rank(halo, torus, answer.mappings, goal="order")
     >>> answer.verdict.rcc >= 0.97, answer.cost.simulated < 12
     (True, True)
     """
@@ -175,7 +175,7 @@ def forecast(
         problem, several, chosen, job_count(n_jobs), seed, progress
     )
     if times is not None:
-        return _weigh_networks(candidates, simulations, Runs.of(times), coverage)
+        return _weigh_networks(candidates, simulations, Runs.from_times(times), coverage)
     return _forecast_simulated(candidates, simulations, goal, budget, check, coverage, progress)
 
 
@@ -187,7 +187,7 @@ class CandidateSet(NamedTuple):
     model: Model
     features: pd.DataFrame
     posterior: Posterior
-    unlearned: tuple[str, ...] = ()
+    unseen_traffic: tuple[str, ...] = ()
 
     @property
     def default(self) -> int | None:
@@ -213,12 +213,12 @@ def describe_candidates(
         problem,
         mappings,
         features=tuple(dict.fromkeys((*model.required_columns, *SHOWN_FEATURES, BOUND))),
-        also={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
+        extra={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
         n_jobs=n_jobs,
         progress=None if progress is None else lambda n: progress("features", n, len(mappings)),
     )
     features = pd.concat(blocks)
-    prediction, unlearned = prior_of(model, features, problem, mappings)
+    prediction, unseen_traffic = prior_of(model, features, problem, mappings)
     # Lower: what links and nodes need. Release: close to the time, so that it orders best, but no
     # bound under adaptive routing. Sure: no simulation falls below it, whatever it rounds.
     lower, release, sure = (
@@ -229,7 +229,7 @@ def describe_candidates(
     posterior = Posterior.from_prediction(prediction, sure, seed)
     if len(simulations.networks) > 1:
         posterior = for_several_networks(posterior)
-    return CandidateSet(problem, mappings, model, features, posterior, unlearned), simulations
+    return CandidateSet(problem, mappings, model, features, posterior, unseen_traffic), simulations
 
 
 def _forecast_simulated(
@@ -240,7 +240,7 @@ def _forecast_simulated(
     check: bool,
     coverage: float,
     progress: Progress | None,
-) -> Forecast:
+) -> Ranking:
     """Return the answer that simulations decide."""
     names, model = names_of(candidates.mappings), candidates.model
     decision = decide(
@@ -260,7 +260,7 @@ def _forecast_simulated(
     networks, bounds = None, candidates.posterior.bounds
     if n_networks > 1:
         posterior = with_machine_error(posterior)
-        estimates = Estimates.of(posterior, coverage)
+        estimates = Estimates.from_posterior(posterior, coverage)
         # The machine has one of the networks, not their mean.
         spread = np.log(simulations.times).std(axis=1)
         is_known = np.isfinite(spread)
@@ -278,7 +278,7 @@ def _forecast_simulated(
             np.where(is_simulated, decision.times, end) for end in posterior.interval(coverage)
         )
         estimates = Estimates(time, low, high, draws.p_best(posterior.n), certainty)
-    source = np.where(decision.is_coarse, "sketched", "forecast")
+    source = np.where(decision.is_coarse, "coarse", "predicted")
     source = np.where(is_simulated, "simulated" if n_networks == 1 else "averaged", source)
     leads = decision.times == decision.best_time
     if not decision.n_simulated:
@@ -290,7 +290,7 @@ def _forecast_simulated(
     cost = Cost(
         decision.n_simulated,
         posterior.n,
-        bool(SKETCHED & set(model.required_columns)),
+        bool(COARSE_FEATURES & set(model.required_columns)),
         coarsening=decision.coarsening,
         networks=n_networks,
     )
@@ -336,7 +336,7 @@ def _forecast_simulated(
 
 def _weigh_networks(
     candidates: CandidateSet, simulations: Simulations, runs: Runs, coverage: float
-) -> Forecast:
+) -> Ranking:
     """Return the answer of runs on a machine, which weigh the networks that it may have."""
     mappings_of(candidates.mappings, runs)
     coarsening = simulate_all(simulations)
@@ -351,14 +351,14 @@ def _weigh_networks(
     ran = np.array([place[name] for name in runs.names])[runs.which[kept]]
     posterior = prior.condition(ran, RUN, runs.seconds[kept])
     is_measured = np.isin(np.arange(prior.n), ran)
-    source = np.where(is_measured, "measured", "averaged" if coarsening else "forecast")
+    source = np.where(is_measured, "measured", "averaged" if coarsening else "predicted")
     networks, n = None, 0
     if coarsening:
         networks, n = _networks(candidates, simulations, posterior.network_weights), prior.n
     n_networks = len(simulations.networks)
     answer, _ = _build_forecast(
         candidates,
-        Estimates.of(posterior, coverage),
+        Estimates.from_posterior(posterior, coverage),
         source,
         Cost(n, prior.n, False, int(is_measured.sum()), coarsening, n_networks),
         coverage,
@@ -374,19 +374,19 @@ def _forecast_learned(
     mappings: tuple[TaskMapping, ...],
     learned: learned_runs.MachinePrediction,
     coverage: float,
-) -> Forecast:
+) -> Ranking:
     """Return the answer of a model that learned from times on the machine."""
     candidates = CandidateSet(problem, mappings, learned.model, learned.features, learned.posterior)
-    estimates = Estimates.of(learned.posterior, coverage)
+    estimates = Estimates.from_posterior(learned.posterior, coverage)
     bounds = candidates.column("lower_bound")
     # Measured times below it show that it is none.
     is_bounded = learned.is_bounded and not (estimates.time < bounds).any()
-    sketched = bool({*SKETCHED, *SIMULATED} & set(learned.model.required_columns))
+    is_coarse = bool({*COARSE_FEATURES, *SIMULATED} & set(learned.model.required_columns))
     answer, _ = _build_forecast(
         candidates,
         estimates,
-        np.where(learned.is_measured, "measured", "forecast"),
-        Cost(0, len(mappings), sketched, int(learned.is_measured.sum())),
+        np.where(learned.is_measured, "measured", "predicted"),
+        Cost(0, len(mappings), is_coarse, int(learned.is_measured.sum())),
         coverage,
         bounds=bounds if is_bounded else None,
         learned=learned.measured,
@@ -417,7 +417,7 @@ def _build_forecast(
     rcc: float | None = None,
     kind: Kind | None = None,
     **more: Any,
-) -> tuple[Forecast, Indices]:
+) -> tuple[Ranking, Indices]:
     """Return the answer, best of those that lead first, and the candidate of each row."""
     shown = {name: candidates.column(name) for name in SHOWN_FEATURES}
     # Measured times are of another level than the bounds of the network.
@@ -425,7 +425,7 @@ def _build_forecast(
     columns = estimates._asdict()
     certainty = columns.pop("certainty")
     names = names_of(candidates.mappings)
-    table = pd.DataFrame({"mapping": names, **columns, "how": source, **shown})
+    table = pd.DataFrame({"mapping": names, **columns, "source": source, **shown})
     last = np.zeros(len(table), dtype=bool) if leads is None else ~leads
     # Among equal times the default order needs no change; draws of equal chances differ by less.
     is_moved = np.arange(len(table)) != candidates.default
@@ -433,15 +433,15 @@ def _build_forecast(
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     rows = table.index.to_numpy()
     table = table.reset_index(drop=True)
-    answer = Forecast(
+    answer = Ranking(
         problem=candidates.problem,
         mappings=candidates.mappings,
         fitted=candidates.model,
         coverage=coverage,
         table=table,
-        verdict=Verdict.of(table, certainty, rcc, kind),
+        verdict=Verdict.from_table(table, certainty, rcc, kind),
         cost=cost,
-        unlearned=candidates.unlearned,
+        unseen_traffic=candidates.unseen_traffic,
         **more,
     )
     return answer, rows
