@@ -5,6 +5,7 @@ import re
 import pandas as pd
 import pytest
 
+from studies.sc13 import published
 from toruscast import datasets
 from toruscast.scaling import application, application_names, read_jobs
 
@@ -78,3 +79,22 @@ def test_models_as_printed(printed):
                 text = re.sub(pattern, new, text)
             if key != "stack_distance":
                 assert all(term in lines[name] for term in text.split(" + ")), (name, key, text)
+
+
+def test_results_of_the_first_paper(printed):
+    text = printed["Jain"].replace("0.", ".")
+    tables = (published.SINGLE_RCC, published.HYBRID_RCC, published.HYBRID_R2)
+    values = {value for table in tables for value in table.values()}
+    values |= {published.PF3D_MAX_BYTES_RCC, published.HIGHEST_SUB_A2A_RCC, published.TRANSFER_RCC}
+    values -= {1 - published.WRONG_2D_HALO / published.TEST_PAIRS}
+    for value in values:
+        digits = f"{value:.3f}".rstrip("0").lstrip("0") if value < 1 else f"{value:.2f}"
+        assert re.search(rf"(?<![\d.]){re.escape(digits)}(?!\d)", text), value
+    pairs = published.WRONG_2D_HALO, published.MIXED_WRONG_PAIRS
+    assert all(f"{wrong} pairs wrong" in text for wrong in pairs)
+    assert f"about {published.TRANSFER_WRONG:,} of {published.TRANSFER_PAIRS:,} pairs wrong" in text
+    assert f"up to {published.LARGE_HALO_GAIN:.0%} better".replace("%", " %") in text
+    # No result is printed for these; see the first line of the section.
+    absent = {("2D Halo", "8 B"), ("2D Halo", "512 B"), ("3D Halo", "8 B")}
+    assert not absent & {case[:2] for table in tables for case in table}
+    assert "training and test sets hold all benchmarks with 16 KB and 4 MB" in text
