@@ -13,8 +13,6 @@ from ._sharing_kernels import (
     CHANGED,
     DEADLINE,
     EVENTS,
-    FIRST,
-    LEFT,
     NOW,
     SOON,
     Flows,
@@ -23,7 +21,6 @@ from ._sharing_kernels import (
     leave,
     rise,
     share,
-    take_next,
     take_top,
 )
 
@@ -59,28 +56,18 @@ def advance(flows: Flows, state: FlowState, error: float, steps: int) -> bool:
             now = min(now, state.soon_end[0])
         if counts[EVENTS] > 0:
             now = min(now, state.event_time[0])
-        clock[NOW] = now
-        while counts[EVENTS] > 0 and _is_due(flows, state, error / 2):
-            _happen(flows, state)
+        now = clock[NOW] = max(now, clock[NOW])
+        while counts[EVENTS] > 0 and state.event_time[0] <= now:
+            _happen(flows, state, error)
         while counts[SOON] > 0 and state.soon_end[0] <= now:
-            m = take_next(state)
+            end, m = state.soon_end[0], state.soon[0]
+            counts[SOON] -= 1
+            take_top(state.soon_end, state.soon, counts[SOON])
             leave(flows, state, m, error)
-            _arrive(flows, state, m)
+            _arrive(flows, state, m, end)
         if counts[ACTIVE] > 0 and clock[DEADLINE] <= now:
             counts[CHANGED] = 1
     return True
-
-
-@bare_kernel
-def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
-    """Return whether the next event may happen now; messages may begin to flow a little early."""
-    due = state.clock[NOW]
-    m, kind = state.event[0] // KINDS, state.event[0] % KINDS
-    if kind == FLOWS:
-        link = flows.place[np.int64(state.message[m, FIRST])]
-        due += near * state.message[m, LEFT] * flows.part / flows.capacity[link]
-    is_due: bool = state.event_time[0] <= due
-    return is_due
 
 
 @bare_kernel
@@ -141,26 +128,26 @@ def _answer(flows: Flows, state: FlowState, task: int) -> None:
 
 
 @bare_kernel
-def _happen(flows: Flows, state: FlowState) -> None:
+def _happen(flows: Flows, state: FlowState, error: float) -> None:
     """Process the next event."""
     key = state.event[0]
     state.counts[EVENTS] -= 1
     take_top(state.event_time, state.event, state.counts[EVENTS])
     m, kind = key // KINDS, key % KINDS
     if kind == COPIED:
-        _arrive(flows, state, m)
+        _arrive(flows, state, m, state.clock[NOW])
     elif kind == HANDED_OVER:
         task = m
         state.missing[state.entered[task], task] -= 1
         _go_on(flows, state, task)
     else:
-        enter(flows, state, m)
+        enter(flows, state, m, error)
 
 
 @bare_kernel
-def _arrive(flows: Flows, state: FlowState, m: int) -> None:
-    """Record the arrival of a message, and let its tasks go on."""
-    state.message[m, CAME] = state.clock[NOW]
+def _arrive(flows: Flows, state: FlowState, m: int, time: float) -> None:
+    """Record when a message arrived, and let its tasks go on."""
+    state.message[m, CAME] = time
     state.counts[ARRIVED] += 1
     state.missing[flows.round[m], flows.receiver[m]] -= 1
     _go_on(flows, state, flows.receiver[m])

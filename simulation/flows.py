@@ -24,11 +24,9 @@ from ._flow_kernels import advance, begin
 from ._sharing_kernels import (
     ARRIVED,
     CAME,
-    FIRST,
-    LAST,
+    FREE,
     LEFT,
     NOT_FLOWING,
-    WEIGHT,
     Flows,
     FlowState,
 )
@@ -108,10 +106,10 @@ def simulate_flows(
     mapping : TaskMapping or array-like of int
         Where the tasks run; an array holds the node of each.
     error : float
-        Messages begin together where that moves none by more than half this part of its own time,
-        and shares are worked out anew when the messages that flow have lost this part of their
-        time, on average, by not having what others have left. From 0, for shares that are exact at
-        every moment, to less than 1. What follows, in dependent rounds above all, may move by more.
+        Accepted error of the messages' arrival times relative to exact shares, on average over
+        all messages. A single one may be off by several times as much, and in dependent rounds
+        what follows may move by more. Shares are computed again in steps that are in proportion to
+        this error. From 0, for shares that are exact at every moment, to less than 1.
     iterations : int
         How many times the phases are run, without a barrier between, as for `simulate`.
     progress : callable, optional
@@ -240,16 +238,16 @@ def _flows(
         copying=np.where(remote, -1.0, messages.nbytes / network.memory_bandwidth),
         asking=np.where(messages.asks, question, -1.0),
         latency=latency,
+        weight=1.0 / along,
+        first=first,
         place=number.astype(np.int32),
         part=part,
         capacity=capacity,
         sharers=np.append(0, np.cumsum(np.bincount(number, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
     )
-    message = np.zeros((remote.size, 8))
-    message[:, WEIGHT] = 1.0 / along
+    message = np.zeros((remote.size, 4))
     message[:, LEFT] = messages.packets * messages.wire
-    message[:, FIRST], message[:, LAST] = first[:-1], first[1:]
     return flows, message
 
 
@@ -286,9 +284,11 @@ def _state(
     missing = np.bincount(messages.round * tasks + messages.receiver, minlength=rounds * tasks)
     # The hand-over of a round, and all messages whose answers a task waits for.
     missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
+    shared = np.zeros((places, 2))
+    shared[:, FREE] = flows.capacity
     return FlowState(
-        clock=np.zeros(5),
-        counts=np.zeros(9, dtype=np.int64),
+        clock=np.zeros(9),
+        counts=np.zeros(6, dtype=np.int64),
         missing=missing.reshape(rounds, tasks).astype(np.int32),
         entered=np.full(tasks, -1),
         following=np.searchsorted(messages.task, np.arange(tasks)),
@@ -300,25 +300,18 @@ def _state(
         turn=np.full(n, NOT_FLOWING, dtype=np.uint8),
         event_time=np.empty(n + tasks),
         event=np.empty(n + tasks, dtype=np.int64),
-        shared=np.zeros((places, 4)),
-        touched=np.empty(places, dtype=np.int32),
-        is_touched=np.zeros(places, dtype=np.bool_),
-        total=np.zeros(places),
+        shared=shared,
+        moved=np.zeros((places, 5)),
+        flowing=np.zeros(n),
         holder=np.empty(n, dtype=np.int32),
-        held_weight=np.zeros(places),
-        sharer=np.empty(2 * flows.place.size, dtype=np.int32),
+        sharer=np.empty(flows.place.size, dtype=np.int32),
         n_sharers=np.zeros(places, dtype=np.int64),
-        listed=np.empty(n, dtype=np.int32),
-        filled=np.empty(places, dtype=np.int32),
-        at=np.zeros(places, dtype=np.int64),
-        n_at=np.zeros(places, dtype=np.int64),
-        new_level=np.zeros(places),
+        newcomer=np.empty(n, dtype=np.int64),
         without=np.empty(np.diff(flows.sharers).max(initial=0) + 1, dtype=np.int32),
         lowest=np.empty(places, dtype=np.int64),
         height=np.empty(places),
         soon=np.empty(n, dtype=np.int64),
         soon_end=np.empty(n),
-        seat=np.empty(n, dtype=np.int32),
     )
 
 
