@@ -17,6 +17,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,19 +235,27 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
 
 
 def flow_rows(size: str) -> Iterator[dict[str, Any]]:
-    """Measure the flow-level simulator: hardly two messages of this halo end together."""
-    comm, torus, mapping = case(size, packets=1024)
-    seconds = best_of(lambda: simulate_flows(comm, torus, mapping, error=0.01), 1)
-    merged = best_of(lambda: simulate(comm, torus, mapping, coarsening=64), 1)
-    yield {
-        "case": "simulate_flows",
-        "size": size,
-        "unit": "messages",
-        "count": comm.n_edges,
-        "seconds": seconds,
-        "peer": "simulate, 64 packets in one",
-        "peer_seconds": merged,
+    """Measure the flow-level simulator on long messages, and on short ones placed at random."""
+    grid, _ = SIZES[size]
+    cubes = {"16,384 tasks": (16, 16, 16), "65,536 tasks": (32, 32, 16)}
+    short, cube = patterns.halo_3d(grid, 2048.0, periodic=True), Torus(cubes[size])
+    drawn = TaskMapping(np.random.default_rng(0).permutation(short.n_tasks) // 4, cube)
+    cases = {
+        "simulate_flows": (*case(size, packets=1024), 64),
+        "simulate_flows, 2 kB at random": (short, cube, drawn, 1),
     }
+    for name, (comm, torus, mapping, merged) in cases.items():
+        flowing = partial(simulate_flows, comm, torus, mapping, error=0.01)
+        packets = partial(simulate, comm, torus, mapping, coarsening=merged)
+        yield {
+            "case": name,
+            "size": size,
+            "unit": "messages",
+            "count": comm.n_edges,
+            "seconds": best_of(flowing, 1),
+            "peer": f"simulate, {merged} packets in one",
+            "peer_seconds": best_of(packets, 1),
+        }
 
 
 def machine() -> dict[str, Any]:
