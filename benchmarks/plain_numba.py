@@ -1,4 +1,4 @@
-"""Measure what each part of `toruscast._llvm` and each private option saves, and write CSV.
+"""Measure what each part of `toruscast._llvm` and bare kernels save, and write CSV.
 
     python benchmarks/plain_numba.py --out FOLDER
 
@@ -78,7 +78,6 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "pointer": (llvm, {"point_to": numba.njit(inline="always")(lambda arrays: arrays)}),
     "bare kernels": (jit, {"bare_kernel": _plain_options}),
-    "entry kernels": (jit, {"entry_kernel": jit.kernel}),
 }
 
 
