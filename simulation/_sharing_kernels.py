@@ -105,7 +105,8 @@ def enter(flows: Flows, state: FlowState, m: int, error: float) -> None:
         state.n_sharers[q] += 1
         _move(state, q, weight * flows.part)
         had = state.shared[q, FREE] + state.moved[q, LEVEL] * state.moved[q, HELD]
-        level = min(level, had / (state.moved[q, HELD] + state.moved[q, MOVED]))
+        fair = flows.capacity[q] / (state.n_sharers[q] * weight * flows.part)
+        level = min(level, max(fair, had / (state.moved[q, HELD] + state.moved[q, MOVED])))
     _count_move(state)
     # At the levels of its places as they are.
     wait = min(_WAIT * error, _MOST) * state.message[m, LEFT] / (weight * level)
