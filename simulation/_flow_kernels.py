@@ -10,7 +10,6 @@ from ._sharing_kernels import (
     ACTIVE,
     ARRIVED,
     CAME,
-    CHANGED,
     DEADLINE,
     EVENTS,
     NOW,
@@ -42,12 +41,11 @@ def begin(flows: Flows, state: FlowState) -> None:
 def advance(flows: Flows, state: FlowState, error: float, steps: int) -> bool:
     """Let some events happen; return whether any are left.
 
-    Messages begin together where that moves none by more than half the part `error` of its own
-    time, and rates stay as they are while those that flow lose no more than that part, on average.
+    Rates stay as they are in steps that are in proportion to `error`.
     """
     clock, counts = state.clock, state.counts
     for _ in range(steps):
-        if counts[CHANGED]:
+        if counts[ACTIVE] > 0 and clock[DEADLINE] <= clock[NOW]:
             share(flows, state, error)
         if counts[EVENTS] == 0 and counts[ACTIVE] == 0:
             return False
@@ -65,8 +63,6 @@ def advance(flows: Flows, state: FlowState, error: float, steps: int) -> bool:
             take_top(state.soon_end, state.soon, counts[SOON])
             leave(flows, state, m, error)
             _arrive(flows, state, m, end)
-        if counts[ACTIVE] > 0 and clock[DEADLINE] <= now:
-            counts[CHANGED] = 1
     return True
 
 

@@ -11,22 +11,29 @@ from toruscast._jit import bare_kernel
 from toruscast._llvm import prefetch
 
 # Fields of the clock and of the counts. Rates were computed at SHARED and are computed again at
-# DEADLINE at the latest, or at DUE if a message begins before. All messages that flow get RATES
-# bytes a second, and those that ended since SHARED had FREED. BEGAN is the sum of the times when
-# those that flow began. Since SHARED, MOVES messages began or ended; MOMENTS is the sum of the
-# seconds from SHARED to each.
-NOW, DEADLINE, RATES, FREED, BEGAN, SHARED, DUE, MOVES, MOMENTS = range(9)
-EVENTS, ACTIVE, CHANGED, ARRIVED, SOON, NEWCOMERS = range(6)
-# Fields of a message: bytes a second, bytes left at SHARED, when it began, when it arrived.
-RATE, LEFT, BEGUN, CAME = range(4)
-# Whether a message has a rate.
-RATED, WITHOUT, NOT_FLOWING = range(3)
+# DEADLINE at the latest, or at DUE if nothing changes before. CHANGED is the part of the messages
+# that began since SHARED, and the part of RATES, all bytes a second at SHARED, of those that ended.
+# FIRST_END is when the first message ends, BEGINNINGS sums the times when those that flow began,
+# BRIEFNESS is their mean 1 / duration. MOVES messages began or ended since SHARED, and MOMENTS sums
+# the seconds from SHARED to each. STAMP is the number of the last rates modulo 2.
+NOW, DEADLINE, SHARED, DUE, RATES, CHANGED = range(6)
+FIRST_END, BEGINNINGS, BRIEFNESS, MOVES, MOMENTS = range(6, 11)
+CLOCK_FIELDS = 11
+EVENTS, ACTIVE, ARRIVED, SOON, STAMP = range(5)
+COUNTS = 5
+# Fields of a message, one cache line: weight, bytes a second, bytes left at SHARED, when it began,
+# where its places begin and end in `place`, the place that holds it up, when it arrived.
+WEIGHT, RATE, LEFT, BEGUN, FIRST, LAST, HOLDER, CAME = range(8)
+MESSAGE_FIELDS = 8
+# A message that flows has the STAMP of its last rate, at first that of those before it began.
+NOT_FLOWING = 2
 # Fields of a place: bytes a second that no message has, and the weights of those without a rate.
 FREE, WANTED = range(2)
-# More of a place: the level and the weights of the messages that it holds, the weights of those
-# that began or ended since SHARED, their sum times the seconds after SHARED, and the seconds from
-# then to NOW on average.
-LEVEL, HELD, MOVED, MOMENT, ELAPSED = range(5)
+# More of a place: the number and the weights of its messages, the level and the weights of those
+# that it holds, the weights of those that began or ended since SHARED, their sum times the seconds
+# after SHARED, and the seconds from then to NOW on average.
+NUMBER, TOTAL, LEVEL, HELD, MOVED, MOMENT, ELAPSED = range(7)
+PLACE_FIELDS = 7
 
 
 class Flows(NamedTuple):
@@ -39,8 +46,6 @@ class Flows(NamedTuple):
     copying: NDArray[np.float64]  # (M,) seconds within the node, below 0 for the others
     asking: NDArray[np.float64]  # (M,) seconds of a question, as of its answer, below 0 for none
     latency: NDArray[np.float64]  # (M,) seconds
-    weight: NDArray[np.float64]  # (M,)
-    first: NDArray[np.int64]  # (M + 1,) where the places of a message begin in `place`
     place: NDArray[np.int32]  # (H,)
     part: float  # of a message that goes to each of its places; some are listed twice
     capacity: NDArray[np.float64]  # (Q,) bytes a second
@@ -51,8 +56,8 @@ class Flows(NamedTuple):
 class FlowState(NamedTuple):
     """What changes."""
 
-    clock: NDArray[np.float64]  # (9,) by the fields above
-    counts: NDArray[np.int64]  # (6,)
+    clock: NDArray[np.float64]  # (CLOCK_FIELDS,)
+    counts: NDArray[np.int64]  # (COUNTS,)
     missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
     entered: NDArray[np.int64]  # (T,) round
     following: NDArray[np.int64]  # (T + 1,) next message to hand over
@@ -60,155 +65,131 @@ class FlowState(NamedTuple):
     asked: NDArray[np.int64]  # (T,) a message that waits for the receiver's round
     behind: NDArray[np.int64]  # (M,) another
     handed_over: NDArray[np.float64]  # (M,)
-    message: NDArray[np.float64]  # (M, 4) by the fields above
-    turn: NDArray[np.uint8]  # (M,) RATED, WITHOUT or NOT_FLOWING
+    message: NDArray[np.float64]  # (M, MESSAGE_FIELDS)
+    stamp: NDArray[np.uint8]  # (M,) NOT_FLOWING, or the number of its rate modulo 2
     event_time: NDArray[np.float64]  # (M + T,) a heap
     event: NDArray[np.int64]  # (M + T,) message or task, and what happens
     shared: NDArray[np.float64]  # (Q, 2) by the fields above
-    moved: NDArray[np.float64]  # (Q, 5) by the fields above
-    flowing: NDArray[np.float64]  # (M,) weight while it flows, else 0
-    holder: NDArray[np.int32]  # (M,) place that holds a message
-    sharer: NDArray[np.int32]  # (H,) messages that flow, place by place
+    moved: NDArray[np.float64]  # (Q, PLACE_FIELDS)
+    sharer: NDArray[np.int32]  # (H,) messages that flow or have ended, place by place
     n_sharers: NDArray[np.int64]  # (Q,)
-    newcomer: NDArray[np.int64]  # (M,) messages that flow and have no rate yet
     without: NDArray[np.int32]  # those of a place that have no rate yet
     lowest: NDArray[np.int64]  # (Q,) places, a heap by `height`
     height: NDArray[np.float64]  # (Q,) their levels, or less
-    soon: NDArray[np.int64]  # (M,) messages with rates, a heap
+    soon: NDArray[np.int64]  # (M,) messages that end before DUE, a heap
     soon_end: NDArray[np.float64]  # (M,) when they end
 
 
 # Levels that differ by less than rounding are one.
 _EVEN = 1 + 1e-9
 _AHEAD = 8
-# Rates are computed again when the messages that ended had this part of all rates, or those that
-# began are this part of all; when this part of the mean age has passed; or when a message has
-# waited this part of the time that it would take. Each part is in errors, and at most _MOST.
-_CHANGE, _AGE, _WAIT, _MOST = 10, 10, 2, 0.5
+# Rates are computed again when CHANGED is over _CHANGE, when the part _AGE of the mean age or the
+# part _DURATION of the mean duration has passed, or when a message has waited the part _WAIT of the
+# time that it would take. Each part is in errors, and at most _MOST.
+_CHANGE, _AGE, _DURATION, _WAIT, _MOST = 10, 10, 2, 2, 0.5
 
 
 @bare_kernel
 def enter(flows: Flows, state: FlowState, m: int, error: float) -> None:
     """Let a message flow from now on; it gets a rate when it has waited a part of its own time."""
-    counts, clock = state.counts, state.clock
-    weight = flows.weight[m]
-    state.message[m, BEGUN] = clock[NOW]
-    state.turn[m], state.flowing[m] = WITHOUT, weight
-    state.newcomer[counts[NEWCOMERS]] = m
-    counts[NEWCOMERS] += 1
-    counts[ACTIVE] += 1
-    clock[BEGAN] += clock[NOW]
+    counts, clock, message, moved = state.counts, state.clock, state.message, state.moved
+    weight = message[m, WEIGHT]
+    message[m, BEGUN] = clock[NOW]
+    clock[BEGINNINGS] += clock[NOW]
+    state.stamp[m] = counts[STAMP]
     level = np.inf
-    for h in range(flows.first[m], flows.first[m + 1]):
+    for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         q = flows.place[h]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
-        _move(state, q, weight * flows.part)
-        had = state.shared[q, FREE] + state.moved[q, LEVEL] * state.moved[q, HELD]
-        fair = flows.capacity[q] / (state.n_sharers[q] * weight * flows.part)
-        level = min(level, max(fair, had / (state.moved[q, HELD] + state.moved[q, MOVED])))
-    _count_move(state)
+        _move(state, q, weight * flows.part, 1)
+        had = state.shared[q, FREE] + moved[q, LEVEL] * moved[q, HELD]
+        fair = flows.capacity[q] / moved[q, TOTAL]
+        level = min(level, max(fair, had / (moved[q, HELD] + moved[q, MOVED])))
     # At the levels of its places as they are.
-    wait = min(_WAIT * error, _MOST) * state.message[m, LEFT] / (weight * level)
-    due = min(max(clock[DUE], clock[NOW]), clock[NOW] + wait)
-    clock[DEADLINE] = min(clock[DEADLINE], due)
-    if counts[NEWCOMERS] > min(_CHANGE * error, _MOST) * counts[ACTIVE]:
-        counts[CHANGED] = 1
+    wait = min(_WAIT * error, _MOST) * message[m, LEFT] / (weight * level)
+    clock[DEADLINE] = min(clock[DEADLINE], clock[NOW] + wait)
+    _change(state, 1.0 / max(counts[ACTIVE], 1), error)
+    counts[ACTIVE] += 1
 
 
 @bare_kernel
 def leave(flows: Flows, state: FlowState, m: int, error: float) -> None:
     """Let a message flow no more; what it had is shared when enough has been freed."""
-    clock, counts, message = state.clock, state.counts, state.message
-    for h in range(flows.first[m], flows.first[m + 1]):
-        state.shared[flows.place[h], FREE] += message[m, RATE] * flows.part
-        _move(state, flows.place[h], flows.weight[m] * flows.part)
-    _count_move(state)
-    state.turn[m], state.flowing[m] = NOT_FLOWING, 0.0
-    clock[BEGAN] -= message[m, BEGUN]
-    clock[RATES] -= message[m, RATE]
-    clock[FREED] += message[m, RATE]
-    counts[ACTIVE] -= 1
-    if clock[FREED] > min(_CHANGE * error, _MOST) * (clock[RATES] + clock[FREED]):
-        counts[CHANGED] = 1
+    message = state.message
+    for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
+        q = flows.place[h]
+        state.shared[q, FREE] += message[m, RATE] * flows.part
+        _move(state, q, message[m, WEIGHT] * flows.part, -1)
+    _change(state, message[m, RATE] / state.clock[RATES], error)
+    state.clock[BEGINNINGS] -= message[m, BEGUN]
+    state.stamp[m] = NOT_FLOWING
+    state.counts[ACTIVE] -= 1
 
 
 @bare_kernel
-def _move(state: FlowState, q: int, weight: float) -> None:
+def _move(state: FlowState, q: int, weight: float, more: int) -> None:
     """Note that a message of a place begins or ends now."""
-    state.moved[q, MOVED] += weight
-    state.moved[q, MOMENT] += weight * (state.clock[NOW] - state.clock[SHARED])
+    moved = state.moved
+    moved[q, NUMBER] += more
+    moved[q, TOTAL] += more * weight
+    moved[q, MOVED] += weight
+    moved[q, MOMENT] += weight * (state.clock[NOW] - state.clock[SHARED])
 
 
 @bare_kernel
-def _count_move(state: FlowState) -> None:
-    """Count a message that begins or ends now."""
-    state.clock[MOVES] += 1
-    state.clock[MOMENTS] += state.clock[NOW] - state.clock[SHARED]
+def _change(state: FlowState, part: float, error: float) -> None:
+    """Count a message that begins or ends now; it is a part of all."""
+    clock = state.clock
+    clock[MOVES] += 1
+    clock[MOMENTS] += clock[NOW] - clock[SHARED]
+    clock[CHANGED] += part
+    if clock[CHANGED] > min(_CHANGE * error, _MOST):
+        clock[DEADLINE] = clock[NOW]
 
 
 @bare_kernel
 def share(flows: Flows, state: FlowState, error: float) -> None:
     """Work out the rates of all messages that flow, and when these end."""
     counts, clock = state.counts, state.clock
-    for i in range(counts[NEWCOMERS]):
-        state.soon[counts[SOON] + i] = state.newcomer[i]
-    counts[SOON] = counts[ACTIVE]
-    for i in range(counts[SOON]):
-        state.turn[state.soon[i]] = WITHOUT
-    clock[RATES] = 0.0
+    counts[STAMP] = 1 - counts[STAMP]
+    age = clock[NOW] - clock[BEGINNINGS] / counts[ACTIVE]
+    step = min(_AGE * error, _MOST) * age
+    if clock[BRIEFNESS] > 0:
+        step = min(step, min(_DURATION * error, _MOST) / clock[BRIEFNESS])
+    clock[DUE] = clock[NOW] + step
+    clock[FIRST_END] = np.inf
+    clock[RATES] = clock[BRIEFNESS] = 0.0
+    counts[SOON] = 0
     _fill(flows, state, _empty(flows, state), error)
-    first = np.inf
-    n_first = 0
-    for i in range(counts[SOON]):
-        m = state.soon[i]
-        end = clock[NOW] + state.message[m, LEFT] / state.message[m, RATE]
-        state.soon_end[i] = end
-        if error == 0:
-            if end < first:
-                first, n_first = end, 0
-            place = n_first if end == first else i
-            state.soon[i], state.soon_end[i] = state.soon[place], state.soon_end[place]
-            state.soon[place], state.soon_end[place] = m, end
-            n_first += end == first
-    if error > 0:
-        heap_up(state.soon_end, state.soon, counts[SOON])
-    counts[NEWCOMERS] = counts[CHANGED] = 0
-    clock[FREED] = clock[MOVES] = clock[MOMENTS] = 0.0
+    heap_up(state.soon_end, state.soon, counts[SOON])
+    clock[BRIEFNESS] /= counts[ACTIVE]
     clock[SHARED] = clock[NOW]
-    own = clock[NOW] - clock[BEGAN] / max(counts[ACTIVE], 1)
-    clock[DUE] = clock[DEADLINE] = clock[NOW] + min(_AGE * error, _MOST) * own
-    if counts[SOON]:
-        clock[DEADLINE] = max(clock[DEADLINE], state.soon_end[0])
+    clock[DEADLINE] = max(clock[DUE], clock[FIRST_END])
+    clock[CHANGED] = clock[MOVES] = clock[MOMENTS] = 0.0
 
 
 @bare_kernel
 def _empty(flows: Flows, state: FlowState) -> int:
     """Make all places free, and list those that have messages as a heap; return their number."""
     clock, shared, moved = state.clock, state.shared, state.moved
-    sharer, flowing = state.sharer, state.flowing
     past = clock[NOW] - clock[SHARED]
     average = past - clock[MOMENTS] / max(clock[MOVES], 1)
     size = 0
     for q in range(flows.capacity.size):
-        begin = flows.sharers[q]
-        n, total = 0, 0.0
-        for i in range(begin, begin + state.n_sharers[q]):
-            m = sharer[i]
-            if flowing[m] > 0:
-                sharer[begin + n] = m
-                n += 1
-                total += flowing[m]
-        state.n_sharers[q] = n
-        shared[q, FREE], shared[q, WANTED] = flows.capacity[q], total * flows.part
+        shared[q, FREE], shared[q, WANTED] = flows.capacity[q], moved[q, TOTAL]
         moved[q, ELAPSED] = average
         if moved[q, MOVED] > 0:
             moved[q, ELAPSED] = past - moved[q, MOMENT] / moved[q, MOVED]
         moved[q, LEVEL] = moved[q, HELD] = moved[q, MOVED] = moved[q, MOMENT] = 0.0
-        if n:
+        if moved[q, NUMBER] > 0:
             state.lowest[size] = q
-            state.height[size] = flows.capacity[q] / shared[q, WANTED]
+            state.height[size] = flows.capacity[q] / moved[q, TOTAL]
             size += 1
+        else:
+            # Rounding leaves a little.
+            moved[q, TOTAL] = 0.0
+            state.n_sharers[q] = 0
     heap_up(state.height, state.lowest, size)
     return size
 
@@ -216,9 +197,9 @@ def _empty(flows: Flows, state: FlowState) -> int:
 @bare_kernel
 def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
     """Give all messages their rates: those of the lowest place next, again and again."""
-    height, lowest, shared = state.height, state.lowest, state.shared
+    height, lowest, shared, message = state.height, state.lowest, state.shared, state.message
     reached = 0.0
-    left = state.counts[SOON]
+    left = state.counts[ACTIVE]
     while left > 0:
         key, q = height[0], lowest[0]
         level = reached
@@ -242,48 +223,65 @@ def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
         reached = max(reached, level)
         state.moved[q, LEVEL], state.moved[q, HELD] = level, shared[q, WANTED]
         for i in range(n):
-            soon = flows.first[state.without[min(i + _AHEAD, n - 1)]]
-            prefetch(flows.place, soon)
-            prefetch(flows.place, soon + 16)
+            soon = state.without[min(i + _AHEAD, n - 1)]
+            first = np.int64(message[soon, FIRST])
+            prefetch(flows.place, first)
+            prefetch(flows.place, first + 16)
             m = state.without[i]
             # A place may list a message twice.
-            if state.turn[m] == WITHOUT:
-                state.turn[m] = RATED
-                _give(flows, state, m, q, level * flows.weight[m])
+            if state.stamp[m] != state.counts[STAMP]:
+                state.stamp[m] = state.counts[STAMP]
+                _give(flows, state, m, q, level * message[m, WEIGHT])
                 left -= 1
 
 
 @bare_kernel
 def _list_without(flows: Flows, state: FlowState, q: int) -> int:
     """List the messages of a place without a rate; return how many they are."""
-    sharer, without, turn = state.sharer, state.without, state.turn
-    n = 0
-    for i in range(flows.sharers[q], flows.sharers[q] + state.n_sharers[q]):
+    sharer, without, stamp = state.sharer, state.without, state.stamp
+    n = kept = 0
+    begin = flows.sharers[q]
+    for i in range(begin, begin + state.n_sharers[q]):
         m = sharer[i]
+        if stamp[m] == NOT_FLOWING:
+            continue
+        sharer[begin + kept] = m
+        kept += 1
         without[n] = m
-        if turn[m] == WITHOUT:
-            prefetch(state.message, np.int64(m) * 4)
+        if stamp[m] != state.counts[STAMP]:
+            prefetch(state.message, np.int64(m) * MESSAGE_FIELDS)
             n += 1
+    state.n_sharers[q] = kept
     return n
 
 
 @bare_kernel
 def _give(flows: Flows, state: FlowState, m: int, q: int, rate: float) -> None:
     """Give a message its rate everywhere, and take off what it has sent since the last one."""
-    message, clock = state.message, state.clock
+    message, clock, counts = state.message, state.clock, state.counts
     had = message[m, RATE]
-    elapsed = clock[NOW] - message[m, BEGUN]
     if had > 0:
-        message[m, LEFT] -= had * (clock[NOW] - clock[SHARED])
         elapsed = state.moved[q, ELAPSED]
         if rate > had:
-            elapsed = min(elapsed, state.moved[state.holder[m], ELAPSED])
-    message[m, LEFT] -= (rate - had) * elapsed
-    message[m, RATE], state.holder[m] = rate, q
+            elapsed = min(elapsed, state.moved[np.int64(message[m, HOLDER]), ELAPSED])
+        message[m, LEFT] -= had * (clock[NOW] - clock[SHARED]) + (rate - had) * elapsed
+    else:
+        message[m, LEFT] -= rate * (clock[NOW] - message[m, BEGUN])
+    message[m, RATE], message[m, HOLDER] = rate, q
     clock[RATES] += rate
-    taken, wanted = rate * flows.part, flows.weight[m] * flows.part
+    end = clock[NOW] + message[m, LEFT] / rate
+    clock[BRIEFNESS] += 1 / max(end - message[m, BEGUN], 1e-30)
+    if end <= max(clock[DUE], clock[FIRST_END]):
+        if end < clock[FIRST_END]:
+            # Those listed end after the next rates are due.
+            if clock[FIRST_END] > clock[DUE]:
+                counts[SOON] = 0
+            clock[FIRST_END] = end
+        state.soon[counts[SOON]], state.soon_end[counts[SOON]] = m, end
+        counts[SOON] += 1
+    taken, wanted = rate * flows.part, message[m, WEIGHT] * flows.part
     shared, place = state.shared, flows.place
-    for h in range(flows.first[m], flows.first[m + 1]):
+    for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         shared[place[h], FREE] -= taken
         shared[place[h], WANTED] -= wanted
 

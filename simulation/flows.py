@@ -24,9 +24,16 @@ from ._flow_kernels import advance, begin
 from ._sharing_kernels import (
     ARRIVED,
     CAME,
+    CLOCK_FIELDS,
+    COUNTS,
+    FIRST,
     FREE,
+    LAST,
     LEFT,
+    MESSAGE_FIELDS,
     NOT_FLOWING,
+    PLACE_FIELDS,
+    WEIGHT,
     Flows,
     FlowState,
 )
@@ -238,15 +245,15 @@ def _flows(
         copying=np.where(remote, -1.0, messages.nbytes / network.memory_bandwidth),
         asking=np.where(messages.asks, question, -1.0),
         latency=latency,
-        weight=1.0 / along,
-        first=first,
         place=number.astype(np.int32),
         part=part,
         capacity=capacity,
         sharers=np.append(0, np.cumsum(np.bincount(number, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
     )
-    message = np.zeros((remote.size, 4))
+    message = np.zeros((remote.size, MESSAGE_FIELDS))
+    message[:, WEIGHT] = 1.0 / along
+    message[:, FIRST], message[:, LAST] = first[:-1], first[1:]
     message[:, LEFT] = messages.packets * messages.wire
     return flows, message
 
@@ -287,8 +294,8 @@ def _state(
     shared = np.zeros((places, 2))
     shared[:, FREE] = flows.capacity
     return FlowState(
-        clock=np.zeros(9),
-        counts=np.zeros(6, dtype=np.int64),
+        clock=np.zeros(CLOCK_FIELDS),
+        counts=np.zeros(COUNTS, dtype=np.int64),
         missing=missing.reshape(rounds, tasks).astype(np.int32),
         entered=np.full(tasks, -1),
         following=np.searchsorted(messages.task, np.arange(tasks)),
@@ -297,16 +304,13 @@ def _state(
         behind=np.full(n, -1),
         handed_over=np.zeros(n),
         message=message,
-        turn=np.full(n, NOT_FLOWING, dtype=np.uint8),
+        stamp=np.full(n, NOT_FLOWING, dtype=np.uint8),
         event_time=np.empty(n + tasks),
         event=np.empty(n + tasks, dtype=np.int64),
         shared=shared,
-        moved=np.zeros((places, 5)),
-        flowing=np.zeros(n),
-        holder=np.empty(n, dtype=np.int32),
+        moved=np.zeros((places, PLACE_FIELDS)),
         sharer=np.empty(flows.place.size, dtype=np.int32),
         n_sharers=np.zeros(places, dtype=np.int64),
-        newcomer=np.empty(n, dtype=np.int64),
         without=np.empty(np.diff(flows.sharers).max(initial=0) + 1, dtype=np.int32),
         lowest=np.empty(places, dtype=np.int64),
         height=np.empty(places),
