@@ -183,18 +183,23 @@ class Clock:
     """Seconds of the processors that this thread has had; it is over after ``seconds``, if given.
 
     Where other programs have the processors, the wall's seconds count too, each as 1 / `BUSY`.
-    Compiling does not count.
+    Compiling does not count. ``waited`` adds the seconds that this thread waits for its workers.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = math.inf if seconds is None else seconds
+        self.waited = 0.0
         self._began = self._now()
 
     @property
     def spent(self) -> float:
         """Seconds so far."""
-        thread, wall = self._now()
-        return max(thread - self._began[0], (wall - self._began[1]) / BUSY)
+        return max(self._now()[0] - self._began[0] + self.waited, self.wall / BUSY)
+
+    @property
+    def wall(self) -> float:
+        """Seconds of the wall so far."""
+        return self._now()[1] - self._began[1]
 
     @staticmethod
     def _now() -> tuple[float, float]:
@@ -213,16 +218,17 @@ class Clock:
 
 logger = logging.getLogger(__name__)
 
-# Turns of a run, proposals of a turn and a task, and the temperatures, shares of energy over tasks.
-_SWEEPS, _STEPS = 24, 40
-_HOT_SHARE, _COLD = (0.1, 0.5), 0.003
+# Temperatures, shares of energy over tasks, and the fewest proposals of a turn.
+_HOT_SHARE, _COLD, _MIN_TURN = (0.1, 0.5), 0.003, 500
+# Seconds of a proposal, as estimated: with loads, and of hop-bytes alone.
+_STEP_SECONDS, _HOP_STEP_SECONDS = 1.2e-5, 1.2e-6
 # What orders mappings best differs from one application to the next: each run has its own weights.
 # benchmarks/search_weights.py fits them; the better half of five applications is then in the order
 # of the simulated times by a Kendall's tau of .72, by the first alone .70, by hop-bytes alone .53.
 _GOALS = (Goal(4, 1.0), Goal(2, 2.0), Goal(4, 0.3), Goal(3, 0.3), Goal(4, 2.0))
 _STARTS = 6
-# Proposals of a task that make a run worth its time.
-_MIN_STEPS = 60
+# Proposals of a task that make a run worth its time: a long one finds more than several short ones.
+_MIN_STEPS, _MIN_RUNS = 60, 2
 # Digits of energies in which mappings that differ are not symmetric to each other.
 _ALIKE = 9
 
@@ -242,6 +248,7 @@ class RunInputs(NamedTuple):
     uses: Uses
     seed: int
     stop: Stop
+    steps: int  # proposals of a turn
 
     def annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
         """Return what anneals from a start towards a goal."""
@@ -250,15 +257,13 @@ class RunInputs(NamedTuple):
 
 
 class AnnealingRun(NamedTuple):
-    """One run: so many sweeps, or seconds of its thread, but not beyond a moment of the day."""
+    """One run of a number of sweeps."""
 
     number: int
     hot: float
     goal: Goal
     start: TaskMapping
-    n_sweeps: int | None
-    seconds: float = 0.0
-    until: float = np.inf
+    n_sweeps: int
 
 
 class AnnealingRuns:
@@ -276,43 +281,42 @@ class AnnealingRuns:
         # All goals of an objective count the same.
         start = allocation.in_order(problem.n_tasks)
         self._loads = MovingLoads(problem, start, uses, self.goals[0].count)
-        self.inputs = RunInputs(problem, allocation, uses, seed, Stop())
+        steps = max(_MIN_TURN, problem.n_tasks)
+        self.inputs = RunInputs(problem, allocation, uses, seed, Stop(), steps)
         self._objectives = [objective_of(self._loads, goal) for goal in self.goals]
         self._energies: dict[bytes, tuple[float, ...]] = {}
-        self.proposals = 0
+        self.found: list[TaskMapping] = []
+        self.proposals = self.n_sweeps = 0
+        step = _STEP_SECONDS if self.goals[0].by_loads else _HOP_STEP_SECONDS
+        self.turn_seconds = step * self.inputs.steps  # as estimated
 
     def energy(self, mapping: TaskMapping) -> float:
         """Return a number that is smaller for a more promising mapping."""
         return self._energies_of(mapping)[0]
 
     def improve(
-        self, pool: Sequence[TaskMapping], n_sweeps: int | None, seconds: float, n_jobs: int
+        self, pool: Sequence[TaskMapping], n_sweeps: int, n_jobs: int, clock: Clock
     ) -> list[TaskMapping]:
-        """Return what became of the first of the pool, the most promising first.
-
-        So many ``n_sweeps`` are made in all, or as many as there is time for in so many seconds.
-        """
-        jobs = self._jobs(pool)
-        if n_sweeps is not None:
-            some = itertools.islice(itertools.cycle(jobs), max(1, -(-n_sweeps // _SWEEPS)))
-            plans = [AnnealingRun(i, *job, min(_SWEEPS, n_sweeps)) for i, job in enumerate(some)]
-        else:
-            clock = Clock(seconds)
-            jobs = jobs[: self._affordable(jobs[0], n_jobs * seconds, n_jobs)]
-            left = max(clock.left, 0.0)
-            share = left * n_jobs / len(jobs)
-            # The time of day is what workers elsewhere have too.
-            end = time.time() + BUSY * left
-            plans = [AnnealingRun(i, *job, None, share, end) for i, job in enumerate(jobs)]
+        """Anneal some of the pool and of those found before; return all found, the best first."""
+        mixed = itertools.zip_longest(sorted(self.found, key=self.energy), pool)
+        jobs = self._jobs([mapping for pair in mixed for mapping in pair if mapping is not None])
+        enough = max(1, _MIN_STEPS * self.inputs.problem.n_tasks // self.inputs.steps)
+        jobs = jobs[: max(_MIN_RUNS, n_sweeps // enough)]
+        each = max(1, n_sweeps // len(jobs))
+        plans = [AnnealingRun(i, *job, each) for i, job in enumerate(jobs, len(self.found))]
         try:
             results = Task(anneal_once, self.inputs).in_order(plans, n_jobs)
         except BaseException:
             self.inputs.stop.asked = True
             raise
-        self.proposals += sum(proposals for _, proposals in results)
+        if n_jobs > 1:
+            clock.waited += sum(seconds for _, _, seconds in results) / min(n_jobs, len(jobs))
+        self.n_sweeps += each * len(plans)
+        self.proposals += sum(proposals for _, proposals, _ in results)
         done = {"event": "annealed", "runs": len(plans), "proposals": self.proposals}
         logger.info("annealed %d times, %d proposals", len(plans), self.proposals, extra=done)
-        return self._in_turn([mapping for mapping, _ in results if mapping is not None])
+        self.found += [mapping for mapping, _, _ in results if mapping is not None]
+        return self._in_turn(self.found)
 
     def _jobs(self, pool: Sequence[TaskMapping]) -> list[tuple[float, Goal, TaskMapping]]:
         """Temperatures, goals and starts; what differs most from the first in each is last."""
@@ -321,16 +325,6 @@ class AnnealingRuns:
             range(len(_HOT_SHARE)), range(len(self.goals)), range(len(some))
         )
         return [(_HOT_SHARE[h], self.goals[g], some[s]) for h, g, s in sorted(numbers, key=sum)]
-
-    def _affordable(self, job: tuple[float, Goal, TaskMapping], seconds: float, n_min: int) -> int:
-        """How many runs there is time for: a long one finds more than several short ones."""
-        _, goal, start = job
-        n = self.inputs.problem.n_tasks
-        annealer = self.inputs.annealer(start, goal, 0)
-        clock = Clock()
-        annealer.turn(max(500, n), _COLD / n, _COLD / n)
-        each = clock.spent / max(500, n) * _MIN_STEPS * n
-        return max(n_min, int(seconds / max(each, 1e-9)))
 
     def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
         """Return mappings without those that are symmetric to one before: of the same energies."""
@@ -359,27 +353,22 @@ class AnnealingRuns:
         return self._energies[key]
 
 
-def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int]:
-    """Anneal once; return what came of it and how many proposals were made."""
-    clock, n_sweeps = Clock(plan.seconds), plan.n_sweeps
-    if inputs.stop.asked or time.time() > plan.until:
-        return None, 0
+def anneal_once(inputs: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int, float]:
+    """Anneal once; return the best mapping, the number of proposals, and the seconds they took."""
+    clock = Clock()
+    if inputs.stop.asked:
+        return None, 0, 0.0
     n_tasks, allocation = inputs.problem.n_tasks, inputs.allocation
     annealer = inputs.annealer(plan.start, plan.goal, inputs.seed + 1000 * plan.number)
-    n_steps = max(500, _STEPS * n_tasks) if n_sweeps is not None else max(500, 4 * n_tasks)
-    done = 0.0
-    while done < 1 and not inputs.stop.asked:
-        hot_at = plan.hot * (_COLD / plan.hot) ** done / n_tasks
-        annealer.turn(n_steps, hot_at, hot_at)
-        if n_sweeps is not None:
-            done += 1 / n_sweeps + 1e-9
-        else:
-            is_over = clock.is_over() or time.time() > plan.until
-            done = 1.0 if is_over else clock.spent / clock.seconds
+    for turn in range(plan.n_sweeps):
+        if inputs.stop.asked:
+            break
+        hot_at = plan.hot * (_COLD / plan.hot) ** (turn / plan.n_sweeps) / n_tasks
+        annealer.turn(inputs.steps, hot_at, hot_at)
     found = TaskMapping(
         annealer.best_node,
         allocation.torus,
         tasks_per_node=allocation.tasks_per_node,
-        name=f"search-{plan.number + 1}-from-{plan.start.name}",
+        name=f"search-{plan.number + 1}-from-{plan.start.name.split('-from-')[-1]}",
     )
-    return found, annealer.proposals
+    return found, annealer.proposals, clock.spent

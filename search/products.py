@@ -7,6 +7,7 @@ starts of a search.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,6 @@ from .annealing import Clock
 _MAX_STEPS, _MAX_SPLITS = 2e8, 3000
 # Tasks up to which so many are looked at; of more, the fewer the larger the torus is.
 _MANY_TASKS = 1000
-# Seconds that they have although the time is over: what they find is often the best there is.
-_SECONDS = 0.5
 # Weights beside the heaviest that may be left out: none, or those of small talk, such as over the
 # edges and corners of blocks of eight cells a side.
 _SMALL = (0.0, 0.15)
@@ -101,11 +100,12 @@ def _is_affordable(both: sparse.csr_array) -> bool:
 
 
 def product_starts(
-    problem: MappingProblem, allocation: Allocation, n: int, clock: Clock
+    problem: MappingProblem, allocation: Allocation, n: int, clock: Clock, most: float = math.inf
 ) -> list[TaskMapping]:
     """Return the best layouts of a workload's graph, if it is a product, of those seen in time.
 
-    Where nodes hold several tasks, it must fill them all, and places are one more dimension.
+    At ``most`` so many are seen of each form. Where nodes hold several tasks, it must fill them
+    all, and places are one more dimension.
     """
     torus, n_tasks, capacity = problem.torus, problem.n_tasks, allocation.tasks_per_node
     nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
@@ -119,8 +119,6 @@ def product_starts(
     devices_torus = chips_as_devices(torus, n_tasks, capacity)
     places = nodes if capacity == 1 else np.arange(n_tasks)
     devices = Devices(places, places)
-    # Other kinds of starts want time, too; without a clock all layouts are seen.
-    own = Clock(max(_SECONDS, clock.left / 4) if math.isfinite(clock.seconds) else None)
     starts: list[TaskMapping] = []
     for axes, tasks in _as_meshes(*found):
         names = tuple(_LETTERS[: len(axes)])
@@ -134,7 +132,12 @@ def product_starts(
         mesh = MeshAxes(names, tuple(axis.size for axis in axes))
         scorer = LayoutScorer(MeshProblem(devices_torus, mesh, traffic, overlap=True))
         splits = _MAX_SPLITS * min(_MANY_TASKS, n_tasks) // n_tasks
-        _, layouts = best_layouts(scorer, devices, n, 1, None, splits, own.is_over)
+        seen = itertools.count(1)
+
+        def is_over(seen: itertools.count[int] = seen) -> bool:
+            return next(seen) > most or clock.is_over()
+
+        _, layouts = best_layouts(scorer, devices, n, 1, None, splits, is_over)
         for layout in layouts:
             node = np.empty(n_tasks, dtype=np.int64)
             node[tasks.ravel()] = layout.nodes.ravel() // capacity

@@ -17,14 +17,15 @@ from toruscast._features import FEATURES, RoutedTraffic
 from toruscast.decision.loop import Budget
 from toruscast.decision.ranking import rank
 from toruscast.decision.results import Ranking, Verdict
+from toruscast.decision.simulations import HOPS_PER_SECOND
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.mapping.task_mapping import Allocation, min_capacity
 from toruscast.notebook import NotebookCard
 from toruscast.routing.bounds import min_loads, min_time
 from toruscast.routing.loads import check_ways
-from toruscast.routing.messages import longest_message
-from toruscast.simulation.simulator import attempts, simulate_packets
+from toruscast.routing.messages import list_messages, longest_message
+from toruscast.simulation.simulator import attempts, packet_hops, simulate_packets
 from toruscast.text import percent, shown_name
 from toruscast.text import seconds as in_seconds
 from toruscast.validation import (
@@ -45,19 +46,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 TIME = "time"
-# Shares of the time: starts have the first at most, comparing the best of them the second, proving
-# what was found the third. Annealing has the rest, and at least the last.
-_BEGINNING, _COMPARING, _PROVING, _ANNEALING = 0.2, 0.1, 0.25, 0.5
-# A mapping so near to the bound that looking further is not worth it, and starts looked at first.
-_AT_BOUND, _LOOKED_AT = 1e-4, 8
+# Seconds of the first round at least, as estimated, how much longer each further one is, and shares
+# for starts, annealing and comparing.
+_FIRST, _GROWTH, _MAX_ROUNDS = 0.05, 1.5, 60
+_BEGINNING, _ANNEALING, _PROVING = 0.5, 0.5, 0.25
+# A mapping so near to the bound that looking further is not worth it.
+_AT_BOUND = 1e-4
 # Error of the times that count in the end.
 _ERROR = 0.01
-# Mappings that the loop compares, and winners that are simulated anew.
-_MIN_RACED, _MAX_RACED, _WINNERS = 8, 150, 3
-# Of these, the winners that are simulated although no time is left: a forecast may be wrong.
-_MIN_MEASURED = 2
-# Seconds for the features and the coarse simulation of a mapping, as a share of a simulation.
-_COARSE = 0.1
+# Seconds from which the loop compares mappings, how many at most, and winners that are simulated
+# anew: with fewer seconds, so many are simulated at once.
+_RACE, _MAX_RACED, _WINNERS = 0.2, 150, 2
 # How much longer all messages at once may take than under the first mapping.
 _LONGER = 0.01
 
@@ -73,12 +72,13 @@ class SearchResult(NotebookCard):
     initial_value: float
     # Between which the gain lies, as exact as the two times were simulated.
     gain_interval: tuple[float, float]
-    # What was compared, the best first: ``mapping``, ``value``, its ``source`` (``simulated``,
-    # ``predicted`` or ``computed``) and ``from`` where it came; where mappings raced also ``low``,
+    # What was compared, the best first: ``mapping``, ``value``, its source ``how`` (``simulated``,
+    # ``forecast`` or ``computed``) and ``from`` where it came; where mappings raced also ``low``,
     # ``high`` and ``p_best``.
     table: pd.DataFrame
     bound: float  # what no mapping can beat; 0 where none is known
-    # How sure it is that none on the shortlist is faster; None for other objectives than time.
+    # How sure it is that none on the last shortlist is faster; None for other objectives than time,
+    # and for searches so short that all on it were simulated.
     verdict: Verdict | None
     objective: str
     proposals: int  # changes of mappings that were tried
@@ -134,7 +134,7 @@ def search(
 
     Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
     improves them; its energy is a smooth maximum of the loads of links, injection FIFOs and
-    receivers and a share of hop-bytes. The distinct best race each other as in `rank`, and the
+    receivers and a share of hop-bytes. The distinct best race each other as in `forecast`, and the
     winners are simulated anew, to 1 %. Where the rules of the network are unknown, a mapping of
     dependent rounds may not need that ranks stay in step: with all messages at once it is no slower
     than the first of ``mappings``.
@@ -146,9 +146,10 @@ def search(
     seconds : float
         How long to search: seconds of the processors, which are the wall's where no other program
         keeps them busy, and at most half of the wall's elsewhere. The step that is under way is
-        finished first. The search ends early when
-        a mapping is within 0.01 % of the bound that no mapping can beat. Compiling, once on a
-        machine, does not count.
+        finished first. The search goes in rounds, each longer than the last, and ends early when
+        there is no time for the next one, or a mapping is within 0.01 % of the bound that no
+        mapping can beat. More seconds continue the same sequence of mappings, so they never give a
+        worse one. Compiling, once on a machine, does not count.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, shape (n,) or (n, ndim), optional
@@ -160,7 +161,7 @@ def search(
     extra : sequence of {"scotch", "mt-kahypar"}
         Programs whose mappings are starts, too; they must be installed.
     n_sweeps : int, optional
-        Instead of ``seconds``: Sweeps of annealing, after which everything is compared. The same
+        Instead of ``seconds``: sweeps of annealing, after which the round is finished. The same
         seed then gives the same mapping on every machine, whatever its speed.
     callback : callable, optional
         Called with each mapping that is better than all before, and its objective.
@@ -183,9 +184,9 @@ def search(
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
     allocation = _allocation(problem, given, nodes, fixed, tasks_per_node)
-    clock = Clock(_BEGINNING * seconds if n_sweeps is None else None)
+    clock = Clock(seconds if n_sweeps is None else None)
     bound = _bound(problem, allocation.tasks_per_node, objective)
-    contest = Contest(problem, objective, seed, n_jobs, callback)
+    contest = Contest(problem, objective, seed, n_jobs, callback, bound)
     runs = AnnealingRuns(problem, allocation, objective, seed)
     interrupted, why = False, "all were compared, or the time was over"
     yours = [allocation.confine(each) for each in given] or [allocation.in_order(problem.n_tasks)]
@@ -193,14 +194,9 @@ def search(
         for mapping in yours:
             contest.measure(mapping, "given" if given else "tasks in order")
         others = placed_by(extra, problem, allocation, seed)
-        made = starts(problem, allocation, seed, clock, runs.energy)
-        pool = sorted([*yours, *others, *made], key=runs.energy)
-        goal = bound * (1 + _AT_BOUND)
-        comparing = Clock(_COMPARING * seconds if n_sweeps is None else None)
-        if _compare_starts(contest, pool[:_LOOKED_AT], goal, comparing):
+        _search_in_rounds(contest, runs, [*yours, *others], n_sweeps, clock)
+        if contest.is_at_bound:
             why = "no mapping can be better"
-        else:
-            _anneal_and_decide(contest, runs, pool, n_sweeps, seconds, clock.spent)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
@@ -234,31 +230,37 @@ def search(
     )
 
 
-def _compare_starts(
-    contest: Contest, several: Sequence[TaskMapping], goal: float, clock: Clock
-) -> bool:
-    """Compare mappings until one reaches the goal, or it is late; return whether one has."""
-    for mapping in several:
-        if (contest.best and contest.best.value <= goal) or clock.left < contest.seconds:
-            break
-        contest.measure(mapping, "strategy")
-    return contest.best is not None and contest.best.value <= goal
-
-
-def _anneal_and_decide(
+def _search_in_rounds(
     contest: Contest,
     runs: AnnealingRuns,
-    pool: list[TaskMapping],
+    given: list[TaskMapping],
     n_sweeps: int | None,
-    seconds: float,
-    spent: float,
+    clock: Clock,
 ) -> None:
-    """Improve mappings, and let the distinct best of all race each other."""
-    proving = _PROVING * seconds
-    annealing = max(seconds - spent - proving, _ANNEALING * seconds)
-    found = runs.improve(pool, n_sweeps, annealing, contest.n_jobs)
-    proving = max(seconds - spent - annealing, proving / 2)
-    contest.decide(runs.different([*found, *pool]), Clock(proving if n_sweeps is None else None))
+    """Improve starts and compare the results in rounds; the clock changes nothing but their end."""
+    problem, allocation, seed = contest.problem, runs.inputs.allocation, contest.seed
+    first = max(_FIRST, 4 * runs.turn_seconds)
+    if contest.objective == TIME:
+        hops = packet_hops(list_messages(problem, given[0]), problem.torus)
+        first = max(first, hops / HOPS_PER_SECOND)
+    # However late it is, a search looks at its first starts.
+    lengths = np.append(0.0, first * _GROWTH ** np.arange(_MAX_ROUNDS))
+    some = starts(problem, allocation, seed, clock, runs.energy, _BEGINNING * lengths)
+    for seconds, made in zip(lengths, some, strict=True):
+        if seconds and clock.is_over():
+            return
+        pool = sorted([*given, *made], key=runs.energy)
+        began = clock.spent
+        contest.measure(pool[0])
+        if contest.is_at_bound or clock.is_over():
+            return
+        if seconds:
+            n_turns = int(_ANNEALING * seconds / runs.turn_seconds)
+            found = runs.improve(pool, n_turns, contest.n_jobs, clock)
+            contest.decide(runs.different([*found, *pool]), _PROVING * seconds, clock)
+        is_late = clock.left < _GROWTH * (clock.spent - began)
+        if contest.is_at_bound or is_late or (n_sweeps is not None and runs.n_sweeps >= n_sweeps):
+            return
 
 
 def _gain_interval(best: ComparedMapping, initial: ComparedMapping) -> tuple[float, float]:
@@ -323,13 +325,14 @@ class Contest:
         seed: int,
         n_jobs: int,
         callback: Callable[[TaskMapping, float], None] | None,
+        bound: float,
     ) -> None:
+        self.goal = bound * (1 + _AT_BOUND)
         self.problem, self.objective = problem, objective
         self.seed, self.n_jobs, self.callback = seed, n_jobs, callback
         self.measured: dict[bytes, ComparedMapping] = {}
         self.ranking: Ranking | None = None
-        self.seconds = 0.0
-        """Seconds of the last measurement."""
+        self._raced: set[bytes] = set()
         self.began = time.monotonic()
         self._first: tuple[float, float] | None = None
 
@@ -347,15 +350,17 @@ class Contest:
         """The best of those measured; None where no mapping is possible."""
         return next(iter(self.improvements[-1:]), None)
 
+    @property
+    def is_at_bound(self) -> bool:
+        """Whether no mapping can be better than the best."""
+        return self.best is not None and self.best.value <= self.goal
+
     def measure(self, mapping: TaskMapping, origin: str = "") -> float:
         """Return the objective of a mapping, measured once."""
         known = self.measured.get(mapping.node.tobytes())
         if known is not None:
             return known.value
-        clock = Clock()
-        value, error = self._measured(mapping)
-        self.seconds = clock.spent
-        return self._record(mapping, value, error, origin)
+        return self._record(mapping, *self._measured(mapping), origin)
 
     def _record(self, mapping: TaskMapping, value: float, error: float, origin: str = "") -> float:
         origin = origin or _origin(mapping)
@@ -369,23 +374,22 @@ class Contest:
                 self.callback(mapping, value)
         return value
 
-    def decide(self, shortlist: Sequence[TaskMapping], clock: Clock) -> None:
-        """Find the best of a shortlist, the most promising first, until the clock is over."""
-        if self.objective != TIME:
-            for mapping in shortlist:
+    def decide(self, shortlist: Sequence[TaskMapping], seconds: float, clock: Clock) -> None:
+        """Find the best of a shortlist, the most promising first, in so many estimated seconds."""
+        known = self._raced | self.measured.keys()
+        new = [m for m in shortlist if m.node.tobytes() not in known and self._is_possible(m)]
+        if self.objective != TIME or seconds < _RACE:
+            for mapping in new if self.objective != TIME else new[:_WINNERS]:
                 if clock.is_over():
                     return
                 self.measure(mapping)
             return
-        left = max(clock.left, 0.0)
-        each = max(self.seconds * _COARSE / self.n_jobs, 1e-4)
-        if self.problem.torus.exclusions.links:
-            shortlist = list(filter(self._is_possible, shortlist))
-        number = int(np.clip(left / each / 2, _MIN_RACED, _MAX_RACED))
-        best = [self.best.mapping] if self.best else []
-        candidates = _uniquely_named([*shortlist[:number], *best])
-        if not candidates:
+        if clock.is_over() or not new:
             return
+        self._raced |= {mapping.node.tobytes() for mapping in new[:_MAX_RACED]}
+        best = [self.best.mapping] if self.best else []
+        candidates = _uniquely_named([*new[:_MAX_RACED], *best])
+        began, wall = clock.spent, clock.wall
         with warnings.catch_warnings():
             # The loop simulates what its model is unsure of.
             warnings.simplefilter("ignore")
@@ -393,11 +397,13 @@ class Contest:
                 self.problem.workload,
                 self.problem.torus,
                 candidates,
-                budget=Budget(len(candidates), 0.8 * left if np.isfinite(left) else None),
+                # On each core: the same number in all, however many there are.
+                budget=Budget(len(candidates), seconds / self.n_jobs),
                 routing=self.problem.routing,
                 seed=self.seed,
                 n_jobs=self.n_jobs,
             )
+        clock.waited += max(clock.wall - wall - (clock.spent - began), 0.0)
         self._measure_winners(self.ranking, clock)
 
     def _measure_winners(self, answer: Ranking, clock: Clock) -> None:
@@ -405,8 +411,8 @@ class Contest:
         is_exact = attempts(self.problem.derive(longest_message)) == [1]
         is_exact &= self.problem.torus.network.rules == "given"
         winners = 0
-        for number, row in enumerate(answer.table.to_dict("records")):
-            if winners == _WINNERS or (number >= _MIN_MEASURED and clock.is_over()):
+        for row in answer.table.to_dict("records"):
+            if winners == _WINNERS or clock.is_over():
                 break
             mapping = answer.named(row["mapping"])
             is_measured = mapping.node.tobytes() in self.measured

@@ -29,14 +29,16 @@ from .products import product_starts
 
 # Strategies that take a graph apart within .03 s for a thousand tasks.
 _FAST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
-# Layouts of a product, and multilevel mappings: without a clock, and at most. With a clock, after
-# so many multilevel mappings the next have twice the effort, up to 16 times.
-_PRODUCTS, _LEVELS, _MAX_LEVELS = 8, 2, 10
+# Layouts of a product that are kept, and seen by each source of them. Seconds of a task to find the
+# product, and of a task, and of two, for each layout.
+_PRODUCTS, _SEEN, _FACTORS, _SEEING = 8, (5, 60, 600), 5e-5, (2e-6, 3e-9)
+# Efforts of multilevel mappings, how many are made with each, and the seconds of a task.
+_EFFORTS, _LEVELS, _LEVEL_SECONDS = (1, 2, 4, 8, 16), 2, 2e-4
 # Seconds of the spectral layout: of a task, and of a task cubed where the spectrum is worked out
 # whole. Beyond so many tasks it takes longer than any search.
-_LAYOUT, _DECOMPOSED, _SPECTRAL = 4e-4, 4e-10, 20_000
-# Sources, of the first, that every search draws from.
-_ALWAYS = 2
+_LAYOUT, _DECOMPOSED, _WHOLE, _SPECTRAL = 1e-4, 4e-10, 1500, 20_000
+# Gain that each source promises; layouts by products and spectra are often the best there are.
+_GAIN, _LAYOUT_GAIN = 0.1, 0.6
 
 
 def starts(
@@ -45,103 +47,96 @@ def starts(
     seed: int,
     clock: Clock,
     energy: Callable[[TaskMapping], float],
-) -> list[TaskMapping]:
-    """Return different mappings on nodes that are ours, the most promising first."""
-    has_end = math.isfinite(clock.seconds)
-    sources = _sources(problem, allocation, seed, clock)
+    allotments: Iterable[float],
+) -> Iterator[list[TaskMapping]]:
+    """Yield different mappings on nodes that are ours after each allotment of estimated seconds.
+
+    The most promising are first. They are made in the order of the gain expected a second.
+    """
+    first, *others = _sources(problem, allocation, seed, clock)
     found: dict[bytes, tuple[float, TaskMapping]] = {}
-
-    def best() -> float:
-        return min((each[0] for each in found.values()), default=math.inf)
-
-    def draw(source: _Source) -> None:
-        before, began = best(), clock.spent
-        mapping = next(source.mappings, None)
-        if mapping is None:
-            source.is_over = True
-            return
-        found.setdefault(mapping.node.tobytes(), (energy(mapping), mapping))
-        source.expected_seconds = clock.spent - began
-        source.draws += 1
-        if math.isfinite(before):
-            source.gain += max(1 - best() / before, 0.0) if before else 0.0
-
-    # However late it is, a search has a start that is not bad.
-    for source in sources[: _ALWAYS if has_end else None]:
-        while not source.is_over:
-            draw(source)
-    while has_end:
-        left = clock.left
-        affordable = [s for s in sources if not s.is_over and s.expected_seconds < left]
-        if not affordable:
-            break
-        draw(max(affordable, key=lambda source: source.promise))
-    ranked = sorted(found.values(), key=lambda each: each[0])
-    return [mapping for _, mapping in ranked]
+    best = math.inf
+    left = 0.0
+    for seconds in allotments:
+        left += seconds
+        # However late it is, a search has starts that are not bad.
+        while not (first.is_over and clock.is_over()):
+            affordable = [s for s in others if not s.is_over and s.seconds <= left]
+            affordable.sort(key=lambda s: -s.gain / (s.draws + 1) ** 2 / s.seconds)
+            if first.is_over and not affordable:
+                break
+            source = affordable[0] if first.is_over else first
+            made = next(source.mappings, [])
+            # The clock may have cut them short.
+            if not made or (first.is_over and clock.is_over()):
+                source.is_over = True
+                continue
+            left -= source.seconds
+            for mapping in made:
+                found.setdefault(mapping.node.tobytes(), (energy(mapping), mapping))
+            before, best = best, min(value for value, _ in found.values())
+            source.draws += 1
+            source.gain += 1 - best / before if 0 < before < math.inf else 0.0
+        yield [mapping for _, mapping in sorted(found.values(), key=lambda each: each[0])]
 
 
 @dataclass
 class _Source:
-    """Mappings of one kind, made one by one, and what they gained."""
+    """Mappings of one kind, made one after the other or some at once, and what they gained."""
 
-    mappings: Iterator[TaskMapping]
-    # For the next mapping: an estimate, then the seconds of the last one.
-    expected_seconds: float
-    gain: float = 0.0
+    mappings: Iterator[list[TaskMapping]]
+    seconds: float  # of each step, as estimated
+    gain: float = _GAIN  # so far, and as if a draw before had gained that much
     draws: int = 0
     is_over: bool = False
-
-    @property
-    def promise(self) -> float:
-        """Gain expected a second: as so far, and as if a draw before had gained a tenth."""
-        gain = (self.gain + 0.1) / (self.draws + 1) ** 2
-        return gain / max(self.expected_seconds, 1e-4)
 
 
 def _sources(
     problem: MappingProblem, allocation: Allocation, seed: int, clock: Clock
 ) -> list[_Source]:
-    """Return the sources of starts, those that every search draws from first."""
+    """Return the sources of starts, that which every search draws from first."""
     n = problem.n_tasks
     placement = strategies.Placement(problem, is_late=clock.is_over)
 
-    def named(names: Iterable[str]) -> Iterator[TaskMapping]:
+    def named(names: Iterable[str]) -> Iterator[list[TaskMapping]]:
         for name in names:
             node = registry.nodes(placement, name, seed)
-            yield allocation.confine(placement.mapping(node, name))
+            yield [allocation.confine(placement.mapping(node, name))]
 
-    def variants() -> Iterator[TaskMapping]:
+    def variants() -> Iterator[list[TaskMapping]]:
         kinds = registry.chosen(None)
         names = (name for kind in kinds for name in registry.variant_names(placement, kind))
         yield from named(name for name in dict.fromkeys(names) if name not in _FAST)
 
-    def products() -> Iterator[TaskMapping]:
-        yield from product_starts(problem, allocation, _PRODUCTS, clock)
+    def products(most: int) -> Iterator[list[TaskMapping]]:
+        yield product_starts(problem, allocation, _PRODUCTS, clock, most)
 
-    def levels() -> Iterator[TaskMapping]:
-        for number in range(_MAX_LEVELS if math.isfinite(clock.seconds) else _LEVELS):
-            effort = 2 ** (number // _LEVELS)
-            mapping = multilevel(problem, allocation, seed + number, clock, effort)
+    def levels(number: int, effort: int) -> Iterator[list[TaskMapping]]:
+        for each in range(number, number + _LEVELS):
+            mapping = multilevel(problem, allocation, seed + each, clock, effort)
             if mapping is None:
                 return
-            yield mapping.renamed(f"multilevel@{number + 1}")
+            yield [mapping.renamed(f"multilevel@{each + 1}")]
 
-    found = [
-        _Source(named(_FAST), 1e-5 * n),
-        _Source(products(), 2e-4 * n),
-        _Source(levels(), 5e-4 * n),
-        _Source(variants(), 1e-5 * n),
+    found = [_Source(named(_FAST), 1e-5 * n), _Source(variants(), 1e-5 * n)]
+    each = _SEEING[0] * n + _SEEING[1] * n**2
+    found += [
+        _Source(products(n_seen), _FACTORS * n + n_seen * each, _LAYOUT_GAIN) for n_seen in _SEEN
+    ]
+    found += [
+        _Source(levels(_LEVELS * number, effort), effort * _LEVEL_SECONDS * n)
+        for number, effort in enumerate(_EFFORTS)
     ]
     if n <= _SPECTRAL:
-        seconds = _LAYOUT * n + min(_DECOMPOSED * float(n) ** 3, 1.5)
-        found.append(_Source(named(["spectral"]), seconds))
+        seconds = _LAYOUT * n + (_DECOMPOSED * float(n) ** 3 if n <= _WHOLE else 0.0)
+        found.append(_Source(named(["spectral"]), seconds, _LAYOUT_GAIN))
     return found
 
 
 # A torus is merged down to this many nodes, which are mapped well from any start.
 _FEW_NODES = 32
 # Proposals of an item at each level, and the temperatures, as shares of energy over items.
-_STEPS, _FIRST_STEPS, _TURNS = 240, 1200, 24
+_STEPS, _FIRST_STEPS, _SWEEPS = 240, 1200, 24
 _HOT, _FIRST_HOT, _COLD = 0.15, 0.6, 0.003
 
 
@@ -278,9 +273,9 @@ def _annealed(
     places = np.repeat(level.nodes, level.capacity).astype(np.int32)
     movable = np.arange(n_items, dtype=np.int32)
     annealer = Annealer(problem, start, (places, movable), Goal(by_loads=False), uses, seed)
-    for turn in range(_TURNS):
-        at, then = (hot * (_COLD / hot) ** (t / _TURNS) / n_items for t in (turn, turn + 1))
-        annealer.turn(max(200, steps * n_items // _TURNS), at, then)
+    for turn in range(_SWEEPS):
+        at, then = (hot * (_COLD / hot) ** (t / _SWEEPS) / n_items for t in (turn, turn + 1))
+        annealer.turn(max(200, steps * n_items // _SWEEPS), at, then)
         if clock.is_over():
             break
     return annealer.best_node.astype(np.int64)
