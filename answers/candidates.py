@@ -9,10 +9,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast._features.reasons import Reasons, explain
+from toruscast._slow import pandas as pd
 from toruscast.decision.results import Verdict
 from toruscast.formats.nodes import bluegene_text
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
+from toruscast._slow import pandas as pd
 from toruscast.decision import RunModel
 from toruscast.text import counted, joined
 from toruscast.training import single_features, summarise

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import pandas as pd
 from markupsafe import Markup
 
 import toruscast
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_path
 from toruscast.text import shown_name

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast._lazy import Slow
+from toruscast._slow import pandas as pd
 from toruscast.text import counted, number, percent, shown_name, time_unit
 from toruscast.training.feature_sets import in_words
 

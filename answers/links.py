@@ -7,15 +7,20 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._features import RoutedTraffic
+from toruscast._lazy import slow_modules
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
-from toruscast.routing.routing import routes
 from toruscast.text import shown_name
+
+if TYPE_CHECKING:
+    from toruscast._features import traffic as routed
+    from toruscast.routing import routing
+else:
+    globals().update(slow_modules(__name__))
 
 # A page of 512 tasks stays below 400 kB, one of 16,384 tasks below 2 MB.
 _MOST_SHARES, _FEWEST = 130_000, 3
@@ -87,7 +92,7 @@ def link_uses(problem: MappingProblem, candidates: Sequence[Candidate]) -> list[
     """Return the use of links under candidates; the first two with their task pairs."""
     uses = []
     for i, candidate in enumerate(candidates):
-        traffic = RoutedTraffic(problem, candidate.mapping)
+        traffic = routed.RoutedTraffic(problem, candidate.mapping)
         busy = traffic.all_wire_bytes / problem.torus.link_bandwidth
         behind = pairs_behind(traffic, busy) if i < 2 else None
         uses.append(LinkUse(candidate.name, candidate.time, busy, behind))
@@ -99,7 +104,7 @@ def max_candidates(torus: Torus) -> int:
     return max(_FEWEST, _MOST_SHARES // max(torus.n_links, 1))
 
 
-def pairs_behind(traffic: RoutedTraffic, busy: NDArray[np.float64]) -> Behind | None:
+def pairs_behind(traffic: routed.RoutedTraffic, busy: NDArray[np.float64]) -> Behind | None:
     """Return the task pairs behind the hottest links; None where packets choose their way."""
     torus, comm, node = traffic.torus, traffic.comm, traffic.mapping.node
     if traffic.problem.routing != "deterministic" or torus.ties_are_open or torus.zones:
@@ -110,7 +115,7 @@ def pairs_behind(traffic: RoutedTraffic, busy: NDArray[np.float64]) -> Behind | 
         return None
     hottest = np.sort(np.argsort(-busy, kind="stable")[:_MOST_LISTED])
     hottest = hottest[busy[hottest] > 0]
-    first, links = routes(torus, src, dst)
+    first, links = routing.routes(torus, src, dst)
     edge = np.repeat(np.arange(comm.n_edges), np.diff(first))
     wanted = np.zeros(torus.n_links, dtype=bool)
     wanted[hottest] = True

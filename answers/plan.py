@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.decision import Plan, Runs
 from toruscast.decision.results import default_order
 from toruscast.mapping import TaskMapping

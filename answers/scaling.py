@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
 from toruscast.scaling.fit import interval

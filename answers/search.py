@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from toruscast._search.explain import Explanation
 from toruscast._search.search import TIME, SearchResult
+from toruscast._slow import pandas as pd
 from toruscast.decision.results import scope_of_proof
 from toruscast.mapping import TaskMapping
 from toruscast.simulation.simulator import simulate_packets

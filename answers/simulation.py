@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from toruscast._features.reasons import Reasons, explain
+from toruscast._slow import pandas as pd
 from toruscast.decision.results import default_order
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.simulation import Simulation

@@ -14,6 +14,10 @@ from html import escape
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._slow import pandas as pd
 from toruscast.text import (
     byte_unit,
     change,
@@ -27,7 +31,7 @@ from toruscast.text import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
+    Frame = pd.DataFrame | Sequence[Mapping[str, Any]]
 
 Kind = Literal[
     "name",
@@ -118,7 +122,7 @@ class Table:
 
     Parameters
     ----------
-    frame : DataFrame
+    frame : DataFrame, or sequence of mappings
         All values, a row each; seconds, bytes and parts of 1. An index with a name is a column.
     columns : sequence of Column, optional
         What people see; every column of the frame if not given, nothing if empty.
@@ -145,7 +149,7 @@ class Table:
     ('vs a', [('0 %',), ('+50 %',)])
     """
 
-    frame: pd.DataFrame
+    frame: Frame
     columns: Sequence[Column] | None = None
     title: str = ""
     best: int | None = None
@@ -154,23 +158,29 @@ class Table:
     key: str = ""
 
     @cached_property
-    def values(self) -> pd.DataFrame:
-        """The frame, its index among the columns if that has a name."""
-        return _named(self.frame)
+    def values(self) -> Mapping[str, NDArray[Any]]:
+        """The columns of the frame by name, the index among them if that has a name."""
+        if isinstance(self.frame, Sequence):
+            names = self.frame[0] if self.frame else ()
+            columns = zip(*(row.values() for row in self.frame), strict=True)
+            pairs = zip(names, columns, strict=True)
+            return {name: np.fromiter(column, object, len(self)) for name, column in pairs}
+        return {str(name): column.to_numpy() for name, column in _named(self.frame).items()}
 
     @cached_property
     def shown(self) -> Sequence[Column]:
         """The columns that people see; none where there are no rows."""
         if self.columns is None:
-            kinds: dict[str, Kind] = {"b": "flag", "i": "count", "u": "count", "f": "general"}
+            kinds: dict[type, Kind] = {bool: "flag", int: "count", float: "general"}
+            types = {name: {*map(type, values.tolist())} for name, values in self.values.items()}
             return [
-                Column(str(name), kind=kinds.get(self.values[name].dtype.kind, "text"))
-                for name in self.values
+                Column(name, kind=kinds.get(each.pop(), "text") if len(each) == 1 else "text")
+                for name, each in types.items()
             ]
-        return self.columns if len(self.values) else ()
+        return self.columns if len(self) else ()
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.frame)
 
     def mark(self, row: int) -> Mark:
         """Return whether a row is the best or the user's."""
@@ -256,8 +266,8 @@ class Table:
         for kind, (unit_of, _) in _UNITS.items():
             chosen = [c for c in self.shown if c.kind == kind]
             names = {name for c in chosen for name in (c.name, c.to) if name}
-            every = [abs(value) for name in names for value in self.values[name].dropna()]
-            sizes = [value for value in every if value and math.isfinite(value)]
+            every = [value for name in names for value in self.values[name] if value is not None]
+            sizes = [abs(value) for value in every if value and math.isfinite(value)]
             is_narrow = bool(sizes) and max(sizes) <= _SPAN * min(sizes)
             units[kind] = unit_of([median(sizes)]) if is_narrow else (1.0, "")
         return units
@@ -283,7 +293,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)]
 
 
-def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
+def csv_text(frame: Frame, *, header: bool = True) -> str:
     r"""Return a frame as CSV whose text neither a spreadsheet nor a terminal executes.
 
     Text that begins like a formula gets an apostrophe, as OWASP advises against CSV injection.
@@ -294,7 +304,7 @@ def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
     >>> csv_text(pd.DataFrame({"mapping": ["=1+1", "-5", "a"], "change": [-1.0, 2.0, 3.0]}))
     "mapping,change\n'=1+1,-1.0\n-5,2.0\na,3.0\n"
     """
-    named = _named(frame)
+    named = _named(pd.DataFrame(frame))
     texts = [str(name) for name in named.select_dtypes(exclude=["number", "bool"])]
     if texts:
         named = named.assign(**{name: named[name].map(_harmless) for name in texts})

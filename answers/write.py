@@ -67,7 +67,7 @@ def answer_of(result: Result | Answer) -> Answer:
     make = _shown(result).answer
     if make is None:
         found = type(result).__name__
-        raise InputError("no answer to report", found=found, expected="such as a Forecast")
+        raise InputError("no answer to report", found=found, expected="a result such as a Ranking")
     return make(result)
 
 
@@ -111,7 +111,7 @@ def write_report(
 
     Parameters
     ----------
-    answer : Forecast, Plan, MeshForecast, Training, Measured, Simulation, Found or Explanation
+    answer : Ranking, Plan, MeshLayouts, Training, RunModel, Simulation, SearchResult or Explanation
         What `rank`, `plan`, `mesh`, `train`, `learn_runs`, `simulate` or `search` returned.
     path : path
         The file to write, ``.html``; it appears whole or not at all.

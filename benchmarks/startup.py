@@ -2,8 +2,9 @@
 
     python benchmarks/startup.py --out FOLDER
 
-Writes startup.csv, a row for each command and call: processor seconds (user and system), modules
-imported, and kernels compiled. The first call finds no kept kernels but those of a wheel.
+Writes startup.csv, a row for each command and call: exit code, processor seconds (user and
+system), modules imported, which of the packages that take long to start, and kernels compiled. The
+first call finds no kept kernels but those of a wheel.
 """
 
 from __future__ import annotations
@@ -21,23 +22,48 @@ import pandas as pd
 from run import machine
 
 TRAFFIC = "--comm lammps-lj-512 --torus 8x8x8"
+SMALL = "--comm lammps-lj-64 --torus 4x4x4"
 COMMANDS = {
     "help": "--help",
     "rank": f"rank {TRAFFIC}",
     "search": f"search {TRAFFIC} --seconds 2",
-    "explain": f"explain {TRAFFIC} --mapping identity",
-    "simulate": f"simulate {TRAFFIC} --mapping identity",
-    "features": f"features {TRAFFIC}",
     "plan": f"plan {TRAFFIC}",
     "mesh": "mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 "
     "--traffic tensor:exchange:4MB,data:exchange:4MB",
-    "pmnf fit": "pmnf fit FOLDER/times.csv",
+    "explain": f"explain {TRAFFIC} --mapping identity",
+    "simulate": f"simulate {TRAFFIC} --mapping identity",
+    "features": f"features {TRAFFIC}",
+    "train": f"train {SMALL} -n 20 --splits 2 --out FOLDER/model.npz",
+    "evaluate": f"evaluate {SMALL} -n 20 --splits 2",
+    "calibrate": "calibrate FOLDER/osu.csv --torus 2x4",
+    "pmnf fit": "pmnf fit FOLDER/values.csv",
+    "convert": "convert FOLDER/ring.csv FOLDER/ring.edges",
+    "doctor": "doctor FOLDER/ring.csv",
     "machines": "machines",
 }
+FILES = {
+    "ring.csv": ["src,dst,nbytes,n_messages", *(f"{i},{(i + 1) % 8},4096,1" for i in range(8))],
+    "values.csv": ["p,value", *(f"{n},{3 + n / 2}" for n in (2, 4, 8, 16, 32))],
+    "osu.csv": [
+        "source,destination,bytes,time",
+        *(f"0,1,{8**k},{1e-6 + 8**k * 1e-9}" for k in range(1, 8)),
+    ],
+}
+SLOW = (
+    "asyncio",
+    "joblib",
+    "numba",
+    "pandas",
+    "pyarrow",
+    "scipy.linalg",
+    "scipy.special",
+    "sklearn",
+)
 # Runs a command in this process, then adds what it took to a file.
 MEASURED = """
 import json, logging, resource, sys
 from toruscast.cli import main
+out, slow, *words = sys.argv[1:]
 class Count(logging.Handler):
     n = 0
     def emit(self, record):
@@ -48,17 +74,18 @@ kernels.addHandler(count)
 kernels.setLevel(logging.INFO)
 code = 0
 try:
-    main(sys.argv[2:])
+    main(words)
 except SystemExit as end:
     code = end.code or 0
 used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
 row = {
     "seconds": sum(each.ru_utime + each.ru_stime for each in used),
     "modules": len(sys.modules),
+    "slow": " ".join(name for name in slow.split() if name in sys.modules),
     "compiled": count.n,
     "code": code,
 }
-open(sys.argv[1], "w").write(json.dumps(row))
+open(out, "w").write(json.dumps(row))
 """
 
 
@@ -70,8 +97,8 @@ def main() -> None:
     rows = []
     for name in options.commands or COMMANDS:
         with TemporaryDirectory() as folder:
-            points = "\n".join(f"{n},{3 + 0.5 * n}" for n in (2, 4, 8, 16, 32))
-            (Path(folder) / "times.csv").write_text(f"p,time\n{points}\n")
+            for file, lines in FILES.items():
+                (Path(folder) / file).write_text("\n".join([*lines, ""]))
             words = shlex.split(COMMANDS[name].replace("FOLDER", folder))
             for call in ("first", "second"):
                 rows.append({"command": name, "call": call, **measure(words, folder)} | machine())
@@ -83,9 +110,10 @@ def main() -> None:
 def measure(words: list[str], folder: str) -> dict[str, float]:
     """Return what one call takes, with kernels kept in a folder."""
     row = Path(folder) / "row.json"
-    settings = {"NUMBA_CACHE_DIR": str(Path(folder) / "kernels")}
+    # A second call finds compiled modules, as an installed package has them.
+    settings = {"NUMBA_CACHE_DIR": str(Path(folder) / "kernels"), "PYTHONDONTWRITEBYTECODE": ""}
     subprocess.run(
-        [sys.executable, "-c", MEASURED, row, *words],
+        [sys.executable, "-c", MEASURED, row, " ".join(SLOW), *words],
         env=os.environ | settings,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -35,6 +35,8 @@ from .progress import working
 from .slow import formula, scaling_fit, scaling_models, stages
 
 if TYPE_CHECKING:
+    from toruscast.answers.table import Frame
+
     Fitted = list[tuple[tc.scaling.Models, list[int]]]
 
 
@@ -356,25 +358,27 @@ def say(output: Output, models: Sequence[dict[str, Any]]) -> None:
 
 def deliver(
     output: Output,
-    table: pd.DataFrame,
+    table: Frame,
     content: dict[str, Any],
     shown: Sequence[str] | None = None,
     top: int = TOP,
 ) -> None:
     """Write a table, and show some of its columns."""
-    block = Table(table, _headed(table if shown is None else table[[*shown]]), top=top)
+    block = Table(table, _headed(table, shown), top=top)
     output.deliver(answers.blocks.of_table("", block, content=content))
 
 
-def _headed(table: pd.DataFrame) -> list[Column]:
-    """Return the columns of a table, with units and with what a narrow terminal can spare."""
+def _headed(frame: Frame, shown: Sequence[str] | None = None) -> list[Column]:
+    """Return columns of a table, with units and with what a narrow terminal can spare."""
+    table = Table(frame)
+    columns = {each.name: each for each in table.shown}
     # The same metric or place in all rows goes first.
     priorities = {"smape": 1, "adjusted_r2": 2}
-    priorities |= {n: 3 for n in ("metric", "at") if n in table and table[n].nunique() < 2}
+    priorities |= {n: 3 for n in ("metric", "at") if n in columns and len({*table.values[n]}) < 2}
     headings = {"smape": "smape, %", "error": "error, %"}
     return [
-        replace(each, heading=headings.get(each.name, ""), priority=priorities.get(each.name, 0))
-        for each in Table(table).shown
+        replace(columns[n], heading=headings.get(n, ""), priority=priorities.get(n, 0))
+        for n in shown or columns
     ]
 
 
@@ -391,17 +395,15 @@ def fit(measured: MeasuredFile, search: ModelSearch, view: RowLimit, output: Out
     toruscast pmnf fit times.txt --csv models.csv
     """  # noqa: D301
     output.check()
-    tables, rows = [], []
+    table, rows = [], []
     for models, keep in measured.fit(search):
-        notes, names = models.notes(), models.measurements.parameters
-        summary = models.summary().iloc[keep]
-        tables.append(summary.assign(notes=["; ".join(notes[k]) for k in keep]))
-        for row, k in zip(records(summary), keep, strict=True):
+        notes, names, summary = models.notes(), models.measurements.parameters, models.rows()
+        for k in keep:
+            table.append({**summary[k], "notes": "; ".join(notes[k])})
             if output.json_path is not None:
-                row["terms"] = formula.named(models.terms(k), names)
-            rows.append({**row, "notes": notes[k]})
-    table = pd.concat(tables, ignore_index=True)
-    by_points = bool((table["predicts_by"] != "formula").any())
+                summary[k]["terms"] = formula.named(models.terms(k), names)
+            rows.append({**summary[k], "notes": notes[k]})
+    by_points = any(row["predicts_by"] != "formula" for row in table)
     shown = ["callpath", "metric", "formula", *["predicts_by"] * by_points, "smape", "adjusted_r2"]
     deliver(output, table, {"models": rows}, shown, view.top)
     say(output, rows)

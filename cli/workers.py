@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import metadata
 from typing import Any
 
-from toruscast._slow import joblib
+from toruscast._slow import asyncio, joblib, metadata
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
 

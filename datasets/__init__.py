@@ -13,15 +13,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from toruscast._lazy import Slow
+from toruscast._lazy import slow_modules
 from toruscast.validation import one_of
 
 if TYPE_CHECKING:
-    from toruscast import formats
-    from toruscast.mapping import CommGraph
-else:
-    formats = Slow("toruscast.formats")
+    import numpy as np
 
+    from toruscast.mapping import comm_graph
+else:
+    globals().update(slow_modules(__name__))
+
+KINDS = ("point_to_point", "collective")
 __all__ = ["load", "names", "path", "provenance", "table_names", "table_path"]
 
 
@@ -67,7 +69,7 @@ def provenance(name: str) -> dict[str, Any]:
 
 def load(
     name: str, *, include: Literal["all", "point_to_point", "collective"] = "all"
-) -> CommGraph:
+) -> comm_graph.CommGraph:
     """Return the communication graph of a dataset: the traffic of the whole run.
 
     ``include`` chooses what the application sent itself, what collective operations sent for it, or
@@ -82,9 +84,11 @@ def load(
     (64, 384, (4, 4, 4))
     """
     record = _record(name)
-    graph = formats.read_comm(path(name), include=include, n_tasks=record["ranks"], name=name)
-    grid = record["process_grid"]
-    return graph.renamed(name, tuple(grid)) if grid else graph
+    one_of(include, "include", ("all", *KINDS))
+    kinds = KINDS if include == "all" else (include,)
+    with np.load(_folder() / f"{name}.npz", allow_pickle=False) as arrays:
+        columns = np.concatenate([arrays[kind] for kind in kinds], axis=1)
+    return comm_graph.sum_edges(record["ranks"], *columns, grid=record["process_grid"], name=name)
 
 
 def table_names() -> list[str]:

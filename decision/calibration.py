@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import read_limited
 from toruscast.formats import write_torus

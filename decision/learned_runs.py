@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
-import scipy
 from numpy.typing import NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.decision.posterior import TIME, ErrorTerm, Kernel, Posterior
 from toruscast.decision.results import SHOWN_FEATURES
 from toruscast.errors import InputWarning
@@ -158,7 +158,7 @@ def condition_on_runs(
     """
     centre, width = prediction.logs()
     residuals = prediction.calibrated
-    width = width * residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
+    width = width * residuals.quantile(0.9) / NormalDist().inv_cdf(0.95)
     is_measured, own = np.zeros(len(names), dtype=bool), Kernel(0.0, 0.0, 1.0)
     least = np.minimum(prediction.min_times, np.exp(centre))
     which, variance = np.empty(0, dtype=np.int64), np.empty(0)

@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.validation import real_number, whole_number
 
-from .posterior import FULL, Draws, Posterior, expected_rcc, wrong_pairs
+from .posterior import FULL, Draws, Posterior, expected_rcc, normal_cdf, wrong_pairs
 from .simulations import HOPS_PER_SECOND, MAX_HOPS, Simulations
 
 Floats = NDArray[np.float64]
@@ -206,7 +205,7 @@ class Decision:
         """Return the likeliest rivals, 200 at most, and the chances of all in the same order."""
         rivals, goal = self.rivals(), self.best_time / (1 + share)
         mean, deviation = self.posterior.marginal(rivals)
-        chance = scipy.special.ndtr((np.log(goal) - mean) / np.maximum(deviation, 1e-12))
+        chance = normal_cdf((np.log(goal) - mean) / np.maximum(deviation, 1e-12))
         chance = np.where(self.posterior.bounds[rivals] < goal, chance, 0.0)
         # Where chances are equal, as where none is left, the bound decides.
         order = np.lexsort((self.posterior.bounds[rivals], -chance))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 import scipy
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
+from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem
 from toruscast.notebook import NotebookCard
 from toruscast.text import percent

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
-import scipy
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
+from toruscast._slow import pandas as pd
 from toruscast.decision.loop import REGRET, SURE
 from toruscast.decision.machine import machine_posterior, simulate_all
-from toruscast.decision.posterior import RUN, TIME, Draws, Posterior, World
+from toruscast.decision.posterior import RUN, TIME, Draws, Posterior, World, normal_cdf
 from toruscast.decision.ranking import describe_candidates
 from toruscast.decision.results import Kind, Verdict, names_of
 from toruscast.decision.runs import Runs, Times, mappings_of
@@ -205,7 +205,7 @@ class Plan(NotebookCard):
     @property
     def more_runs(self) -> int:
         """Runs that separate the best from its rivals as far as ``goal``, or 1 %."""
-        each = 2 * (scipy.special.ndtri(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
+        each = 2 * (NormalDist().inv_cdf(SURE) * self.noise_share / np.log1p(self._goal)) ** 2
         made = np.bincount(self._which, minlength=len(self.names))[[self._best, *self._rivals()]]
         return int(np.maximum(np.ceil(each) - made, 0).sum())
 
@@ -345,7 +345,7 @@ class Plan(NotebookCard):
             return 0.0
         mean, scale = self._marginal
         score = (mean[self._best] - mean) / np.maximum(scale, 1e-12)
-        chance = scipy.special.ndtr(score)
+        chance = normal_cdf(score)
         return float(np.delete(chance, self._likely).sum())
 
 
@@ -356,11 +356,11 @@ def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Flo
     """
     moved = covariance / np.sqrt(np.diag(covariance) + variance + 1e-300)
     # Equally likely outcomes of a run represent all.
-    outcomes = scipy.special.ndtri((np.arange(32) + 0.5) / 32)
+    outcomes = [NormalDist().inv_cdf((i + 0.5) / 32) for i in range(32)]
     least = np.zeros(mean.size)
     for outcome in outcomes:
         least += (mean[:, None] + outcome * moved).min(axis=0)
-    return np.asarray(np.maximum(mean.min() - least / outcomes.size, 0.0))
+    return np.asarray(np.maximum(mean.min() - least / len(outcomes), 0.0))
 
 
 def best_batch(
@@ -393,7 +393,7 @@ def _settled(mean: Floats, covariance: Floats, variance: float, goal: float) -> 
     best = int(mean.argmin())
     own = covariance.diagonal()
     apart = np.maximum(own + covariance[best, best] - 2 * covariance[best], 1e-300)
-    chance = scipy.special.ndtr((mean[best] - mean - np.log1p(goal)) / np.sqrt(apart))
+    chance = normal_cdf((mean[best] - mean - np.log1p(goal)) / np.sqrt(apart))
     chance[best] = 0.0
     # By how much a run of i moves mapping j against the best.
     moved = (covariance - covariance[:, [best]]) ** 2 / (own[:, None] + variance + 1e-300)

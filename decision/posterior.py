@@ -10,14 +10,16 @@ degrees of freedom.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
+from toruscast._jit import kernel
 from toruscast._lazy import lazy
 from toruscast.training.residuals import PriorPrediction
 from toruscast.workers import OneBlasThread
@@ -184,7 +186,7 @@ class Posterior:
         share = min(_MAX_COMMON, common / (common + own)) if common + own else 0.0
         kernel = Kernel(share, _SMOOTH * (1 - share), (1 - _SMOOTH) * (1 - share))
         floor = np.log(np.maximum(bounds, 1e-300))
-        unit = _WIDENING * residuals.quantile(0.9) / float(scipy.special.ndtri(0.95))
+        unit = _WIDENING * residuals.quantile(0.9) / NormalDist().inv_cdf(0.95)
         return cls(
             centres=centre[None],
             errors={
@@ -285,7 +287,7 @@ class Posterior:
     def interval(self, coverage: float) -> tuple[Floats, Floats, Floats]:
         """Return likely time, low and high end of each candidate, seconds; none below its bound."""
         mean, deviation = self.marginal()
-        reach = scipy.special.ndtri((1 + coverage) / 2) * deviation
+        reach = NormalDist().inv_cdf((1 + coverage) / 2) * deviation
         known = self.known()
         ends = [np.exp(np.where(np.isnan(known), mean + way * reach, known)) for way in (0, -1, 1)]
         bounds = self.bounds if self.target == TIME else 0.0
@@ -343,7 +345,7 @@ class Posterior:
         n_runs, n_spare = int(seen.counts.sum()), int((seen.counts - 1).sum())
         if n_spare:
             logs -= n_spare * np.log(noise) + seen.scatter / (2 * noise**2)
-        evidence = float(scipy.special.logsumexp(logs))
+        evidence = float(np.logaddexp.reduce(logs))
         evidence -= (np.log(2 * np.pi) * n_runs + np.log(seen.counts).sum()) / 2
         weights = np.exp(logs - logs.max())
         weights[weights < _UNLIKELY] = 0.0
@@ -365,7 +367,7 @@ class Posterior:
             if seen.which.size:
                 across = self._covariance(world, which, self.target, seen.which, seen.source)[0]
                 mean = mean + across @ solved[w]
-                half = scipy.linalg.solve_triangular(roots[w], across.T, lower=True)
+                half = np.linalg.solve(roots[w], across.T)
                 spread = spread - ((half**2).sum(axis=0) if diagonal else half.T @ half)
             means.append(mean)
             spreads.append(np.maximum(spread, 0.0) if diagonal else spread)
@@ -435,7 +437,11 @@ class Posterior:
 
 def student_scales(n: int = 5) -> Floats:
     """Return equally likely scales of a Student-t with four degrees of freedom and deviation 1."""
-    scales = 2.0 / np.sqrt(scipy.special.chdtri(4, (np.arange(n) + 0.5) / n))
+    # Half of a chi-square value of four degrees of freedom is above h with chance exp(-h) (1 + h).
+    chance, half = (np.arange(n) + 0.5) / n, np.ones(n)
+    for _ in range(50):
+        half += (np.log1p(half) - half - np.log(chance)) * (1 + half) / half
+    scales = np.sqrt(2.0 / half)
     return np.asarray(scales / np.sqrt(np.mean(scales**2)))
 
 
@@ -451,6 +457,15 @@ def correlation(kernel: Kernel, features: Floats, rows: Indices, columns: Indice
     return np.asarray(kernel.common + kernel.smooth * near + same)
 
 
+@kernel
+def normal_cdf(scores: Floats) -> Floats:
+    """Return the chance that a standard normal value is below each score, ``(n,)``."""
+    below = np.empty(scores.size)
+    for i in range(scores.size):
+        below[i] = math.erfc(-scores[i] / math.sqrt(2.0)) / 2
+    return below
+
+
 def wrong_pairs(posterior: Posterior) -> tuple[Indices, Floats]:
     """Return some or all candidates, and how likely each two are in the wrong order, ``(n, n)``.
 
@@ -462,7 +477,7 @@ def wrong_pairs(posterior: Posterior) -> tuple[Indices, Floats]:
     diagonal = covariance.diagonal()
     apart = diagonal[:, None] + diagonal[None] - 2 * covariance
     score = -np.abs(mean[:, None] - mean[None]) / np.sqrt(np.maximum(apart, _KNOWN))
-    return which, np.where(apart > _KNOWN, scipy.special.ndtr(score), 0.0)
+    return which, np.where(apart > _KNOWN, normal_cdf(score.ravel()).reshape(score.shape), 0.0)
 
 
 def expected_rcc(posterior: Posterior) -> float:

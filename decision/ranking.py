@@ -10,11 +10,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast._features import extract_blocks
 from toruscast._lazy import Slow
+from toruscast._slow import pandas as pd
 from toruscast.decision.runs import Runs, Times, mappings_of
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast._features.reasons import Reasons, explain
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus, Workload
 from toruscast.mapping.omissions import describe_omissions
@@ -175,7 +175,7 @@ class Ranking:
         Of a profile (`Workload.summed`) they hold if all messages start at once; ``low`` and
         ``high`` know that a program with rounds takes longer.
         ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
-    unchecked : Forecast or None
+    unchecked : Ranking or None
         With ``check``, the answer before it. All times are known then: the table is in the order of
         ``observed_time``, and the verdict is *proved*.
     scores : dict of str to float

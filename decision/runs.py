@@ -11,10 +11,10 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.formats.times import MAPPING, Run, read_runs
 from toruscast.mapping import TaskMapping

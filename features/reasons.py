@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.simulation import Simulation
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.validation import Routing, check_call, check_type, job_count, whole_number

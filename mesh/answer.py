@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 
 from toruscast._mesh import MeshLayouts, RankedLayout
 from toruscast._mesh.devices import counts_devices
@@ -14,7 +14,7 @@ from toruscast.answers import svg
 from toruscast.answers.blocks import Answer, Chart, File, Headline, Section, Sentence
 from toruscast.answers.candidates import CandidateRanking, less
 from toruscast.answers.links import LinkMap, LinkUse
-from toruscast.answers.table import Column, Table, records
+from toruscast.answers.table import Column, Table
 from toruscast.text import counted, percent, seconds, shown_name, time_unit
 
 # Most devices for a program on a page, for one in a terminal, and for a picture of the chips.
@@ -40,7 +40,7 @@ def answer(found: MeshLayouts, *, setting: str = "") -> Answer:
         notes=notes,
         sections=sections,
         content=_content(found),
-        table=Table(found.lines(), ()),
+        table=Table(found.step_rows(found.best), ()),
         file=file,
         omitted=found.omitted,
         facts=[
@@ -130,8 +130,8 @@ def _order(found: MeshLayouts) -> str:
 
 def _distance(found: MeshLayouts) -> list[str]:
     """Return how far a step is above the lower bound over all layouts, where one is known."""
-    bounds = found.lines()["bound"]
-    floor = float(bounds.max() if found.overlap else bounds.sum())
+    bounds = [row["bound"] for row in found.step_rows(found.best)]
+    floor = (max if found.overlap else math.fsum)(bounds)
     if not floor > 0:
         return []
     above = max(found.best.time / floor - 1, 0.0)
@@ -166,14 +166,10 @@ def layouts(found: MeshLayouts) -> Table:
     """Return the layouts, the fastest first, and those that they are compared with."""
     ranking, several = _ranking(found)
     against = "vs yours" if found.compared else "vs in order"
-    frame = pd.DataFrame(
-        {
-            "name": ranking.names,
-            "time": ranking.times,
-            "source": [each.source for each in several],
-            "axes": [each.words for each in several],
-        }
-    )
+    rows = [
+        {"name": name, "time": each.time, "source": each.source, "axes": each.words}
+        for name, each in zip(ranking.names, several, strict=True)
+    ]
     columns = [
         Column("name", "layout", priority=0),
         Column("time", kind="seconds", priority=0),
@@ -181,17 +177,17 @@ def layouts(found: MeshLayouts) -> Table:
         Column("source", "source"),
         Column("axes", priority=0),
     ]
-    return Table(frame, columns, best=0, yours=ranking.yours)
+    return Table(rows, columns, best=0, yours=ranking.yours)
 
 
 def _collectives(found: MeshLayouts) -> Chart:
     """Return the time of all runs of each collective in a step, and its bound."""
-    lines = found.lines()
-    scale, unit = time_unit([float(lines["time"].max())])
-    groups = [shown_name(what) for what in lines["what"]]
+    rows = found.step_rows(found.best)
+    scale, unit = time_unit([max(row["time"] for row in rows)])
+    groups = [shown_name(row["what"]) for row in rows]
     series = [
-        ("time", "best", lines["time"].tolist()),
-        ("bound", "other", lines["bound"].tolist()),
+        ("time", "best", [row["time"] for row in rows]),
+        ("bound", "other", [row["bound"] for row in rows]),
     ]
     return Chart(
         "collectives",
@@ -215,11 +211,11 @@ def _step(found: MeshLayouts) -> Table:
         Column("algorithm", priority=4),
         Column("source", "source", priority=4),
     ]
-    return Table(found.lines(), columns, "Collectives of a step")
+    return Table(found.step_rows(found.best), columns, "Collectives of a step")
 
 
 def _reasons(found: MeshLayouts) -> list[str]:
-    lines = found.lines().to_dict("records")
+    lines = found.step_rows(found.best)
     slowest = max(lines, key=lambda row: row["share"])
     reasons = [f"{shown_name(row['what'])}: {row['why']}." for row in lines]
     if len(lines) > 1 and slowest["share"] > 0:
@@ -260,11 +256,11 @@ def _content(found: MeshLayouts) -> dict[str, object]:
         "all_considered": found.all_considered,
         "idle": found.idle,
         "not_simulated": list(found.not_simulated),
-        "ranking": records(found.table),
+        "ranking": found.rows,
         "devices_in_order": {"time": found.in_order.time, "source": found.in_order.source},
         "gain": found.gain,
         "yours": found.compared and {"time": found.compared.time, "source": found.compared.source},
-        "traffic": records(found.lines()),
+        "traffic": found.step_rows(found.best),
         "ids": found.ids,
         "nodes": found.best.nodes,
     }

@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
 import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
-from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
 from toruscast.cli.options import HloOptions, TorusOptions, Workers, option, refuse, sub_command
 from toruscast.cli.output import PageOutput, write_text
@@ -227,10 +226,10 @@ def _rank_layouts(
         others = (each for each in found.layouts if each.words != best.words)
         found = replace(found, layouts=(best, *others))
     shown = mesh_answer.answer(found)
-    more = {}
+    more: dict[str, Any] = {}
     if asked.placements:
-        table = _places(found, places)
-        more = {"placements": records(table.frame.drop(columns="at"))}
+        more["placements"] = _place_rows(found, places)
+        table = _places(found, more["placements"])
         shown = replace(
             shown, sections=[*shown.sections, answers.blocks.Section(table.title, [table])]
         )
@@ -286,24 +285,29 @@ def _rank_slices(
     )
 
 
-def _places(found: tc.MeshLayouts, places: Sequence[MeshPlacement]) -> Table:
-    """Return the places of a mesh in the torus."""
-    frame = pd.DataFrame(
+def _place_rows(found: tc.MeshLayouts, places: Sequence[MeshPlacement]) -> list[dict[str, Any]]:
+    """Return a row for each place of a mesh in the torus."""
+    return [
         {
-            "corner": [place.corner for place in places],
-            "time": [place.time for place in places],
-            "free_box": [place.rest for place in places],
-            "layout": [place.layout.words for place in places],
-            "ids": [found.devices.places(place.layout.nodes) for place in places],
-            "nodes": [place.layout.nodes for place in places],
+            "corner": place.corner,
+            "time": place.time,
+            "free_box": place.rest,
+            "layout": place.layout.words,
+            "ids": found.devices.places(place.layout.nodes),
+            "nodes": place.layout.nodes,
         }
-    )
-    at = frame["corner"].map(lambda corner: f"({','.join(map(str, corner))})")
+        for place in places
+    ]
+
+
+def _places(found: tc.MeshLayouts, rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the places of a mesh in the torus."""
     columns = [
         Column("at", "from", "label", priority=0),
         Column("time", kind="seconds", priority=0),
         Column("free_box", kind="count"),
         Column("layout"),
     ]
-    title = f"{len(places)} places in {found.torus}, times of the busiest link"
-    return Table(frame.assign(at=at), columns, title, top=_MOST_PLACES)
+    title = f"{len(rows)} places in {found.torus}, times of the busiest link"
+    shown = [{**row, "at": f"({','.join(map(str, row['corner']))})"} for row in rows]
+    return Table(shown, columns, title, top=_MOST_PLACES)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement, permutations, product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.machines import Machine, TorusLike, as_torus, names
@@ -174,13 +174,17 @@ class MeshLayouts:
         return self.in_order.time / self.best.time if self.best.time else 1.0
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for each layout: ``layout``, ``time`` (seconds), ``source``."""
-        rows = [
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the table."""
+        return [
             {"layout": each.words, "time": each.time, "source": each.source}
             for each in self.layouts
         ]
-        return pd.DataFrame(rows)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each layout: ``layout``, ``time`` (seconds), ``source``."""
+        return pd.DataFrame(self.rows)
 
     @property
     def idle(self) -> int:
@@ -204,7 +208,10 @@ class MeshLayouts:
         layout is faster than the bound), ``GBps`` (the buffers over the time), ``share`` (of the
         times of the step), ``algorithm``, ``source`` and ``why``.
         """
-        layout = layout or self.best
+        return pd.DataFrame(self.step_rows(layout or self.best))
+
+    def step_rows(self, layout: RankedLayout) -> list[dict[str, Any]]:
+        """Return the rows of `lines` in a layout."""
         times = self.problem.times(layout.sent)
         total = sum(times)
         rows = []
@@ -226,7 +233,7 @@ class MeshLayouts:
                     "why": _reason(sent, self.torus),
                 }
             )
-        return pd.DataFrame(rows)
+        return rows
 
 
 def _reason(score: Score, torus: Torus) -> str:

@@ -32,7 +32,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -590,7 +589,7 @@ def _bisection(problem: MappingProblem, wire: Floats, capacity: int) -> float:
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
     # Threads of BLAS that wait for each other take ten times the processor time of one.
     with threadpool_limits(1, "blas"):
-        second = float(scipy.linalg.eigvalsh(laplacian, subset_by_index=[1, 1])[0])
+        second = float(np.linalg.eigvalsh(laplacian)[1])
     second = max(second, 0.0)
     longest = 0.0
     for size, wrap, bandwidth in zip(torus.shape, torus.wrap, torus.bandwidth, strict=True):

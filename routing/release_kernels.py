@@ -215,7 +215,7 @@ def latest_link(
     ndim = grid.shape.size
     sides = 1 + grid.tie.is_open
     by_parity, by_target = grid.tie.by_parity, grid.tie.by_target
-    link = np.empty(grid.shape.sum() + _TOGETHER * (ndim + 1), dtype=np.int32)
+    link = np.empty(sum(grid.shape) + _TOGETHER * (ndim + 1), dtype=np.int32)
     latest = 0.0
     for place in range(latest_first.size):
         e = np.int64(latest_first[place] & np.uint64(2**KEY_BITS - 1))

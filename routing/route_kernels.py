@@ -217,7 +217,7 @@ def find_ways(
     ndim = grid.shape.size
     here, there = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
     step, port = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
-    remainder = np.arange(grid.shape.sum() + 2 * ndim) % n_fifos
+    remainder = np.arange(sum(grid.shape) + 2 * ndim) % n_fifos
     for begin in range(0, src.size, _AT_ONCE):
         n = min(_AT_ONCE, src.size - begin)
         for e in range(n):
@@ -405,7 +405,7 @@ def sort_keys(key: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.
             count[digit, np.int64(part & np.uint64(_DIGITS - 1))] += 1
             part >>= np.uint64(_DIGIT_BITS)
     for digit in range(3):
-        if count[digit].max() == key.size:
+        if max(count[digit]) == key.size:
             continue
         before = 0
         for value in range(_DIGITS):

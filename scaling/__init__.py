@@ -6,88 +6,12 @@ once, and `read_measurements` reads Extra-P's files. `sequential`, `tpool` and `
 of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_interconnect` and
 `what_if` estimate the cost of latency and bandwidth [LSDYNA03]. `upgrade_ratios` and
 `compare_systems` estimate the benefit of a machine for an application [Calotoiu18].
+
+Every public name stands in ``__init__.pyi`` and is imported when first used.
 """
 
-from .codesign import (
-    LARGE_BASE,
-    STRAW_MEN,
-    UPGRADES,
-    Application,
-    System,
-    Upgrade,
-    application,
-    application_names,
-    compare_systems,
-    read_application,
-    share_system,
-    upgrade_ratios,
-    upgrades_by,
-)
-from .composition import Expression, composed, pipe, replicate, sequential, shared, tpool
-from .fit import FitOptions, PMNFRegressor, fit_many
-from .formula import Formula, ScalingWarning
-from .interconnect import (
-    JOB_COLUMNS,
-    SCENARIOS,
-    Interconnect,
-    Scenario,
-    communication_times,
-    fit_interconnect,
-    read_jobs,
-    speedups,
-    what_if,
-)
-from .measurements import Measurements, from_rows
-from .models import Models
-from .readers import read_formulas, read_measurements
-from .runs import next_runs, run_plans, variations
-from .stages import RangePart, Stage
-from .terms import TermSpace
+from __future__ import annotations
 
-__all__ = [
-    "JOB_COLUMNS",
-    "LARGE_BASE",
-    "SCENARIOS",
-    "STRAW_MEN",
-    "UPGRADES",
-    "Application",
-    "Expression",
-    "FitOptions",
-    "Formula",
-    "Interconnect",
-    "Measurements",
-    "Models",
-    "PMNFRegressor",
-    "RangePart",
-    "ScalingWarning",
-    "Scenario",
-    "Stage",
-    "System",
-    "TermSpace",
-    "Upgrade",
-    "application",
-    "application_names",
-    "communication_times",
-    "compare_systems",
-    "composed",
-    "fit_interconnect",
-    "fit_many",
-    "from_rows",
-    "next_runs",
-    "pipe",
-    "read_application",
-    "read_formulas",
-    "read_jobs",
-    "read_measurements",
-    "replicate",
-    "run_plans",
-    "sequential",
-    "share_system",
-    "shared",
-    "speedups",
-    "tpool",
-    "upgrade_ratios",
-    "upgrades_by",
-    "variations",
-    "what_if",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy.optimize import bisect
 
+from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.files import as_string, at_file, check_path, parse_json, parse_toml, read_limited
 from toruscast.validation import check_type, one_of
@@ -167,7 +167,8 @@ class Application:
             raise InputError(message, file=self.file, found=found, expected=expected)
         # Bisection only asks whether a size needs more than the memory, so the upper end may be
         # infinite.
-        return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
+        root = scipy.optimize.bisect
+        return float(root(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
 
     def _sampled(self, start: float, end: float, p: float) -> tuple[Any, Any]:
         """Return problem sizes and the bytes that they use, unchecked."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import check_type, one_of, whole_number
 

@@ -1,27 +1,21 @@
-"""Fits of thousands of call paths in one sweep, prediction intervals, and an estimator."""
+"""Fits of thousands of call paths in one sweep, and prediction intervals."""
 
 from __future__ import annotations
 
 import logging
 import numbers
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtri, fdtr, softmax
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.validation import check_call, check_type, one_of, whole_number
 
-from .formula import Formula, ScalingWarning, Term
-from .measurements import Measurements, check_points, gather, logarithms, off_zero
+from .measurements import Measurements, logarithms, off_zero
 from .models import Models
 from .noise import centres, scale_of, widths
 from .search import combinations_of
@@ -242,7 +236,7 @@ def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) ->
     if bounded:
         low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
         width, log_weight = widths(low[None], high[None], count[None])
-        half = rng.choice(width[0], n, p=softmax(log_weight[0]))[:, None, None] / 2
+        half = rng.choice(width[0], n, p=scipy.special.softmax(log_weight[0]))[:, None, None] / 2
         middle = (low + high)[:, None] / 2
         drawn = middle * (1 + half * rng.uniform(-1, 1, (n, *values.shape)))
     else:
@@ -265,7 +259,7 @@ def _misfits(
     freedom = max(mean.size - n_chosen, 1)
     # Draws are evenly spaced quantiles in random order; otherwise one extreme draw of a few would
     # determine the interval.
-    lengths = rng.permutation(chdtri(freedom, (np.arange(n) + 0.5) / n))
+    lengths = rng.permutation(scipy.special.chdtri(freedom, (np.arange(n) + 0.5) / n))
     total = (((mean - fitted) / scale) ** 2).sum()
     square = total / lengths
     squares = np.nansum(((values - mean[:, None]) / scale[:, None]) ** 2)
@@ -274,7 +268,7 @@ def _misfits(
     beyond = np.sqrt(np.maximum(square - noise, 0.0))
     if noise > 0:
         # A misfit no larger than noise makes it says nothing about other places.
-        beyond *= max(2 * fdtr(freedom, repeated, total / freedom / noise) - 1, 0.0)
+        beyond *= max(2 * scipy.special.fdtr(freedom, repeated, total / freedom / noise) - 1, 0.0)
     return np.minimum(np.sqrt(square), _LARGEST), np.minimum(beyond, _LARGEST)
 
 
@@ -288,132 +282,3 @@ def _reach(points: Array, places: Array) -> Array:
     beyond = np.maximum(np.maximum(there - high, low - there), 0.0) / (high - low)
     result: Array = np.prod(1.0 + _A_RANGE * beyond, axis=1)
     return result
-
-
-class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Performance model normal form: sums of products of x^i log2(x)^j.
-
-    Parameters
-    ----------
-    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
-        Terms to build from.
-    max_terms : {1, 2}
-        Terms of a model of one parameter, its constant not counted.
-    noise : {"auto", "normal", "bounded"}
-        Law of the noise among repetitions.
-    select : {"evidence", "loo", "kfold"}
-        Criterion: the evidence of a model, or its error under cross-validation.
-    negative : float
-        Prior probability of a negative coefficient, as in `FitOptions`.
-    warn : bool
-        Issue a `ScalingWarning` for each note on limits of the measurements.
-
-    Attributes
-    ----------
-    terms_ : list of (coefficient, ((i, j) for each parameter))
-        The most probable model, its constant first.
-    formula_ : str
-        The same as text.
-    notes_ : list of str
-        Limits of the measurements.
-    models_ : Models
-        The fit with all its hypotheses.
-    options_ : FitOptions
-        Options of the fit, which its intervals use too, even if parameters are set later.
-
-    Examples
-    --------
-    >>> p = [[4], [8], [16], [32], [64]]
-    >>> model = PMNFRegressor(warn=False).fit(p, [5.0 + 0.5 * x[0] ** 2 for x in p])
-    >>> model.formula_
-    '5 + 0.5 x0^2'
-    >>> model.predict([[128]]).round(3).tolist()
-    [8197.0]
-
-    Notes
-    -----
-    Repetitions are repeated rows of X. Parameters must not be negative. Terms with a logarithm are
-    left out for a parameter with values below 1, and falling ones for a parameter with the value 0.
-    Source: [Calotoiu13].
-    """
-
-    def __init__(
-        self,
-        space: Any = "default",
-        max_terms: int = 2,
-        noise: str = "auto",
-        select: str = "evidence",
-        negative: float = 0.05,
-        warn: bool = True,
-    ) -> None:
-        self.space = space
-        self.max_terms = max_terms
-        self.noise = noise
-        self.select = select
-        self.negative = negative
-        self.warn = warn
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to measured values y; a column of X is a parameter, repeated rows are repetitions."""
-        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        names = [*getattr(self, "feature_names_in_", [f"x{q}" for q in range(x.shape[1])])]
-        check_points(x, names)
-        goal = np.asarray(target, dtype=float)
-        # scikit-learn lets None pass in an array of objects.
-        if not np.isfinite(goal).all():
-            raise InputError("y holds NaN; leave such rows out")
-        points, values = gather(x, goal)
-        self.options_ = FitOptions(
-            self.space, self.max_terms, self.noise, self.select, self.negative
-        )
-        data = Measurements(names, points, values[None])
-        self.models_: Models = fit_many(data, self.options_)
-        self.terms_: list[Term] = self.models_.terms()
-        self.formula_: str = self.models_.formulas()[0]
-        self.notes_: list[str] = [*self.models_.notes()[0]]
-        if self.warn:
-            for note in self.notes_:
-                warnings.warn(note, ScalingWarning, stacklevel=2)
-        return self
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Predict at parameters' values; shape (n_samples,)."""
-        check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
-        prediction: Array = self.models_.predict(x)[0]
-        return prediction
-
-    def formula(self, path: int = 0) -> Formula:
-        """Return the formula with all digits, for other commands and functions."""
-        if not hasattr(self, "models_"):
-            raise InputError("not a model: it is not fitted", found=self, expected="fit first")
-        return self.models_.formula(path)
-
-    def predict_interval(
-        self,
-        X: ArrayLike,
-        level: float = 0.9,
-        n_bootstrap: int = 100,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> tuple[Array, Array]:
-        """Interval that should hold the true value with probability `level`: low and high.
-
-        The repetitions of each point are drawn anew, and the search is repeated on each draw. The
-        predictions of all probable hypotheses are pooled. Without repetitions, or where no
-        hypothesis is trusted, the means are drawn instead, with the error of the formula. The
-        prediction itself is always inside.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        seed = random_state
-        if not isinstance(seed, numbers.Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
-        return low[0], high[0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        # The checks use random points in many dimensions, which a scaling model is not made for.
-        tags.regressor_tags.poor_score = True
-        return tags

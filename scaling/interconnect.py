@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy.special import stdtrit
 
+from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.files import as_string, read_limited
 from toruscast.text import counted
@@ -275,7 +275,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     residual = np.nan
     if free > 0:
         spread = np.sqrt(np.sum((V.T / strengths) ** 2, axis=1)) / lengths
-        half = stdtrit(free, (1 + level) / 2) * np.sqrt(rest / free) * spread
+        half = scipy.special.stdtrit(free, (1 + level) / 2) * np.sqrt(rest / free) * spread
         # The difference of two runs has twice the variance of one run.
         residual = float(np.sqrt(2 * rest / free))
     else:

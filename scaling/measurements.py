@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.files import at_file
 from toruscast.text import counted

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.csgraph import connected_components
 
+from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.text import counted, percent
 from toruscast.validation import whole_number
@@ -175,7 +175,7 @@ def confounded(points: Array) -> list[list[int]]:
     flat = directions[:, values < _FLAT]
     # The directions themselves may mix independent groups; the projector onto them does not.
     linked = np.abs(flat @ flat.T) > _LINKED
-    _, group = connected_components(linked, directed=False)
+    _, group = scipy.sparse.csgraph.connected_components(linked, directed=False)
     together = (np.flatnonzero(group == k).tolist() for k in range(group.max() + 1))
     return [columns for columns in together if len(columns) > 1]
 
@@ -382,24 +382,27 @@ class Models:
         probability (of this choice of exponents among all), trusted, predicts_by ("formula", or
         "formula and nearest points").
         """
+        return pd.DataFrame(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of `summary`."""
         fitted = self.evaluate(self.measurements.points)
         columns = [self.terms(p) for p in range(self.n_paths)]
         centred = self._centred
         scores = _quality(
             self.measurements.points, self.sign[:, None] * centred.centre, fitted, columns
         )
-        return pd.DataFrame(
-            {
-                "callpath": self.measurements.callpaths,
-                "metric": self.measurements.metrics,
-                "formula": [formula.text(terms, self.measurements.parameters) for terms in columns],
-                **scores,
-                "variation": centred.variation,
-                "probability": self.probabilities[:, 0],
-                "trusted": self.trusted,
-                "predicts_by": self.predicts_by(),
-            }
-        )
+        values = {
+            "callpath": self.measurements.callpaths,
+            "metric": self.measurements.metrics,
+            "formula": [formula.text(terms, self.measurements.parameters) for terms in columns],
+            **{name: score.tolist() for name, score in scores.items()},
+            "variation": centred.variation.tolist(),
+            "probability": self.probabilities[:, 0].tolist(),
+            "trusted": self.trusted.tolist(),
+            "predicts_by": self.predicts_by(),
+        }
+        return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
     def notes(self) -> list[list[Note]]:
         """For each call path, plain sentences on the limits of its measurements."""
@@ -439,14 +442,16 @@ class Models:
         taken by name.
         """
         names = list(self.measurements.parameters)
-        if isinstance(X, pd.DataFrame):
-            if len(X.columns) != len(names) or set(X.columns) != set(names):
+        # An attribute tells a table, so that pandas is not imported.
+        table: Any = X
+        if hasattr(table, "columns"):
+            if len(table.columns) != len(names) or set(table.columns) != set(names):
                 raise InputError(
                     "places to predict need each parameter as a column",
-                    found=list(X.columns),
+                    found=list(table.columns),
                     expected=names,
                 )
-            X = X[names]
+            X = table[names]
         places = real_numbers(X, "places to predict")
         if places.ndim != 2 or places.shape[1] != len(names):
             raise InputError(

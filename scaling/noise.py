@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln, logsumexp
 
 from .measurements import off_zero
 
@@ -129,7 +129,7 @@ def _shares(log_odds: Array) -> Array:
     bounded, normal = _PRIOR_PATHS
     share = bounded / (bounded + normal)
     for _ in range(20):
-        each = expit(log_odds + np.log(share / (1 - share)))
+        each = (1 + np.tanh((log_odds + np.log(share / (1 - share))) / 2)) / 2
         share = (bounded + each.sum()) / (bounded + normal + each.size)
     result: Array = each
     return result
@@ -139,7 +139,7 @@ def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array
     """Return the mid-range, its standard error and the log evidence, averaged over half-widths."""
     middle, spread = (low + high) / 2, _spread(low, high)
     width, log_weight = widths(low, high, n)
-    evidence = logsumexp(log_weight, axis=1)
+    evidence = np.logaddexp.reduce(log_weight, axis=1)
     weight = np.exp(log_weight - evidence[:, None])
     squares: Array = np.zeros(spread.shape)
     for each, share in zip(width.T, weight.T, strict=True):
@@ -171,7 +171,7 @@ def _normal_evidence(squares: Array, n: NDArray[np.int_]) -> Array:
     """Return the log evidence of normal noise; the means and the deviation are free."""
     freedom = (n - 1).sum(axis=1)
     value: Array = (
-        gammaln(freedom / 2)
+        np.array([math.lgamma(each / 2) if each else math.inf for each in freedom.tolist()])
         - np.log(2)
         - freedom / 2 * np.log(np.pi * squares)
         - 0.5 * np.log(n).sum(axis=1)

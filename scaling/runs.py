@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.validation import check_type
 

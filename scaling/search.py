@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from .noise import scale_of
 from .terms import SECOND_TERM, Structure, structures
@@ -209,9 +208,10 @@ def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.b
     rest = np.flatnonzero(~known)
     if rest.size:
         columns = np.broadcast_to(np.asarray(n_columns), residual.shape)[rest]
-        freedom = np.maximum(n - columns, 0) + _WORTH
+        spare = np.maximum(n - columns, 0)
+        log_gamma = np.array([lgamma((k + _WORTH) / 2) for k in range(n + 1)])[spare]
         scale = (residual[rest] + _WORTH * EXPECTED**2) / 2
-        fit[rest] = gammaln(freedom / 2) - freedom / 2 * np.log(scale)
+        fit[rest] = log_gamma - (spare + _WORTH) / 2 * np.log(scale)
     result: Array = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
     return result
 

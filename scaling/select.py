@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from .noise import Centres, scale_of
 from .search import (
@@ -389,8 +388,8 @@ def _bounded(
     some = np.flatnonzero((strict > -np.inf).any(axis=1))
     share = np.minimum(chance[some, None], 1 - 1e-12)
     score[some] = np.logaddexp(
-        log_softmax(score[some], axis=1) + np.log1p(-share),
-        log_softmax(strict[some], axis=1) + np.log(share),
+        _log_softmax(score[some]) + np.log1p(-share),
+        _log_softmax(strict[some]) + np.log(share),
     )
     decides = np.zeros(len(score), dtype=bool)
     decides[some] = share[:, 0] > 0.5
@@ -438,6 +437,11 @@ def _weigh(
             log_mean[part] = top + np.log(total) - log(_SAMPLES)
         mean[part, :k] = np.einsum("kjm,jm->mk", law, one.T @ weight / np.maximum(total, 1e-300))
     return log_mean, mean
+
+
+def _log_softmax(values: Array) -> Array:
+    total: Array = values - np.logaddexp.reduce(values, axis=1, keepdims=True)
+    return total
 
 
 def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Array) -> Array:

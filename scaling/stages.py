@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 
 from . import formula
@@ -336,7 +336,8 @@ def _sign(terms: Along, x: float) -> float:
 
 def _zero(terms: Along, low: float, high: float) -> float:
     # The root is sought in log2(x), so that ranges over many orders of magnitude converge.
-    t = brentq(lambda t: value(terms, 2.0**t), math.log2(low), math.log2(high), xtol=1e-14)
+    ends = math.log2(low), math.log2(high)
+    t = scipy.optimize.brentq(lambda t: value(terms, 2.0**t), *ends, xtol=1e-14)
     root = 2.0 ** float(t)
     nearest = round(root)
     whole = abs(root - nearest) < 1e-9 * root and value(terms, nearest) == 0
@@ -362,7 +363,7 @@ def _turns(terms: Along, grid: list[float], most: int) -> list[float]:
         except OverflowError:
             continue
         if math.isfinite(f[0]) and math.isfinite(f[1]) and f[0] * f[1] < 0:
-            places.append(float(brentq(lambda t: _at(derived, t), a, b, xtol=1e-14)))
+            places.append(float(scipy.optimize.brentq(lambda t: _at(derived, t), a, b, xtol=1e-14)))
     return sorted({*inner, *places})
 
 

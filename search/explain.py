@@ -8,11 +8,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from toruscast._features import RoutedTraffic, features
 from toruscast._features.reasons import Reasons, hottest_links
 from toruscast._features.reasons import explain as reasons_of
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Torus
 from toruscast.mapping.task_mapping import Allocation

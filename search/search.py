@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast._features import FEATURES, RoutedTraffic
+from toruscast._slow import pandas as pd
 from toruscast.decision.loop import Budget
 from toruscast.decision.ranking import rank
 from toruscast.decision.results import Ranking, Verdict

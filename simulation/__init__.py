@@ -1,7 +1,5 @@
 """The packet simulator and the flow simulator, with their counters and traces."""
 
-from .flows import FlowSimulation, simulate_flows
-from .results import Simulation
-from .simulator import simulate
+import lazy_loader
 
-__all__ = ["FlowSimulation", "Simulation", "simulate", "simulate_flows"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -475,7 +475,7 @@ def pack_routes(
                 if not grid.tie.is_drawn:
                     # Neighbours send theirs different ways, and so do messages along the same ring
                     # with different other coordinates.
-                    both = grid.coords[src[e]].sum() + grid.coords[dst[e]].sum() - t
+                    both = sum(grid.coords[src[e]]) + sum(grid.coords[dst[e]]) - t
                     coin |= (1 - both % 2) << n_ties
                 n_ties += 1
         route[e] = packed

@@ -33,7 +33,8 @@ Each `NAME.prof.gz` is the communication graph of one real run, measured with th
 built into Open MPI: the text files of all ranks, verbatim, in rank order. The application, its
 input and the command are given below. `capture/capture.sh NAME FOLDER` repeats a capture, and
 `tools/provenance.py FOLDER` writes this page and `provenance.json` from the result. No figure
-here was typed by hand.
+here was typed by hand. `tools/pack_datasets.py` writes the same edges to `NAME.npz`, which loads
+faster.
 
 The captures are measurements made for this project and are released under the licence of the
 repository, BSD-3-Clause. The applications are not included: LAMMPS and Quantum ESPRESSO are free

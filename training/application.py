@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
 from sklearn.base import clone
 
+from toruscast._slow import pandas as pd
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Workload
 from toruscast.mapping.machines import TorusLike
 from toruscast.mapping.strategies import Placement

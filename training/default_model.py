@@ -14,9 +14,9 @@ from importlib import resources
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from toruscast._slow import pandas as pd
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing.messages import mean_message
 from toruscast.routing.routing import ways_are_open

@@ -11,12 +11,12 @@ from time import perf_counter
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-import pandas as pd
 import scipy
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.scaling import PMNFRegressor
 from toruscast.validation import job_count, one_of, whole_number

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast._features import FEATURES, RoutedTraffic, extract_blocks
 from toruscast._features.table import TIMED
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.routing import Routing

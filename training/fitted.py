@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast._features import FEATURES
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping, Workload
 from toruscast.routing import Routing

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._slow import pandas as pd
+from toruscast._slow import scipy
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -14,6 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 
 from .feature_sets import (

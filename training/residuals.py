@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast._jit import kernel
-from toruscast._slow import model_selection
+from toruscast._slow import model_selection, scipy
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 

@@ -11,12 +11,12 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast._features import FEATURES, Feature, RoutedTraffic
 from toruscast._features.registry import select
 from toruscast._features.table import TIMED, tabulate
+from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.formats import readers
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload

@@ -18,11 +18,11 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 import toruscast
 from toruscast._features import FEATURES, Feature
 from toruscast._features.registry import FORMER_NAMES
+from toruscast._slow import pandas as pd
 from toruscast._slow import parquet
 from toruscast._slow import pyarrow as pa
 from toruscast.errors import InputError, MissingFileError

@@ -15,7 +15,7 @@ from toruscast._lazy import Slow, lazy
 from toruscast.errors import InputError
 from toruscast.validation import check_type, whole_number
 
-from ..comm_graph import CommGraph, Partners
+from ..comm_graph import CommGraph, Partners, sum_edges
 from ..problem import MappingProblem
 from ..task_mapping import MAX_SLOTS, Allocation, TaskMapping, check_room, min_capacity
 from ..torus import Torus
@@ -112,12 +112,11 @@ class Placement:
     @lazy
     def partners(self) -> Partners:
         """Traffic both ways between tasks."""
-        total = self.total.without_self_messages()
-        weights = total.to_scipy()
-        both = (weights + weights.T).tocsr()
-        both.sort_indices()
-        ends = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-        return Partners(*ends, both.data)
+        sent = (self.total.src != self.total.dst) & (self.total.nbytes > 0)
+        ends = np.array([self.total.src[sent], self.total.dst[sent]])
+        src, dst = np.hstack([ends, ends[::-1]])
+        both = sum_edges(self.n_tasks, src, dst, np.tile(self.total.nbytes[sent], 2))
+        return Partners(both.first.copy(), both.dst.astype(np.int64), both.nbytes.copy())
 
     @lazy
     def metric(self) -> Metric:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from toruscast._lazy import lazy
+from toruscast._slow import scipy
 
 from ..torus import Torus
 from .orders import snake

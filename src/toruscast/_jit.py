@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba.core import caching, event
+from numba.core.runtime.nrt import rtsys
 from numba.extending import register_jitable
 from numpy.typing import DTypeLike, NDArray
 
@@ -168,6 +169,11 @@ class _KernelCache(_Cache):  # type: ignore[misc]
         # Rooms are links to folders beside the package in a clone.
         shipped = _SHIPPED / "/".join(function.__module__.split(".")[1:-1])
         self._shipped = _Index(str(shipped), base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Kept code needs numba's runtime only. What its compiler imports takes .3 s, SciPy with it.
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super()._load_overload(sig, target_context)

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from toruscast._lazy import slow_modules
 
 if TYPE_CHECKING:
+    import asyncio as asyncio
+    from importlib import metadata as metadata
+
     import dask as dask
     import distributed as distributed
     import jax as jax
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as numpy
     import pandas as pandas
     import pyarrow as pyarrow
+    import scipy as scipy
     from jax.experimental import mesh_utils as mesh_utils
     from pyarrow import csv as csv
     from pyarrow import parquet as parquet
@@ -20,6 +24,5 @@ if TYPE_CHECKING:
     from scipy import io as scipy_io
     from scipy import sparse as sparse
     from sklearn import model_selection as model_selection
-
 else:
     globals().update(slow_modules(__name__))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
@@ -53,12 +54,16 @@ def job_count(value: object) -> int:
 
     -1 is one for each core; None what `joblib.parallel_config` asks for, else 1.
     """
-    is_count = isinstance(value, Integral) and not isinstance(value, bool) and value != 0
-    if value is not None and not is_count:
+    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    number = int(value) if isinstance(value, Integral) else 1
+    if value is not None and not (is_count and number):
         raise InputError(
             "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
         )
-    return int(joblib.effective_n_jobs(value))
+    # Whoever chose a backend has imported joblib, which takes long.
+    if "joblib" in sys.modules or number < 0:
+        return int(joblib.effective_n_jobs(value))
+    return number
 
 
 def check_type(value: object, what: str, kind: Any, expected: str) -> None:

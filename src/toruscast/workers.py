@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,7 +21,7 @@ from contextlib import ContextDecorator
 from functools import lru_cache, partial
 from itertools import chain, islice
 from logging.handlers import QueueHandler
-from queue import SimpleQueue
+from queue import Queue, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -141,22 +142,51 @@ class Task(Generic[R]):
     def _started(
         self, items: Iterator[Any], n_jobs: int, processes: bool
     ) -> Iterator[tuple[int, R]]:
-        kind = "processes" if processes else "threads"
-        backend, _ = joblib.parallel.get_active_backend(prefer=kind)
-        if hasattr(backend, "client"):
-            return self._on_cluster(backend.client, items)
+        # Whoever chose a backend has imported joblib, which takes long.
+        if "joblib" in sys.modules:
+            kind = "processes" if processes else "threads"
+            backend, _ = joblib.parallel.get_active_backend(prefer=kind)
+            if hasattr(backend, "client"):
+                return self._on_cluster(backend.client, items)
+            processes = not getattr(backend, "supports_sharedmem", False)
         if n_jobs == 1:
             return ((i, self.function(*self.shared, item)) for i, item in enumerate(items))
-        if getattr(backend, "supports_sharedmem", False):
-            threads = joblib.Parallel(n_jobs, prefer="threads", return_as="generator_unordered")
-            found: Iterator[tuple[int, R]] = threads(
-                joblib.delayed(self._numbered)(*numbered) for numbered in enumerate(items)
-            )
-            return found
-        return self._in_processes(items, n_jobs)
+        return (self._in_processes if processes else self._in_threads)(items, n_jobs)
 
-    def _numbered(self, number: int, item: Any) -> tuple[int, R]:
-        return number, self.function(*self.shared, item)
+    def _in_threads(self, items: Iterator[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+        """Have calls made by threads, for which an interruption does not wait."""
+        source, lock = enumerate(items), threading.Lock()
+        results: Queue[tuple[int, R] | BaseException | None] = Queue(_AHEAD * n_jobs)
+
+        def take() -> tuple[int, Any] | None:
+            with lock:
+                return next(source, None)
+
+        def work() -> None:
+            try:
+                for number, item in iter(take, None):
+                    results.put((number, self.function(*self.shared, item)))
+                results.put(None)
+            except BaseException as error:
+                results.put(error)
+
+        for _ in range(n_jobs):
+            threading.Thread(target=work, daemon=True).start()
+        try:
+            while n_jobs:
+                result = results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                if result is None:
+                    n_jobs -= 1
+                else:
+                    yield result
+        finally:
+            with lock:
+                source = enumerate(())
+            # Room for what threads that are at work still put.
+            while not results.empty():
+                results.get()
 
     def _in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
         from joblib.externals.loky import get_reusable_executor
@@ -247,7 +277,7 @@ def _in_pool(
 
 
 def _until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
-    """Give the items; an error ends them and is kept, for joblib may take them in other threads."""
+    """Give the items; an error ends them and is kept, for other threads may take them."""
     try:
         yield from items
     except Exception as error:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from toruscast.decision.posterior import (
     Posterior,
     World,
     expected_rcc,
+    normal_cdf,
     student_scales,
 )
 from toruscast.decision.simulations import (
@@ -116,6 +118,18 @@ def test_scales_of_a_student_t_give_its_closed_form(residuals):
         found = found.condition(seen, FULL, np.exp(residuals))
         assert found.marginal(rest)[1] == pytest.approx(expected, rel=error)
     assert len(student_scales()) == 5
+
+
+def test_probabilities_of_the_normal_law_are_those_of_scipy():
+    scores = np.concatenate([np.linspace(-37.0, 9.0, 1001), [0.0, -0.0, -np.inf, np.inf]])
+    # A score of -37 is rounded to 1e-16 of it, which changes the probability by 1e-13 of it.
+    assert normal_cdf(scores) == pytest.approx(scipy.special.ndtr(scores), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 101])
+def test_student_scales_are_those_of_the_chi_square_law(n):
+    scales = 2 / np.sqrt(scipy.special.chdtri(4, (np.arange(n) + 0.5) / n))
+    assert student_scales(n) == pytest.approx(scales / np.sqrt(np.mean(scales**2)), rel=1e-13)
 
 
 def test_forecasts_that_are_surely_right_are_not_refused():

@@ -1,9 +1,11 @@
 import hashlib
 
+import numpy as np
 import pytest
 
 from toruscast import datasets
 from toruscast.errors import InputError
+from toruscast.formats import read_comm
 
 KINDS = {"point_to_point": "point_to_point", "collective": "inside_collectives"}
 
@@ -35,6 +37,20 @@ def test_traffic_is_the_one_described(name, include):
     assert graph.n_edges == expected["edges"]
     assert graph.nbytes.sum() == expected["bytes"]
     assert graph.n_messages.sum() == expected["messages"]
+
+
+@pytest.mark.parametrize("include", ["all", *KINDS])
+@pytest.mark.parametrize("name", datasets.names())
+def test_the_arrays_hold_the_graph_of_the_text(name, include):
+    text = read_comm(datasets.path(name), include=include)
+    graph = datasets.load(name, include=include)
+    assert graph.equals(text)
+    assert graph.nbytes.dtype == text.nbytes.dtype == np.float64
+
+
+def test_an_unknown_part_of_the_traffic_is_refused():
+    with pytest.raises(InputError, match="bad include"):
+        datasets.load("lammps-lj-64", include="both")
 
 
 def test_all_traffic_is_the_sum_of_both_kinds():

@@ -348,3 +348,22 @@ def test_many_mappings_are_not_counted():
     assert count_mappings(Placement(MappingProblem(line, torus))) == math.inf
     # The sixth in order: the last three of them stand in reverse.
     assert strategies.make("nth-5", line, torus).node.tolist() == [*range(61), 63, 62, 61]
+
+
+@given(
+    edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), unique=True),
+    data=st.data(),
+)
+def test_partners_are_the_sum_of_both_directions(edges, data):
+    amounts = st.sampled_from([0.0, 1.0, 0.1, 3e15])
+    sent = data.draw(st.lists(amounts, min_size=len(edges), max_size=len(edges)))
+    src, dst = np.array(edges, dtype=int).reshape(-1, 2).T
+    found = Placement(MappingProblem(CommGraph(8, src, dst, sent), Torus((8,)))).partners
+    weights = np.zeros((8, 8))
+    weights[src, dst] = sent
+    np.fill_diagonal(weights, 0)
+    both = weights + weights.T
+    task, partner = np.nonzero(both)
+    assert found.first.tolist() == [0, *np.cumsum(np.bincount(task, minlength=8)).tolist()]
+    assert found.partner.tolist() == partner.tolist()
+    assert found.nbytes.tolist() == both[task, partner].tolist()

@@ -123,6 +123,20 @@ def test_a_stream_of_items_is_not_held():
     results.close()
 
 
+def test_threads_end_when_nobody_wants_more_results():
+    taken, before = [], threading.active_count()
+    results = Task(taken.append).each(iter(range(10_000_000)), 2)
+    next(results)
+    results.close()
+    until(lambda: threading.active_count() <= before)
+    assert 0 < len(taken) < 1000
+
+
+def test_an_error_in_a_thread_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        Task(lambda item: 1 // item).in_order([2, 1, 0, 1], 2)
+
+
 def test_processes_say_the_same(alone):
     with joblib.parallel_config("loky", n_jobs=2):
         assert_equal(answers(), alone)

@@ -1,0 +1,149 @@
+"""The estimator of scikit-learn for one model in performance model normal form."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from toruscast.errors import InputError
+
+from .fit import FitOptions, fit_many, interval
+from .formula import Formula, ScalingWarning, Term
+from .measurements import Measurements, check_points, gather
+from .models import Models
+
+
+class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Performance model normal form: sums of products of x^i log2(x)^j.
+
+    Parameters
+    ----------
+    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
+        Terms to build from.
+    max_terms : {1, 2}
+        Terms of a model of one parameter, its constant not counted.
+    noise : {"auto", "normal", "bounded"}
+        Law of the noise among repetitions.
+    select : {"evidence", "loo", "kfold"}
+        Criterion: the evidence of a model, or its error under cross-validation.
+    negative : float
+        Prior probability of a negative coefficient, as in `FitOptions`.
+    warn : bool
+        Issue a `ScalingWarning` for each note on limits of the measurements.
+
+    Attributes
+    ----------
+    terms_ : list of (coefficient, ((i, j) for each parameter))
+        The most probable model, its constant first.
+    formula_ : str
+        The same as text.
+    notes_ : list of str
+        Limits of the measurements.
+    models_ : Models
+        The fit with all its hypotheses.
+    options_ : FitOptions
+        Options of the fit, which its intervals use too, even if parameters are set later.
+
+    Examples
+    --------
+    >>> p = [[4], [8], [16], [32], [64]]
+    >>> model = PMNFRegressor(warn=False).fit(p, [5.0 + 0.5 * x[0] ** 2 for x in p])
+    >>> model.formula_
+    '5 + 0.5 x0^2'
+    >>> model.predict([[128]]).round(3).tolist()
+    [8197.0]
+
+    Notes
+    -----
+    Repetitions are repeated rows of X. Parameters must not be negative. Terms with a logarithm are
+    left out for a parameter with values below 1, and falling ones for a parameter with the value 0.
+    Source: [Calotoiu13].
+    """
+
+    def __init__(
+        self,
+        space: Any = "default",
+        max_terms: int = 2,
+        noise: str = "auto",
+        select: str = "evidence",
+        negative: float = 0.05,
+        warn: bool = True,
+    ) -> None:
+        self.space = space
+        self.max_terms = max_terms
+        self.noise = noise
+        self.select = select
+        self.negative = negative
+        self.warn = warn
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to measured values y; a column of X is a parameter, repeated rows are repetitions."""
+        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        names = [*getattr(self, "feature_names_in_", [f"x{q}" for q in range(x.shape[1])])]
+        check_points(x, names)
+        goal = np.asarray(target, dtype=float)
+        # scikit-learn lets None pass in an array of objects.
+        if not np.isfinite(goal).all():
+            raise InputError("y holds NaN; leave such rows out")
+        points, values = gather(x, goal)
+        self.options_ = FitOptions(
+            self.space, self.max_terms, self.noise, self.select, self.negative
+        )
+        data = Measurements(names, points, values[None])
+        self.models_: Models = fit_many(data, self.options_)
+        self.terms_: list[Term] = self.models_.terms()
+        self.formula_: str = self.models_.formulas()[0]
+        self.notes_: list[str] = [*self.models_.notes()[0]]
+        if self.warn:
+            for note in self.notes_:
+                warnings.warn(note, ScalingWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict at parameters' values; shape (n_samples,)."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        prediction: NDArray[np.float64] = self.models_.predict(x)[0]
+        return prediction
+
+    def formula(self, path: int = 0) -> Formula:
+        """Return the formula with all digits, for other commands and functions."""
+        if not hasattr(self, "models_"):
+            raise InputError("not a model: it is not fitted", found=self, expected="fit first")
+        return self.models_.formula(path)
+
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        level: float = 0.9,
+        n_bootstrap: int = 100,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Interval that should hold the true value with probability `level`: low and high.
+
+        The repetitions of each point are drawn anew, and the search is repeated on each draw. The
+        predictions of all probable hypotheses are pooled. Without repetitions, or where no
+        hypothesis is trusted, the means are drawn instead, with the error of the formula. The
+        prediction itself is always inside.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        seed = random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
+        return low[0], high[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        # The checks use random points in many dimensions, which a scaling model is not made for.
+        tags.regressor_tags.poor_score = True
+        return tags
