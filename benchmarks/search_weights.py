@@ -40,10 +40,10 @@ def taus(name: str) -> list[dict[str, Any]]:
     comm, torus = renumbered(comm), Torus(CAPTURED[name])
     problem = MappingProblem(comm, torus)
     uses = uses_of(problem)
-    places = Allocation(torus).free_places(comm.n_tasks)
+    slots = Allocation(torus).free_slots(comm.n_tasks)
 
     def annealer(start: TaskMapping, goal: Goal, seed: int) -> Annealer:
-        return Annealer(problem, start, places, goal, uses, seed)
+        return Annealer(problem, start, slots, goal, uses, seed)
 
     sample = strategies.sample(comm, torus, n=SAMPLE)
     goals = [Goal(*weights) for weights in itertools.product(DOUBLINGS, SHARES)]

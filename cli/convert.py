@@ -136,8 +136,8 @@ def _mappings(
     source, to = what.source, MappingFile(what.target, what.out_format)
     to.check(placing.hosts, folder=True)
     host = load_torus(place)
-    if rank_orders.letters_of(source, host) and not Path(source).exists():
-        mappings = [rank_orders.ordered(source, host, tasks_per_node=placing.tasks_per_node)]
+    if rank_orders.parse_rank_order(source, host) and not Path(source).exists():
+        mappings = [rank_orders.map_ranks(source, host, tasks_per_node=placing.tasks_per_node)]
     else:
         mappings = tc.read_mappings(source, host, **placing.how)
     target, advice = to.out or "", ""

@@ -135,7 +135,8 @@ def _contents(
         return facts | {"summary": [*dict.fromkeys([*_graph_lines(facts), *omitted, *about])]}
     if kind == "torus":
         host = tc.read_torus(file)
-        sizes = f"{counted(host.n_nodes, 'node')}, {counted(host.n_existing_links, 'link')} one way"
+        links = counted(host.n_existing_links, "directed link")
+        sizes = f"{counted(host.n_nodes, 'node')}, {links}"
         facts = {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
         return facts | {"summary": [f"{host}: {sizes}"]}
     of, more = "", dict[str, Any]()

@@ -147,7 +147,7 @@ def _evaluate_runs(
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
     wanted = [name for text in chosen for name in names_of(text, mine)]
-    more = wanted or [feature.name for feature in feature_registry.select(None, how.level or 1)]
+    more = wanted or [f.name for f in feature_registry.select_features(None, how.level or 1)]
     found = samples.learn_runs((), more)
     table = found.table.assign(time=found.runs.times)
     sets = _sets(chosen, mine, table, None)

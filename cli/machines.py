@@ -98,7 +98,7 @@ def _one(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.A
         for axis, size, ring in zip(torus.axes, torus.shape, torus.wrap, strict=True)
     )
     notes = [
-        f"{torus.n_nodes:,} nodes, {torus.n_existing_links:,} links one way",
+        f"{torus.n_nodes:,} nodes, {torus.n_existing_links:,} directed links",
         f"dimensions: {', '.join(kinds)}",
         f"GB/s of a link each way: {rates}",
         f"packets of {network.payload} + {network.header} bytes, "

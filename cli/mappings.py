@@ -68,7 +68,7 @@ def stream_mappings(
     else:
         placement = tc.strategies.Placement(problem, capacity)
         if n is None:
-            n = int(min(DEFAULT_CANDIDATES, sampling.count_left(placement, ())))
+            n = int(min(DEFAULT_CANDIDATES, sampling.count_remaining(placement, ())))
         made = sampling.draw_mappings(placement, n, seed)
     if fixed:
         made = confine(made, problem.torus, fixed)
@@ -97,8 +97,8 @@ def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: 
     if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
         chosen = tc.read_mapping(mapping, torus, n_tasks=problem.n_tasks, **placing.how)
         return check_mapping(problem, chosen, mapping, fixed)
-    if rank_orders.letters_of(mapping, torus):
-        made = rank_orders.ordered(mapping, torus, problem.n_tasks, capacity)
+    if rank_orders.parse_rank_order(mapping, torus):
+        made = rank_orders.map_ranks(mapping, torus, problem.n_tasks, capacity)
     elif not is_known:
         known = tc.strategies.names()
         raise InputError(
@@ -107,7 +107,7 @@ def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: 
             expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
     else:
-        if said := rank_orders.remark(mapping, torus):
+        if said := rank_orders.explain_letters(mapping, torus):
             warnings.warn(said, InputWarning, stacklevel=2)
         with working("Making the mapping"):
             made = tc.strategies.make(
@@ -131,9 +131,9 @@ def check_seed(
     else:
         placement = tc.strategies.Placement(problem, placing.tasks_per_node)
         is_drawn = any(
-            strategy_names.draws(placement, name)
+            strategy_names.place_tasks(placement, name, seed=0)[1]
             for name in named
-            if not is_file(name) and not rank_orders.letters_of(name, problem.torus)
+            if not is_file(name) and not rank_orders.parse_rank_order(name, problem.torus)
         )
     if not is_drawn:
         refuse("where something is drawn at random", "seed")
@@ -181,10 +181,10 @@ def order_mappings(problem: MappingProblem, tasks_per_node: int | None = None) -
         found = rank_orders.job_mappings(problem.workload, torus.shape)[1].values()
         return [tc.TaskMapping(each.node, torus, name=each.name) for each in found]
     words = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
-    if not rank_orders.letters_of(words[0], torus):
+    if not rank_orders.parse_rank_order(words[0], torus):
         expected = "Fugaku or a Blue Gene, or --candidates N"
         raise InputError("no launcher with words for orders", found=str(torus), expected=expected)
-    return [rank_orders.ordered(word, torus, problem.n_tasks, tasks_per_node) for word in words]
+    return [rank_orders.map_ranks(word, torus, problem.n_tasks, tasks_per_node) for word in words]
 
 
 def scattered_job(

@@ -1,4 +1,4 @@
-"""What is known of a mapping before it runs: routed traffic and the named features of it."""
+"""Features of a mapping, computed from its routed traffic before it runs."""
 
 from toruscast import plugins
 
@@ -27,5 +27,5 @@ __all__ = [
     "unregister_feature",
 ]
 
-# Modules of other packages register their features when they are loaded.
+# Importing plug-in modules registers their features.
 plugins.load("features")

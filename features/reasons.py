@@ -1,4 +1,4 @@
-"""Why a mapping is fast or slow: its hottest links, and which resource bounds its time."""
+"""The hottest links of a mapping, and the resource that limits it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from . import RoutedTraffic
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """What limits a mapping.
+    """The limits of a mapping.
 
-    ``links`` are the hottest, by number: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean
-    of all links) and ``busy`` (seconds at full bandwidth, headers included).
+    ``links`` are the hottest links by number, with columns ``label``, ``nbytes``, ``over_mean``
+    (bytes over the mean of all links) and ``busy`` (seconds at full bandwidth, with headers).
     """
 
-    # Seconds of each resource in one iteration; that of the links is an estimate where routes are
-    # open.
+    # Seconds of each resource in one iteration; an estimate for links with undetermined routes.
     bounds: dict[str, float]
     lower_bound: float  # `RoutedTraffic.sure_bound`
     binding: str  # resource with the largest bound
@@ -36,18 +35,18 @@ def explain(
     n: int = 5,
     simulation: Simulation | None = None,
 ) -> Reasons:
-    """Return why a mapping takes its time, of this simulation's packets if it is given."""
-    routed = RoutedTraffic(problem, mapping)
+    """Return the limits of a mapping, with the packet size of a simulation if given."""
+    traffic = RoutedTraffic(problem, mapping)
     if simulation is not None:
-        routed = routed.simulated_as(simulation)
-    seconds = routed.sure._asdict()
+        traffic = traffic.simulated_as(simulation)
+    seconds = traffic.sure._asdict()
     del seconds["total"]
     binding = max(seconds, key=lambda name: seconds[name])
-    return Reasons(seconds, routed.sure_bound, binding, hottest_links(routed, n))
+    return Reasons(seconds, traffic.sure_bound, binding, hottest_links(traffic, n))
 
 
 def hottest_links(traffic: RoutedTraffic, n: int) -> pd.DataFrame:
-    """Return the ``n`` links that are busy longest, as in `Reasons`."""
+    """Return a table of the ``n`` links with the longest busy times, as in `Reasons`."""
     torus, load = traffic.torus, traffic.all_link_bytes
     busy = traffic.all_wire_bytes / torus.link_bandwidth
     hottest = np.argsort(-busy, kind="stable")[:n]

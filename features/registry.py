@@ -1,4 +1,4 @@
-"""The named features: those that come with toruscast, and a user's own."""
+"""The registry of named features."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FeatureFunction = Callable[[RoutedTraffic], float]
 class Feature:
     """A number computed from routed traffic.
 
-    Level 1 needs the routes, level 2 the simulation. The unit of a pure number is empty.
+    Level 1 needs routes, level 2 a simulation. Dimensionless features have an empty unit.
     """
 
     name: str
@@ -34,11 +34,11 @@ class Feature:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it comes with toruscast."""
+        """Whether the feature is part of toruscast, rather than a user's own."""
         return (self.function.__module__ or "").startswith("toruscast.")
 
 
-# Features and feature sets that saved models and samples know by another name.
+# Former names of features and feature sets in saved models and samples.
 FORMER_NAMES = {
     "sketch_time": "coarse_time",
     "sketch_slowdown": "coarse_slowdown",
@@ -51,7 +51,7 @@ FEATURES: dict[str, Feature] = {}
 def register_feature(
     name: str, *, level: int = 1, unit: str = "", description: str = ""
 ) -> Callable[[FeatureFunction], FeatureFunction]:
-    """Register a function of routed traffic as a named feature; use it as a decorator.
+    """Register a function of routed traffic as a named feature; use as a decorator.
 
     Examples
     --------
@@ -65,7 +65,8 @@ def register_feature(
     if not isinstance(name, str) or not name.isidentifier():
         raise InputError("bad feature name", found=name, expected="a Python identifier")
     if name in FEATURES:
-        raise InputError("feature name taken", found=name, expected="a new name, or unregister it")
+        expected = "a new name, or unregister_feature"
+        raise InputError("duplicate feature name", found=name, expected=expected)
     whole_number(level, "feature level", 1, 2)
 
     def add(function: FeatureFunction) -> FeatureFunction:
@@ -77,7 +78,7 @@ def register_feature(
 
 
 def unregister_feature(name: str) -> None:
-    """Forget a feature."""
+    """Remove a feature from the registry."""
     check_type(name, "feature name", str, "a text")
     FEATURES.pop(name, None)
 
@@ -93,128 +94,133 @@ def feature_names(level: int = 2) -> tuple[str, ...]:
     return tuple(name for name, feature in FEATURES.items() if feature.level <= level)
 
 
-def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
-    """Return the named features, or all up to a level."""
+def select_features(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
+    """Return the named features, or all features up to a level."""
     if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
         expected = "a list of names, such as ['max_bytes']"
         raise InputError("bad features", found=repr(names), expected=expected)
-    chosen = feature_names(level) if names is None else tuple(names)
-    for name in chosen:
+    selected = feature_names(level) if names is None else tuple(names)
+    for name in selected:
         check_type(name, "feature name", str, "a text")
-    unknown = [name for name in chosen if name not in FEATURES]
+    unknown = [name for name in selected if name not in FEATURES]
     if unknown:
         similar = closest(unknown[0], FEATURES, "a name listed by 'toruscast features --list'")
         raise InputError("unknown feature", found=", ".join(unknown), expected=similar)
-    return tuple(FEATURES[name] for name in chosen)
+    return tuple(FEATURES[name] for name in selected)
 
 
-_TOP, _ROUNDING = 0.95, 1e-9
+_TOP_SHARE, _ROUNDING = 0.95, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """Values of an indicator, and how many entities have each; one, if not given."""
+class Values:
+    """Values of an indicator, optionally with the number of entities for each value.
+
+    Statistics are over the entities, and 0 if there are none. Values with counts are ascending.
+    """
 
     values: NDArray[Any]
-    n: NDArray[np.int64] | None = None
+    counts: NDArray[np.int64] | None = None
 
-    def where(self, chosen: NDArray[np.bool_]) -> Counted:
-        """Return those that are chosen."""
-        return Counted(self.values[chosen], None if self.n is None else self.n[chosen])
+    def select(self, mask: NDArray[np.bool_]) -> Values:
+        """Return the values where a mask is true."""
+        counts = None if self.counts is None else self.counts[mask]
+        return Values(self.values[mask], counts)
 
     @lazy
     def size(self) -> int:
-        """Entities."""
-        return self.values.size if self.n is None else int(self.n.sum())
+        """Number of entities."""
+        return self.values.size if self.counts is None else int(self.counts.sum())
 
     @lazy
     def sum(self) -> float:
         """Sum over the entities."""
-        return float(self.values.sum() if self.n is None else self.values @ self.n)
+        return float(self.values.sum() if self.counts is None else self.values @ self.counts)
 
     @lazy
     def mean(self) -> float:
-        """Mean of the entities; 0 of none."""
+        """Mean over the entities."""
         return self.sum / self.size if self.size else 0.0
 
     @property
     def std(self) -> float:
-        """Standard deviation over the entities; 0 of none."""
-        return float(Counted((self.values - self.mean) ** 2, self.n).mean ** 0.5)
+        """Standard deviation over the entities."""
+        return float(Values((self.values - self.mean) ** 2, self.counts).mean ** 0.5)
 
-    def quantile(self, share: float) -> float:
-        """Return the smallest value that at least this share of all do not exceed."""
+    def quantile(self, q: float) -> float:
+        """Return the quantile of order ``q``, without interpolation."""
         if not self.size:
             return 0.0
-        place = max(int(np.ceil(share * self.size)) - 1, 0)
-        if self.n is None:
-            return float(self._in_order[place])
-        return float(self.values[np.searchsorted(self.n.cumsum(), place, side="right")])
+        index = max(int(np.ceil(q * self.size)) - 1, 0)
+        if self.counts is None:
+            return float(self._sorted_values[index])
+        return float(self.values[np.searchsorted(self.counts.cumsum(), index, side="right")])
 
     @lazy
-    def _in_order(self) -> NDArray[Any]:
+    def _sorted_values(self) -> NDArray[Any]:
         return np.sort(self.values)
 
 
 def above_mean(values: NDArray[Any], mean: float) -> NDArray[np.bool_]:
     """Return which values are greater than the mean: average outliers [Jain13, AO]."""
-    # The floating-point mean of equal values may fall a little below them.
+    # The floating-point mean of equal values can be less than the values.
     return np.asarray(values > mean * (1 + _ROUNDING))
 
 
 def near_top(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which values are within 5 % of the maximum: top outliers; where all are 0, none is."""
-    most = values.max(initial=0)
-    return np.asarray((values >= _TOP * most) & (most > 0))
+    """Return which values are positive and within 5 % of the maximum: top outliers."""
+    max_value = values.max(initial=0)
+    return np.asarray((values >= _TOP_SHARE * max_value) & (max_value > 0))
 
 
-def _hops(traffic: RoutedTraffic) -> Counted:
-    """Hops of the edges that use the network, in order, with the edges of each."""
+def _count_hops(traffic: RoutedTraffic) -> Values:
     hops = 1 + np.flatnonzero(traffic.edges_by_hops[1:])
-    return Counted(hops, traffic.edges_by_hops[hops])
+    return Values(hops, traffic.edges_by_hops[hops])
 
 
-# Each family: the indicator, its level, unit, and the entities that carry it.
-_FAMILIES: dict[str, tuple[Callable[[RoutedTraffic], Counted], int, str, str]] = {
-    "bytes": (lambda t: Counted(t.link_bytes), 1, "B", "bytes on each link"),
-    "dilation": (_hops, 1, "hops", "hops of each message that uses the network"),
-    "FIFO": (lambda t: Counted(t.fifo_length), 1, "messages", "messages in each injection FIFO"),
-    "buffer": (lambda t: Counted(t.buffer_length), 2, "packet s", "buffer length of each link"),
-    "delay": (lambda t: Counted(t.delay), 2, "s", "delay of each link"),
+# Function, level, unit and description of each indicator.
+_INDICATORS: dict[str, tuple[Callable[[RoutedTraffic], Values], int, str, str]] = {
+    "bytes": (lambda t: Values(t.link_bytes), 1, "B", "bytes on each link"),
+    "dilation": (_count_hops, 1, "hops", "hops of each message that uses the network"),
+    "FIFO": (lambda t: Values(t.fifo_length), 1, "messages", "messages in each injection FIFO"),
+    "buffer": (lambda t: Values(t.buffer_length), 2, "packet s", "buffer length of each link"),
+    "delay": (lambda t: Values(t.delay), 2, "s", "delay of each link"),
 }
-_SELECTIONS: dict[str, tuple[Callable[[Counted], Counted], str]] = {
-    "": (lambda all_: all_, ""),
-    "_AO": (lambda all_: all_.where(above_mean(all_.values, all_.mean)), ", average outliers"),
-    "_TO": (lambda all_: all_.where(near_top(all_.values)), ", top outliers"),
+_SELECTIONS: dict[str, tuple[Callable[[Values], Values], str]] = {
+    "": (lambda v: v, ""),
+    "_AO": (lambda v: v.select(above_mean(v.values, v.mean)), ", average outliers"),
+    "_TO": (lambda v: v.select(near_top(v.values)), ", top outliers"),
 }
-_AGGREGATES: dict[str, tuple[Callable[[Counted], float], str]] = {
-    "avg": (lambda c: c.mean, "mean"),
-    "max": (lambda c: float(c.values.max(initial=0)), "maximum"),
-    "sum": (lambda c: c.sum, "sum"),
-    "count": (lambda c: float(c.size), "number"),
-    "std": (lambda c: c.std, "standard deviation"),
-    "median": (lambda c: c.quantile(0.5), "median"),
-    "q90": (lambda c: c.quantile(0.9), "90 % quantile"),
-    "q99": (lambda c: c.quantile(0.99), "99 % quantile"),
+_AGGREGATES: dict[str, tuple[Callable[[Values], float], str]] = {
+    "avg": (lambda v: v.mean, "mean"),
+    "max": (lambda v: float(v.values.max(initial=0)), "maximum"),
+    "sum": (lambda v: v.sum, "sum"),
+    "count": (lambda v: float(v.size), "number"),
+    "std": (lambda v: v.std, "standard deviation"),
+    "median": (lambda v: v.quantile(0.5), "median"),
+    "q90": (lambda v: v.quantile(0.9), "90 % quantile"),
+    "q99": (lambda v: v.quantile(0.99), "99 % quantile"),
 }
 
 
-def _selected(traffic: RoutedTraffic, family: str, suffix: str) -> Counted:
-    """Return a selection of an indicator, once for all aggregates of it."""
-    known: dict[str, Counted] = vars(traffic).setdefault("selections", {})
-    if family + suffix not in known:
-        whole = _selected(traffic, family, "") if suffix else _FAMILIES[family][0](traffic)
-        known[family + suffix] = _SELECTIONS[suffix][0](whole)
-    return known[family + suffix]
+def _select_values(traffic: RoutedTraffic, indicator: str, suffix: str) -> Values:
+    """Return a selection of an indicator's values, cached for all aggregates."""
+    cache: dict[str, Values] = vars(traffic).setdefault("selections", {})
+    if indicator + suffix not in cache:
+        if suffix:
+            values = _select_values(traffic, indicator, "")
+        else:
+            values = _INDICATORS[indicator][0](traffic)
+        cache[indicator + suffix] = _SELECTIONS[suffix][0](values)
+    return cache[indicator + suffix]
 
 
-def _register_families() -> None:
-    for family, (_, level, unit, entities) in _FAMILIES.items():
-        for suffix, (_, which) in _SELECTIONS.items():
-            for aggregate, (reduce, word) in _AGGREGATES.items():
-                name = f"{aggregate}_{family}{suffix}"
-                # The mean over the network's messages is avg_hops; avg_dilation divides by all
-                # edges.
+def _register_aggregates() -> None:
+    for indicator, (_, level, unit, entities) in _INDICATORS.items():
+        for suffix, (_, outliers) in _SELECTIONS.items():
+            for aggregate, (reduce, label) in _AGGREGATES.items():
+                name = f"{aggregate}_{indicator}{suffix}"
+                # avg_dilation includes edges within a node and is defined below.
                 if suffix == "" and (aggregate == "count" or name == "avg_dilation"):
                     continue
                 if suffix and aggregate in ("max", "median", "q90", "q99"):
@@ -222,21 +228,21 @@ def _register_families() -> None:
 
                 def compute(
                     traffic: RoutedTraffic,
-                    family: str = family,
+                    indicator: str = indicator,
                     suffix: str = suffix,
-                    reduce: Callable[[Counted], float] = reduce,
+                    reduce: Callable[[Values], float] = reduce,
                 ) -> float:
-                    return reduce(_selected(traffic, family, suffix))
+                    return reduce(_select_values(traffic, indicator, suffix))
 
                 register_feature(
                     name,
                     level=level,
                     unit="" if aggregate == "count" else unit,
-                    description=f"{word} of the {entities}{which}",
+                    description=f"{label} of the {entities}{outliers}",
                 )(compute)
 
 
-_register_families()
+_register_aggregates()
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -245,14 +251,14 @@ def _ratio(part: float, whole: float) -> float:
 
 @register_feature("avg_dilation", unit="hops")
 def avg_dilation(traffic: RoutedTraffic) -> float:
-    """Hops an edge, edges within a node included [Jain13 eq. 2]."""
+    """Mean hops of the edges, including edges within a node [Jain13 eq. 2]."""
     by_hops = traffic.edges_by_hops
     return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
 
 
 @register_feature("hop_bytes", unit="B")
 def hop_bytes(traffic: RoutedTraffic) -> float:
-    """Sum over the edges of hops times bytes [Jain13 eq. 3]."""
+    """Sum of hops times bytes over all edges [Jain13 eq. 3]."""
     return traffic.tally.hop_bytes
 
 
@@ -264,13 +270,13 @@ def avg_hops_per_byte(traffic: RoutedTraffic) -> float:
 
 @register_feature("sum_hops_AO", unit="hops")
 def sum_hops_ao(traffic: RoutedTraffic) -> float:
-    """Sum of the hops of the average outliers; the same as sum_dilation_AO."""
+    """Sum of the hops of average outliers; equal to sum_dilation_AO."""
     return FEATURES["sum_dilation_AO"].function(traffic)
 
 
 @register_feature("max_path_bytes", unit="B")
 def max_path_bytes(traffic: RoutedTraffic) -> float:
-    """Largest sum of link bytes along the route of any message."""
+    """Maximum over the messages of the sum of link bytes along the route."""
     return traffic.along_routes.largest
 
 
@@ -282,15 +288,15 @@ def avg_path_bytes(traffic: RoutedTraffic) -> float:
 
 @register_feature("avg_bottleneck_bytes", unit="B")
 def avg_bottleneck_bytes(traffic: RoutedTraffic) -> float:
-    """Mean over the messages of the bytes on the busiest link of the route."""
+    """Mean over the messages of the bytes on the route's busiest link."""
     return _ratio(traffic.along_routes.most, traffic.n_network_edges)
 
 
-for _bound, _words in (
+for _bound, _label in (
     ("link", "busiest link"),
     ("injection", "busiest injection FIFO"),
     ("reception", "busiest receiver"),
-    ("latency", "slowest message, or the software of the busiest task"),
+    ("latency", "slowest message or busiest task's software"),
 ):
 
     def _bound_seconds(traffic: RoutedTraffic, bound: str = _bound) -> float:
@@ -299,7 +305,7 @@ for _bound, _words in (
     def _bound_share(traffic: RoutedTraffic, bound: str = _bound) -> float:
         return _ratio(float(getattr(traffic.bounds, bound)), traffic.bounds.total)
 
-    register_feature(f"{_bound}_bound", unit="s", description=f"time of the {_words}")(
+    register_feature(f"{_bound}_bound", unit="s", description=f"time of the {_label}")(
         _bound_seconds
     )
     register_feature(f"{_bound}_share", description=f"{_bound} bound over the lower bound")(
@@ -309,37 +315,37 @@ for _bound, _words in (
 
 @register_feature("lower_bound", unit="s")
 def lower_bound(traffic: RoutedTraffic) -> float:
-    """Largest bound of each phase, summed over them; of dependent rounds, the largest sum."""
+    """Sum over phases of the largest bound; for dependent rounds the largest sum of one bound."""
     return traffic.bounds.total
 
 
 @register_feature("release_bound", unit="s")
 def release_bound(traffic: RoutedTraffic) -> float:
-    """Lower bound that knows when messages can come to links; where ways are open, an estimate."""
+    """Lower bound with release times at links; an estimate if routes are undetermined."""
     return traffic.release_bound
 
 
 @register_feature("release_slowdown")
 def release_slowdown(traffic: RoutedTraffic) -> float:
-    """The release bound over the lower bound."""
+    """Release bound over the lower bound."""
     return _ratio(traffic.release_bound, traffic.bounds.total)
 
 
 @register_feature("coarse_time", level=2, unit="s")
 def coarse_time(traffic: RoutedTraffic) -> float:
-    """Time of a simulation with packets four times as long, longer ones for long messages."""
+    """Time of a coarse simulation, with packets at least four times as long."""
     return traffic.coarse.time
 
 
 @register_feature("coarse_slowdown", level=2)
 def coarse_slowdown(traffic: RoutedTraffic) -> float:
-    """Time of that coarser simulation over the lower bound."""
+    """Time of the coarse simulation over the lower bound."""
     return _ratio(traffic.coarse.time, traffic.bounds.total)
 
 
 @register_feature("max_over_avg_bytes")
 def max_over_avg_bytes(traffic: RoutedTraffic) -> float:
-    """Busiest link over the mean link."""
+    """Maximum of the link bytes over their mean."""
     load = traffic.link_bytes
     return _ratio(float(load.max(initial=0)), float(load.mean()) if load.size else 0.0)
 
@@ -353,67 +359,68 @@ def std_over_avg_bytes(traffic: RoutedTraffic) -> float:
 
 @register_feature("idle_links")
 def idle_links(traffic: RoutedTraffic) -> float:
-    """Share of the links that carry nothing."""
+    """Share of the links without traffic."""
     return float((traffic.link_bytes == 0).mean()) if traffic.link_bytes.size else 0.0
 
 
 @register_feature("bytes_AO_share")
 def bytes_ao_share(traffic: RoutedTraffic) -> float:
-    """Share of the links that carry more than the mean."""
-    return _ratio(_selected(traffic, "bytes", "_AO").size, traffic.link_bytes.size)
+    """Share of the links with more bytes than the mean."""
+    return _ratio(_select_values(traffic, "bytes", "_AO").size, traffic.link_bytes.size)
 
 
 @register_feature("bytes_TO_share")
 def bytes_to_share(traffic: RoutedTraffic) -> float:
-    """Share of the links within 5 % of the busiest."""
-    return _ratio(_selected(traffic, "bytes", "_TO").size, traffic.link_bytes.size)
+    """Share of the links within 5 % of the busiest link."""
+    return _ratio(_select_values(traffic, "bytes", "_TO").size, traffic.link_bytes.size)
 
 
 @register_feature("max_over_avg_FIFO")
 def max_over_avg_fifo(traffic: RoutedTraffic) -> float:
-    """Longest injection FIFO over the mean one."""
+    """Maximum length of the injection FIFOs over their mean."""
     length = traffic.fifo_length
     return _ratio(float(length.max()), float(length.mean()))
 
 
 @register_feature("relative_hops")
 def relative_hops(traffic: RoutedTraffic) -> float:
-    """Hops a byte over the mean distance of two random nodes of this torus."""
+    """Hops per byte over the mean distance of two random nodes."""
     return _ratio(avg_hops_per_byte(traffic), _mean_distance(traffic))
 
 
 @register_feature("relative_max_dilation")
 def relative_max_dilation(traffic: RoutedTraffic) -> float:
-    """Longest route over the diameter of the torus."""
+    """Maximum dilation over the diameter of the torus."""
     return _ratio(FEATURES["max_dilation"].function(traffic), traffic.torus.diameter)
 
 
 @register_feature("path_over_max_bytes")
 def path_over_max_bytes(traffic: RoutedTraffic) -> float:
-    """Most loaded route over the busiest link."""
+    """Maximum path bytes over the bytes of the busiest link."""
     return _ratio(max_path_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
 
 
 @register_feature("bottleneck_over_max_bytes")
 def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
-    """Mean over the messages of the busiest link on the route, over the busiest link of all."""
+    """Mean bottleneck bytes over the bytes of the busiest link."""
     return _ratio(avg_bottleneck_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
 
 
 @register_feature("off_node_bytes_share")
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
-    """Share of the bytes that leave their node."""
-    # The sums have different orders: without rounding all of the bytes are a share near 1.
+    """Share of the bytes sent between nodes."""
+    # The sums have different orders, so the share of all bytes could differ from 1.
     return round(_ratio(traffic.tally.off_node_bytes, traffic.total_bytes), 12)
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:
-    """Mean hops between two nodes drawn at random: per dimension, over all pairs of coordinates."""
+    """Return the mean hops over all pairs of nodes."""
+    torus = traffic.torus
+    if torus.twist:
+        # Twisted tori are vertex symmetric.
+        return float(torus.distance(0, np.arange(torus.n_nodes)).mean())
     total = 0.0
-    if traffic.torus.twist:
-        # All nodes see the same network.
-        return float(traffic.torus.distance(0, np.arange(traffic.torus.n_nodes)).mean())
-    for size, wrap in zip(traffic.torus.shape, traffic.torus.wrap, strict=True):
+    for size, wrap in zip(torus.shape, torus.wrap, strict=True):
         c = np.arange(size)
         gap = np.abs(c[:, None] - c)
         total += float((np.minimum(gap, size - gap) if wrap else gap).mean())

@@ -1,4 +1,4 @@
-"""The feature table: a row a mapping, a column a feature."""
+"""The feature table, with a row per mapping and a column per feature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toruscast.mapping import MappingProblem, TaskMapping
 from toruscast.validation import Routing, check_call, check_type, job_count, whole_number
 from toruscast.workers import Task
 
-from .registry import Feature, select
+from .registry import Feature, select_features
 from .traffic import RoutedTraffic
 
 if TYPE_CHECKING:
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Extra = Mapping[str, Callable[[RoutedTraffic], Any]]
-# Rows that are turned into a table together.
-_BLOCK = 1024
+_BLOCK_SIZE = 1024
 Row = tuple[str, dict[str, Any]]
-TIMED: Extra = {"time": lambda traffic: traffic.simulation.time}
-"""The column of the simulated time."""
+TIME_COLUMN: Extra = {"time": lambda traffic: traffic.simulation.time}
 
 
 def features(
@@ -43,31 +41,30 @@ def features(
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
-    """Return the features of each mapping.
+    """Return a table of features, with a row for each mapping.
 
     Parameters
     ----------
     traffic, torus
-        Whatever `MappingProblem` takes, such as graphs of NetworkX, tables and text.
+        Traffic and torus, in any form that `MappingProblem` accepts.
     mappings
-        Whatever `MappingProblem.mappings` takes, such as a table with a mapping in each column.
+        Mappings, in any form that `MappingProblem.mappings` accepts.
     level : {1, 2}
-        1 for features of the routes alone; 2 adds those of the simulator, and the simulated
-        ``time``.
+        1 for features of the routes; 2 adds features of a simulation, and its ``time``.
     features : sequence of str, optional
-        Names of the features, whatever their level; all of the level if not given.
+        Names of features of any level; all features up to ``level`` if not given.
     extra : mapping of str to callable, optional
-        More columns by name. Each function takes the `RoutedTraffic` of a mapping and returns
-        whatever the column shall hold. It shares what the features computed, such as link loads.
+        Functions for additional columns by name. A function takes the `RoutedTraffic` of a mapping,
+        which caches values such as link loads, and returns the value of the column.
     n_jobs : int, optional
-        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
+        Number of threads, or of workers in a `joblib.parallel_config`; -1 for one per core.
     progress : callable, optional
-        Called with the number of mappings done and of all.
+        Called with the number of finished mappings and the total.
 
     Returns
     -------
     DataFrame
-        Indexed by the mappings' names (by number where they have none).
+        Indexed by the names of the mappings, or by number for mappings without a name.
 
     Examples
     --------
@@ -113,52 +110,43 @@ def extract_blocks(
     n_jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Return the table of `features` in blocks of 1,024 rows, in order: neither is held.
+    """Yield the table of `features` in blocks of 1,024 rows, without keeping mappings or rows.
 
-    Parameters are those of `features`, but for the problem and ``progress``, which is called with
-    the number of rows done. A
-    mapping is taken when a worker is free for it, so a fault of one may come after rows of others.
-    There is at least one block, which may be empty.
-
-    Examples
-    --------
-    >>> comm = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512] * 4)
-    >>> many = (TaskMapping([0, 1, 2, 3], 4, name=f"copy {i}") for i in range(3000))
-    >>> blocks = extract_blocks(MappingProblem(comm, (4,)), many, features=["max_bytes"])
-    >>> [len(block) for block in blocks]
-    [1024, 1024, 952]
+    The parameters are those of `features`, except for the problem and ``progress``, which is called
+    with the number of finished rows. Mappings are validated one by one, so an error can follow
+    complete blocks. There is at least one block, which is empty without mappings.
     """
     whole_number(level, "level", 1, 2)
-    chosen = select(features, level)
+    selected = select_features(features, level)
     check_type(extra, "extra", Mapping | None, "a dictionary of functions")
-    timed = TIMED if features is None and level == 2 else {}
-    further = {**timed, **(extra or {})}
-    task = Task(_routed_row, problem, chosen, further)
-    found = task.in_turn(map(problem.mapping, mappings), job_count(n_jobs), progress=progress)
-    return _blocks(found, list(dict.fromkeys([*(feature.name for feature in chosen), *further])))
+    time_column = TIME_COLUMN if features is None and level == 2 else {}
+    extra = {**time_column, **(extra or {})}
+    task = Task(_route_and_compute, problem, selected, extra)
+    rows = task.in_turn(map(problem.mapping, mappings), job_count(n_jobs), progress=progress)
+    return _collect_blocks(rows, list(dict.fromkeys([*(f.name for f in selected), *extra])))
 
 
-def _blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    began, n_rows = time.perf_counter(), 0
-    while block := list(islice(rows, _BLOCK)):
-        yield _table(block, columns, n_rows)
+def _collect_blocks(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    start, n_rows = time.perf_counter(), 0
+    while block := list(islice(rows, _BLOCK_SIZE)):
+        yield _build_table(block, columns, n_rows)
         n_rows += len(block)
     if not n_rows:
-        yield _table([], columns)
-    found = {"features": len(columns), "mappings": n_rows, "seconds": time.perf_counter() - began}
-    words = "computed %(features)d features of %(mappings)d mappings, in %(seconds).3g s"
-    logger.info(words, found, extra={"event": "features", **found})
+        yield _build_table([], columns)
+    record = {"features": len(columns), "mappings": n_rows, "seconds": time.perf_counter() - start}
+    message = "computed %(features)d features of %(mappings)d mappings, in %(seconds).3g s"
+    logger.info(message, record, extra={"event": "features", **record})
 
 
 def tabulate(
     cases: Iterable[RoutedTraffic], features: Sequence[Feature], extra: Extra | None = None
 ) -> pd.DataFrame:
-    """Return features of routed traffic, a row a case; each case is dropped after its row."""
-    rows = [_row(case, features, extra or {}) for case in cases]
-    return _table(rows, [*(feature.name for feature in features), *(extra or {})])
+    """Return a table of features, with a row for each case."""
+    rows = [_compute_row(case, features, extra or {}) for case in cases]
+    return _build_table(rows, [*(feature.name for feature in features), *(extra or {})])
 
 
-def _table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.DataFrame:
+def _build_table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.DataFrame:
     names = [name or str(i) for i, (name, _) in enumerate(rows, first)]
     index = pd.Index(names, name="mapping")
     values: Any = [values for _, values in rows]
@@ -166,22 +154,24 @@ def _table(rows: Sequence[Row], columns: Sequence[str], first: int = 0) -> pd.Da
     return pd.DataFrame(values, index=index, columns=list(columns), dtype=dtype)
 
 
-def _routed_row(
-    problem: MappingProblem, chosen: Sequence[Feature], extra: Extra, mapping: TaskMapping
+def _route_and_compute(
+    problem: MappingProblem, features: Sequence[Feature], extra: Extra, mapping: TaskMapping
 ) -> Row:
-    return _row(RoutedTraffic(problem, mapping), chosen, extra)
+    return _compute_row(RoutedTraffic(problem, mapping), features, extra)
 
 
-def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], extra: Extra) -> Row:
-    # Link bytes are cheaper alone, but free once the pass that finds all else is done.
-    in_turn = sorted(chosen, key=lambda feature: "_bytes" in feature.name)
-    values: dict[str, Any] = {feature.name: _value(feature, traffic) for feature in in_turn}
+def _compute_row(traffic: RoutedTraffic, features: Sequence[Feature], extra: Extra) -> Row:
+    # Other features run the pass that also gives link bytes, which are otherwise a separate pass.
+    ordered = sorted(features, key=lambda feature: "_bytes" in feature.name)
+    values: dict[str, Any] = {
+        feature.name: _compute_feature(feature, traffic) for feature in ordered
+    }
     values |= {name: function(traffic) for name, function in extra.items()}
     return traffic.mapping.name, values
 
 
-def _value(feature: Feature, traffic: RoutedTraffic) -> float:
-    """A feature's value; what fails in a user's own function is told by the feature's name."""
+def _compute_feature(feature: Feature, traffic: RoutedTraffic) -> float:
+    """Return a feature's value; errors of a user's function name the feature and the mapping."""
     mapping = traffic.mapping.name or "(no name)"
     try:
         value = float(feature.function(traffic))

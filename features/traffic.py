@@ -1,4 +1,4 @@
-"""One workload on one torus under one mapping, routed: what every feature is computed from."""
+"""Routed traffic: the routes, loads, bounds and simulations of one mapping."""
 
 from __future__ import annotations
 
@@ -27,33 +27,32 @@ from toruscast.simulation.results import Simulation
 from toruscast.simulation.simulator import attempts, simulate_packets, stretches_of
 from toruscast.simulation.state import LARGEST_PACKET
 
+# Accepted error of the simulated time.
 _ERROR = 0.03
-# Packets of the longest message where packets are counted; all, if it has fewer than twice as many.
-_COUNTED = 1024
-# How many times as long packets of the sketch are at least, and packets of its usual message:
-# fewer fit into the buffers on their way, and rank less well (docs/studies/measurements.md).
-_SKETCH = 4
-_SKETCHED = 64
+# Simulated packets of the longest message for buffer lengths and delays.
+_MIN_COUNTED_PACKETS = 1024
+# Minimum coarsening of a coarse simulation, and its packets in a common message. Fewer packets fit
+# into the buffers along the route, which ranks worse (docs/studies/measurements.md).
+_MIN_COARSENING = 4
+_COMMON_PACKETS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class RoutedTraffic:
-    """A mapping of a problem, with the indicators that features aggregate.
+    """The indicators of a mapping from which features are computed.
 
-    Each indicator is computed when first asked for. A workload of several phases counts with the
-    sum of its traffic.
+    Indicators are computed on first access. For a workload of several phases they describe the sum
+    of its traffic.
 
     Parameters
     ----------
     problem : MappingProblem
     mapping : TaskMapping
     coarsening : int, optional
-        Real packets in one simulated packet. If not given, as many as an estimated error of the
-        time of 3 % allows; where packets are counted (buffers, delays), the longest message is of
-        1,024 at least.
+        Real packets per simulated packet. If not given, the maximum for an estimated error of the
+        time of 3 %; for buffer lengths and delays the longest message has at least 1,024 packets.
     iterations : int
-        How many times the phases are simulated, as in `simulate`. Features of the simulator are
-        means of an iteration.
+        Number of simulated iterations, as in `simulate`. Features are means over the iterations.
 
     Examples
     --------
@@ -74,7 +73,7 @@ class RoutedTraffic:
 
     @property
     def torus(self) -> Torus:
-        """Where the tasks run."""
+        """The torus."""
         return self.problem.torus
 
     @property
@@ -89,55 +88,53 @@ class RoutedTraffic:
 
     @property
     def total_bytes(self) -> float:
-        """Bytes of all edges."""
+        """Sum of the bytes of all edges."""
         return float(self.comm.nbytes.sum())
 
     @lazy
     def routes(self) -> PhaseRoutes:
-        """The routes of all phases in one graph."""
+        """The routes of the traffic of all phases."""
         return PhaseRoutes(self.problem.total, self.mapping)
 
     @lazy
     def lower_bounds(self) -> MappingBounds:
-        """All lower bounds of the time."""
+        """The lower bounds of the time."""
         return MappingBounds(self.problem, self.mapping, self.routes)
 
     @property
     def hops(self) -> NDArray[np.int32]:
-        """Hops of every edge of `comm`, shape ``(n_edges,)``; 0 within a node."""
+        """Hops of each edge of `comm`, shape ``(n_edges,)``; 0 within a node."""
         return self.routes.ways.hops
 
     @property
     def packet_hops(self) -> int:
-        """Hops of all packets, none merged, which a simulation takes its time for."""
+        """Sum of the hops of all packets, which determines the cost of a simulation."""
         return int(packet_counts(self.problem)[0] @ edge_ways(self.problem, self.mapping).hops)
 
     @lazy
     def tally(self) -> Tally:
-        """What one pass over the messages of all phases finds."""
-        found = self.routes.tally
+        """Totals from one pass over the messages of all phases."""
+        tally = self.routes.tally
         if self.problem.common_routing is not None:
-            return found
-        return found._replace(link_bytes=sum_loads(self.problem, self.mapping))
+            return tally
+        return tally._replace(link_bytes=sum_loads(self.problem, self.mapping))
 
     @property
     def edges_by_hops(self) -> NDArray[np.int64]:
-        """Edges of 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
+        """Number of edges with 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
         return self.tally.edges_by_hops
 
     @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
-        """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``.
-
-        Alone they take half of the time of the pass that finds them with all else.
-        """
+        """Bytes routed over each link number, shape ``(n_links,)``."""
+        # A pass for link bytes alone is twice as fast as `tally`.
         if "tally" in vars(self) or self.problem.common_routing is None:
             return self.tally.link_bytes
         return sum_loads(self.problem.total, self.mapping)
 
     @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
-        """The same with the headers of the packets, shape ``(n_links,)``."""
+        """Bytes with packet headers over each link number, shape ``(n_links,)``."""
         if len(self.workload) == 1:
             return self.tally.wire_bytes
         packets, wire = packet_counts(self.problem)
@@ -145,152 +142,147 @@ class RoutedTraffic:
 
     @lazy
     def link_bytes(self) -> NDArray[np.float64]:
-        """Bytes routed over the links that exist, shape ``(n_existing_links,)``."""
+        """Bytes routed over each existing link, shape ``(n_existing_links,)``."""
         return self.all_link_bytes[self.torus.link_exists]
 
     @property
     def fifo_length(self) -> NDArray[np.float64]:
-        """Messages put into each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
+        """Messages in each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
         return self.tally.fifo_length
 
     @lazy
     def along_routes(self) -> Along:
-        """Link bytes along the edges' dimension-ordered routes."""
+        """Link bytes along the dimension-ordered routes of the edges."""
         return loads_along_routes(self.problem.total, self.mapping, self.all_link_bytes)
 
     @property
     def n_network_edges(self) -> int:
-        """Edges that use the network."""
+        """Number of edges between different nodes."""
         return int(self.edges_by_hops[1:].sum())
 
     @property
     def bounds(self) -> Bounds:
-        """Lower bounds of the time by resource, as `time_bounds`."""
+        """Lower bounds of the time by resource, as in `time_bounds`."""
         return self.lower_bounds.resources
 
     @property
     def rounds_apart(self) -> float:
-        """How far dependent rounds may overlap; see `MappingBounds.rounds_apart`."""
+        """Possible overlap of dependent rounds; see `MappingBounds.rounds_apart`."""
         return self.lower_bounds.rounds_apart
 
     @property
     def release_bound(self) -> float:
-        """Lower bound that knows when messages are released; at least that of `bounds`.
+        """Lower bound with release times of messages, at least that of `bounds`.
 
-        For adaptive phases and for dependent rounds it is that of `bounds`.
+        Adaptive phases and dependent rounds have the bound of `bounds`.
         """
         return self.lower_bounds.best
 
     @lazy
     def sure(self) -> Bounds:
-        """Bounds of one iteration that starts on an idle network; no simulation falls below them.
+        """Lower bounds of the simulated time of one iteration on an idle network, by resource.
 
-        They hold whichever way packets choose and clocks round, except that of the links where
-        routes are open, which is an estimate. The total is always sure.
+        They include the rounding of clocks and all choices of packets. If routes are undetermined,
+        the bound of the links is an estimate, but the total is a true bound.
         """
-        return sure_bounds(self.lower_bounds, stretches_of(self.problem), self._merges)
+        return sure_bounds(self.lower_bounds, stretches_of(self.problem), self._coarsenings)
 
     @lazy
     def sure_bound(self) -> float:
-        """Seconds that no simulation falls below, whichever way packets choose and clocks round.
+        """Lower bound of the simulated time, in seconds, for all choices of packets.
 
-        For several iterations it is a bound of their mean, which needs the time of the first
-        iteration alone. That is simulated then. Where packets draw, it differs with the seed: the
-        bound then holds for the simulation at hand alone. Without one it is that of the phases
-        between barriers, and 0 if there are none.
+        For several iterations it is a bound of their mean, which requires a simulation of the first
+        iteration. If packets make random choices, the bound is valid only for the given simulation.
+        Without a simulation it is the bound of phases between barriers, or 0 without barriers.
         """
         if self.iterations == 1:
             return self.sure.total
         return sure_mean(
             self.lower_bounds,
             self.iterations,
-            self._merges,
-            self._time_of_first,
+            self._coarsenings,
+            self._time_first_iteration,
             is_of_one="simulation" in vars(self),
         )
 
-    def _time_of_first(self, merged: int) -> float:
-        """Seconds of the first iteration, if no other follows."""
-        known = self.__dict__.get("simulation")
-        if known is not None and known.coarsening == merged:
-            return float(known.alone)
-        first = replace(self, coarsening=merged, iterations=1)
+    def _time_first_iteration(self, coarsening: int) -> float:
+        """Return the time of a single iteration."""
+        simulation = self.__dict__.get("simulation")
+        if simulation is not None and simulation.coarsening == coarsening:
+            return float(simulation.alone)
+        first = replace(self, coarsening=coarsening, iterations=1)
         return first.simulation.time
 
     @property
-    def _merges(self) -> Sequence[int]:
-        """Real packets in one of the simulations that the time may come from."""
+    def _max_coarsening(self) -> int:
+        network = self.torus.network
+        return LARGEST_PACKET // (network.payload + network.header)
+
+    @property
+    def _coarsenings(self) -> Sequence[int]:
+        """The possible coarsenings of `simulation`."""
         if self.coarsening is not None:
             return [self.coarsening]
-        network = self.torus.network
-        most = LARGEST_PACKET // (network.payload + network.header)
-        return attempts(self.problem.derive(longest_message), most)
+        return attempts(self.problem.derive(longest_message), self._max_coarsening)
 
     def simulated_as(self, simulation: Simulation) -> Self:
-        """Return this traffic with a finished simulation, whose times are not simulated again."""
-        merged, times = simulation.coarsening, simulation.iterations
-        known = replace(self, coarsening=merged, iterations=times)
-        known.__dict__["simulation"] = simulation
-        return known
+        """Return this traffic with a finished simulation."""
+        traffic = replace(self, coarsening=simulation.coarsening, iterations=simulation.iterations)
+        traffic.__dict__["simulation"] = simulation
+        return traffic
 
     @lazy
     def simulation(self) -> Simulation:
-        """The packet-level simulation that tells the time."""
-        how: dict[str, Any] = {"coarsening": self.coarsening}
-        if self.coarsening is None:
-            counted = self.__dict__.get("counted")
-            if counted is not None and counted.coarsening == 1:
-                # Reuse the finished full simulation.
-                return cast(Simulation, counted)
-            how = {"error": _ERROR}
-        return self._simulated(**how)
+        """The packet-level simulation of the time."""
+        if self.coarsening is not None:
+            return self._simulate(coarsening=self.coarsening)
+        counted = self.__dict__.get("counted")
+        if counted is not None and counted.coarsening == 1:
+            # Reuse the finished full simulation.
+            return cast(Simulation, counted)
+        return self._simulate(error=_ERROR)
 
-    def _simulated(self, **how: Any) -> Simulation:
-        return simulate_packets(self.problem, self.mapping, iterations=self.iterations, **how)
+    def _simulate(self, **options: Any) -> Simulation:
+        return simulate_packets(self.problem, self.mapping, iterations=self.iterations, **options)
 
     @lazy
     def counted(self) -> Simulation:
-        """The packet-level simulation that counts packets, merged alike under every mapping.
+        """The packet-level simulation of buffer lengths and delays.
 
-        How many the time asks for differs from mapping to mapping, and so would the counts.
+        Its coarsening is the same for all mappings, so that counts of packets are comparable.
         """
-        merged = self.coarsening
-        if merged is None:
-            merged = self._merged(self.problem.derive(longest_message) // _COUNTED)
-        timed = self.__dict__.get("simulation")
-        if merged == self.coarsening or (timed is not None and timed.coarsening == merged):
+        coarsening = self.coarsening
+        if coarsening is None:
+            coarsening = self.problem.derive(longest_message) // _MIN_COUNTED_PACKETS
+            coarsening = max(1, min(coarsening, self._max_coarsening))
+        simulation = self.__dict__.get("simulation")
+        if coarsening == self.coarsening or getattr(simulation, "coarsening", None) == coarsening:
             return self.simulation
-        return self._simulated(coarsening=merged)
+        return self._simulate(coarsening=coarsening)
 
     @property
     def coarse_factor(self) -> int:
-        """Real packets in one of the sketch; 1 where the sketch is the simulation itself."""
-        most = packet_counts(self.problem)[0].max(initial=0)
-        if most <= 1:
+        """Real packets per packet of the coarse simulation; 1 if every edge has one packet."""
+        if packet_counts(self.problem)[0].max(initial=0) <= 1:
             return 1
-        common = self.problem.derive(common_message)
-        return max(_SKETCH, self._merged(common // _SKETCHED))
+        coarsening = self.problem.derive(common_message) // _COMMON_PACKETS
+        return max(_MIN_COARSENING, min(coarsening, self._max_coarsening))
 
     @lazy
     def coarse(self) -> Simulation:
-        """The simulation with packets four times as long: about a quarter of the cost.
+        """A simulation with packets four times as long, for about a quarter of the cost.
 
-        Longer ones where most of the packets are of messages of 320 or more, so that 64 to 80 carry
-        such a message; real ones where no edge has two of them.
+        Packets are longer if common messages have 320 or more, such that 64 to 80 carry a common
+        message.
         """
-        return self._simulated(coarsening=self.coarse_factor)
-
-    def _merged(self, wanted: int) -> int:
-        """Real packets in one, so many as the counters bear."""
-        network = self.torus.network
-        return max(1, min(wanted, LARGEST_PACKET // (network.payload + network.header)))
+        return self._simulate(coarsening=self.coarse_factor)
 
     @property
     def buffer_length(self) -> NDArray[np.float64]:
-        """Packets in the buffer behind each link that exists, summed over an iteration's time."""
+        """Packets in each existing link's buffer, integrated over the time of an iteration."""
         return self.counted.buffered_seconds[self.torus.link_exists] / self.iterations
 
     @property
     def delay(self) -> NDArray[np.float64]:
-        """Seconds that a packet stays there: buffer length over received packets."""
+        """Seconds of a packet in each existing link's buffer: buffer length over packets."""
         return self.counted.delay[self.torus.link_exists]

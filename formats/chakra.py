@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.mapping.collectives.schedules import collective_named
+from toruscast.mapping.collectives.schedules import find_collective
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload
 
 from . import _round_kernels as kinds
@@ -138,7 +138,7 @@ def _rank_actions(
                 program.message(kinds.RECEIVE, dst, src, size, tag=_tag_of(node))
             elif node["type"] == COLLECTIVE and groups:
                 name = _group_name(file, node)
-                collective = collective_named(_collective_type(file, node)) or ""
+                collective = find_collective(_collective_type(file, node)) or ""
                 size = _size_of(file, node)
                 if collective in _OF_EACH and options.gathered == "each":
                     size *= len(groups[name])

@@ -196,7 +196,7 @@ def _refuse_twice(table: TextTable, src: Array, dst: Array, n_tasks: int) -> Non
         first, second = repeat
         found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
         expected = 'each pair once; duplicates="sum" adds them up (--duplicates sum)'
-        fault = DuplicateEdgeError("edge stands twice", found=found, expected=expected)
+        fault = DuplicateEdgeError("duplicate edge", found=found, expected=expected)
         raise fault.replace(file=table.text.file, line=table.line(second)) from None
 
 

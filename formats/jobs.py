@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from toruscast.errors import InputError
-from toruscast.mapping.task_mapping import Hosts, TaskMapping, check_room
+from toruscast.mapping.task_mapping import Hosts, TaskMapping, check_tasks_fit
 from toruscast.mapping.torus import Torus
 
 from .hosts import expand_list
@@ -99,7 +99,7 @@ def in_order(n_tasks: int, torus: Torus, hosts: Hosts | None, share: int) -> Tas
     Without hosts the nodes are those of PJM's jobs, the first coordinate fastest.
     """
     nodes = first_fastest(torus) if hosts is None else hosts.node
-    check_room(n_tasks, nodes.size, share)
+    check_tasks_fit(n_tasks, nodes.size, share)
     place = np.arange(n_tasks) // share
     slot = np.arange(n_tasks) % share
     most = 1

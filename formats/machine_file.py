@@ -13,17 +13,17 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.files import parse_toml
 from toruscast.mapping.machines import (
-    OF_NETWORK,
-    OF_TORUS,
-    WORDS,
+    DESCRIPTION_KEYS,
+    NETWORK_KEYS,
+    TORUS_KEYS,
     check_keys,
+    pop_table,
     read_machine,
-    take_table,
     torus_from_text,
 )
 from toruscast.mapping.network import Network
 from toruscast.mapping.torus import Torus
-from toruscast.mapping.twist import named_twist
+from toruscast.mapping.twist import require_default_twist
 
 from .dialect import Dialect
 from .source import Source, Text, label, write_text
@@ -67,14 +67,14 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
 
 
 def _build_torus(content: dict[str, Any], name: str) -> Torus:
-    exclusions = take_table(content, "exclusions")
+    exclusions = pop_table(content, "exclusions")
     check_keys(exclusions, _OF_EXCLUSIONS, "key of [exclusions]")
     machine, twisted = content.pop("machine", None), content.pop("twisted", None)
     if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
         raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
     torus = read_machine(content, name)() if machine is None else _changed_machine(machine, content)
     if twisted is not None:
-        torus = replace(torus, twist=named_twist(torus.shape) if twisted else ())
+        torus = replace(torus, twist=require_default_twist(torus.shape) if twisted else ())
     return _with_exclusions(torus, **exclusions)
 
 
@@ -83,10 +83,10 @@ def _changed_machine(machine: str, content: dict[str, Any]) -> Torus:
     if "shape" in content:
         expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
         raise InputError("both a machine and a shape", found=machine, expected=expected)
-    network = take_table(content, "network")
-    check_keys(network, OF_NETWORK, "key of [network]")
-    changes = {key: value for key, value in content.items() if key not in WORDS}
-    check_keys(changes, OF_TORUS, "key of a torus")
+    network = pop_table(content, "network")
+    check_keys(network, NETWORK_KEYS, "key of [network]")
+    changes = {key: value for key, value in content.items() if key not in DESCRIPTION_KEYS}
+    check_keys(changes, TORUS_KEYS, "key of a torus")
     return replace(torus_from_text(machine), **changes).with_network(**network)
 
 

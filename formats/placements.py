@@ -15,7 +15,7 @@ from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
     TaskMapping,
-    check_shares,
+    check_capacity,
     cumcount,
     first_repeat,
     min_capacity,
@@ -196,7 +196,7 @@ def mapping_of(
     if slot is None:
         most = capacity or max(options.tasks_of_host(node.size) * options.most, stated)
         with at_file(table.text.file):
-            check_shares(node, most, line=lambda task: table.line(int(order[task])))
+            check_capacity(node, most, line=lambda task: table.line(int(order[task])))
         capacity = capacity or int(np.bincount(node).max(initial=1))
     name = label(table.text.file) if name is None else name
     with at_file(table.text.file):
@@ -258,7 +258,7 @@ def mapping_on_hosts(
         if options.most == 1 or options.capacity is None:
             most = options.capacity or max(options.tasks_of_host(first.size), stated)
             with at_file(text.file):
-                check_shares(place[first], most, options.describe, lambda t: int(at[first[t]]))
+                check_capacity(place[first], most, options.describe, lambda t: int(at[first[t]]))
         rank = np.empty_like(place)
         rank[order] = cumcount(place[order])
         share = max(int(rank.max()) + 1, options.tasks_of_host(0))

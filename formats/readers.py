@@ -31,8 +31,7 @@ from toruscast.mapping.task_mapping import (
     MAX_SLOTS,
     Hosts,
     TaskMapping,
-    as_mapping,
-    check_room,
+    check_tasks_fit,
 )
 from toruscast.mapping.torus import Torus
 from toruscast.validation import check_call, check_type, one_of, whole_number, whole_sizes
@@ -277,7 +276,7 @@ def write_mapping(
     1 1 1
     """
     check_path(path)
-    mapping = as_mapping(mapping)
+    check_type(mapping, "mapping", TaskMapping, "a TaskMapping")
     chosen = dialect_to_write("mapping", path, dialect)
     host = mapping.torus if torus is None else as_torus(torus)
     if host is not None:
@@ -299,7 +298,7 @@ def check_job(dialect: str, problem: MappingProblem, hosts: AnyHosts | None, sha
     nodes = problem.torus.usable_nodes
     if target.hosts is not None:
         nodes = np.intersect1d(nodes, target.hosts.node)
-    check_room(problem.n_tasks, nodes.size, share)
+    check_tasks_fit(problem.n_tasks, nodes.size, share)
     dialect_of(dialect, "mapping").check_job(target, problem.n_tasks, share)
 
 
@@ -321,8 +320,9 @@ def write_mappings(
     """
     check_path(folder)
     check_type(mappings, "mappings", Iterable | TaskMapping, "TaskMappings")
-    several = [mappings] if isinstance(mappings, TaskMapping) else mappings
-    mappings = [as_mapping(each) for each in several]
+    mappings = [mappings] if isinstance(mappings, TaskMapping) else list(mappings)
+    for mapping in mappings:
+        check_type(mapping, "mapping", TaskMapping, "a TaskMapping")
     torus = None if torus is None else as_torus(torus)
     seen: set[str] = set()
     for mapping in mappings:

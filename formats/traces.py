@@ -16,7 +16,7 @@ import numpy as np
 from toruscast.errors import InputError
 from toruscast.files import as_damaged, at_file
 from toruscast.mapping.collectives import names
-from toruscast.mapping.collectives.schedules import check_size, collective_named, edges_of
+from toruscast.mapping.collectives.schedules import check_size, estimate_edges, find_collective
 from toruscast.mapping.comm_graph import MAX_TASKS, Workload, sum_edges
 from toruscast.text import counted
 
@@ -143,7 +143,7 @@ class RankActions:
             group = np.array([self.members[communicator]])
             with at_file(path):
                 check_size(word, group.size)
-            claims += edges_of(word, group)
+            claims += estimate_edges(word, group)
         check_collectives(path, claims)
 
 
@@ -447,7 +447,7 @@ def _collective_name(event: Any) -> str:
     word = _constant_name(event.collective_op)
     if word in SILENT:
         return ""
-    collective = collective_named(word)
+    collective = find_collective(word)
     if collective not in COLLECTIVES:
         raise InputError(
             "collective of no known algorithm",

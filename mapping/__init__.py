@@ -1,4 +1,4 @@
-"""Graphs, tori, task mappings, and everything that makes, reads or writes them."""
+"""Communication graphs, tori, machines, task mappings and mapping strategies."""
 
 from toruscast.errors import InputError
 

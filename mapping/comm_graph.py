@@ -45,14 +45,13 @@ class CommGraph(PickledByFields):
     n_tasks : int
         Number of tasks; tasks are numbered 0 to ``n_tasks - 1``.
     src, dst : array-like of int, shape (n_edges,)
-        Sending and receiving task of each edge. Each pair may stand once only.
+        Sending and receiving task of each edge. Pairs are unique.
     nbytes : array-like of float, shape (n_edges,)
         Bytes sent over each edge.
     n_messages : array-like of float, shape (n_edges,), optional
-        Messages that carry these bytes; one each if not given.
+        Number of messages that carry these bytes; one per edge if not given.
     grid : tuple of int, optional
-        The logical grid of the application's tasks (C order), where it has one; mapping strategies
-        use it.
+        Logical grid of the application's tasks, in C order. Mapping strategies use it.
     name : str
         A label for reports.
 
@@ -88,37 +87,35 @@ class CommGraph(PickledByFields):
         name: str = "",
     ) -> None:
         n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-        ends = [_checked_ends(src, "src", n_tasks), _checked_ends(dst, "dst", n_tasks)]
-        amounts = [_checked_amounts(nbytes, "nbytes")]
-        n_edges = ends[0].size
+        endpoints = [_check_tasks(src, "src", n_tasks), _check_tasks(dst, "dst", n_tasks)]
+        amounts = [_check_amounts(nbytes, "nbytes")]
+        n_edges = endpoints[0].size
         amounts.append(
-            np.ones(n_edges) if n_messages is None else _checked_amounts(n_messages, "n_messages")
+            np.ones(n_edges) if n_messages is None else _check_amounts(n_messages, "n_messages")
         )
-        if not all(array.size == n_edges for array in ends + amounts):
+        if not all(array.size == n_edges for array in endpoints + amounts):
             raise InputError(
                 "columns differ in length",
-                found=[array.size for array in ends + amounts],
+                found=[array.size for array in endpoints + amounts],
                 expected="one value of src, dst, nbytes and n_messages for each edge",
             )
-        if not _are_sorted(*ends):
-            key = ends[0] * np.int64(n_tasks)
-            key += ends[1]
-            rank = np.argsort(key, kind="stable")
-            key = key[rank]
-            twice = np.flatnonzero(key[1:] == key[:-1])
-            if twice.size:
-                found = f"{key[twice[0]] // n_tasks} -> {key[twice[0]] % n_tasks} twice"
-                raise DuplicateEdgeError(
-                    "edge stands twice", found=found, expected="each pair once"
-                )
-            ends = [array[rank] for array in ends]
-            amounts = [array[rank] for array in amounts]
+        if not _are_sorted(*endpoints):
+            key = endpoints[0] * np.int64(n_tasks)
+            key += endpoints[1]
+            order = np.argsort(key, kind="stable")
+            key = key[order]
+            repeats = np.flatnonzero(key[1:] == key[:-1])
+            if repeats.size:
+                found = f"{key[repeats[0]] // n_tasks} -> {key[repeats[0]] % n_tasks} twice"
+                raise DuplicateEdgeError("duplicate edge", found=found, expected="each pair once")
+            endpoints = [array[order] for array in endpoints]
+            amounts = [array[order] for array in amounts]
         if grid is not None:
             grid = whole_sizes(grid, "task grid")
             if math.prod(grid) != n_tasks:
                 expected = f"a product of {n_tasks}"
                 raise TaskGridError("bad task grid", found=grid, expected=expected)
-        columns: list[NDArray[Any]] = [*ends, *amounts]
+        columns: list[NDArray[Any]] = [*endpoints, *amounts]
         for column in columns:
             column.setflags(write=False)
         vars(self).update(zip(COLUMNS, columns, strict=True), n_tasks=n_tasks, grid=grid, name=name)
@@ -130,12 +127,14 @@ class CommGraph(PickledByFields):
 
     @lazy
     def whole_messages(self) -> NDArray[np.float64]:
-        """Messages that a simulation sends over each edge: rounded, halves to even, (n_edges,)."""
+        """Messages per edge in a simulation, rounded half to even, shape ``(n_edges,)``."""
         return np.rint(self.n_messages)
 
     @lazy
     def first(self) -> NDArray[np.int64]:
-        """First edge of each task, ``(n_tasks + 1,)``: those of t are ``first[t]:first[t + 1]``.
+        """Index of each task's first edge, shape ``(n_tasks + 1,)``.
+
+        The edges from task t are ``first[t]:first[t + 1]``.
 
         Examples
         --------
@@ -170,13 +169,13 @@ class CommGraph(PickledByFields):
         return replace(self, name=name, grid=grid)
 
     def equals(self, other: CommGraph) -> bool:
-        """Whether both hold the same tasks, edges, bytes and messages."""
+        """Whether both graphs have the same tasks, edges, bytes and messages."""
         return self.n_tasks == other.n_tasks and all(
             np.array_equal(getattr(self, f), getattr(other, f)) for f in COLUMNS
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row per edge: src, dst, nbytes, n_messages."""
+        """Return a table with a row per edge and columns src, dst, nbytes and n_messages."""
         return pd.DataFrame({f: getattr(self, f) for f in COLUMNS})
 
     def to_networkx(self) -> nx.DiGraph[int]:
@@ -205,12 +204,12 @@ class CommGraph(PickledByFields):
     def _repr_html_(self) -> str:
         facts = [
             ("tasks", f"{self.n_tasks:,}"),
-            ("pairs that send", f"{self.n_edges:,}"),
+            ("edges", f"{self.n_edges:,}"),
             ("bytes", f"{self.nbytes.sum():,.0f}"),
             ("messages", f"{self.n_messages.sum():,.0f}"),
         ]
         if self.grid is not None:
-            facts.append(("grid of the tasks", "x".join(map(str, self.grid))))
+            facts.append(("task grid", "x".join(map(str, self.grid))))
         return html_card(self, facts)
 
 
@@ -224,7 +223,7 @@ def sum_edges(
     grid: tuple[int, ...] | None = None,
     name: str = "",
 ) -> CommGraph:
-    """Return the graph of edges that may stand several times, their bytes and messages added up.
+    """Return the graph of a list of edges, adding up the bytes and messages of repeated pairs.
 
     Parameters and errors are those of `CommGraph`.
 
@@ -234,11 +233,11 @@ def sum_edges(
     CommGraph(2 tasks, 1 edge, 30 bytes, 2 messages)
     """
     n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _checked_amounts(nbytes, "nbytes")
-    m = np.ones(s.size) if n_messages is None else _checked_amounts(n_messages, "n_messages")
+    s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _check_amounts(nbytes, "nbytes")
+    m = np.ones(s.size) if n_messages is None else _check_amounts(n_messages, "n_messages")
     same_size = s.size == d.size == b.size == m.size
     if not same_size or ((s < 0) | (s >= n_tasks) | (d < 0) | (d >= n_tasks)).any():
-        # The constructor words the fault.
+        # The constructor raises the error.
         return CommGraph(n_tasks, s, d, b, m)
     key, group = np.unique(s * np.int64(n_tasks) + d, return_inverse=True)
     return CommGraph(
@@ -255,16 +254,15 @@ def sum_edges(
 def _sum_groups(
     group: NDArray[np.intp], amounts: NDArray[np.float64], n_groups: int
 ) -> NDArray[np.float64]:
-    """Return the sum of each group, independent of the order of its amounts."""
+    # Sums of inexact amounts must not depend on the order of the edges.
     if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
     return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)
 
 
-def _checked_ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
-    """Tasks at one end of the edges; half the memory of longer numbers while edges are sorted."""
-    # Read-only arrays may be shared.
+def _check_tasks(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
+    # Read-only arrays need no copy.
     shared = isinstance(values, np.ndarray) and values.dtype == np.int32 and values.ndim == 1
     shared = shared and not values.flags.writeable  # type: ignore[union-attr]
     array: NDArray[Any] = np.asarray(values) if shared else whole_array(values, name)
@@ -273,25 +271,24 @@ def _checked_ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int3
 
 
 def _are_sorted(src: NDArray[np.int32], dst: NDArray[np.int32]) -> bool:
-    """Whether edges stand in order, each pair once."""
-    onward = src[1:] > src[:-1]
-    onward |= (src[1:] == src[:-1]) & (dst[1:] > dst[:-1])
-    return bool(onward.all())
+    """Whether the edges are strictly increasing, so that no pair repeats."""
+    increasing = src[1:] > src[:-1]
+    increasing |= (src[1:] == src[:-1]) & (dst[1:] > dst[:-1])
+    return bool(increasing.all())
 
 
-def _checked_amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Bytes or message counts: finite and not negative."""
+def _check_amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
     array = as_array(values, name, "one number per edge")
     if array.size == 0:
         return np.zeros(0)
     if array.ndim != 1 or array.dtype.kind not in "iufb":
         raise InputError(f"bad {name}", found=array.dtype, expected="one number per edge")
-    # An amount that stands once for all edges is kept so.
+    # Broadcast arrays (stride 0) save the memory of a value per edge.
     if array.strides != (0,) or array.dtype != np.float64:
         array = array.astype(np.float64)
     # The limit keeps sums over many edges finite.
-    few = array[:1] if array.strides == (0,) else array
-    if not (few.min() >= 0 and few.max() <= MAX_AMOUNT):
+    distinct = array[:1] if array.strides == (0,) else array
+    if not (distinct.min() >= 0 and distinct.max() <= MAX_AMOUNT):
         bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))
         raise InputError(
             f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected=f"0 to {MAX_AMOUNT:g}"
@@ -305,9 +302,9 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     Parameters
     ----------
     graph : networkx.Graph or DiGraph
-        An undirected edge counts as one message flow each way.
+        An undirected edge becomes two directed edges.
     weight : str
-        Edge attribute that holds the bytes; ``n_messages`` is read where present, else 1.
+        Edge attribute with the bytes. The attribute ``n_messages`` is 1 if missing.
     **options
         ``grid`` and ``name`` of `CommGraph`.
 
@@ -317,8 +314,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
     CommGraph(2 tasks, 1 edge, 8 bytes, 1 message)
     """
-    if not isinstance(graph, nx.Graph):
-        raise InputError("bad graph", found=type(graph).__name__, expected="a NetworkX graph")
+    check_type(graph, "graph", nx.Graph, "a NetworkX graph")
     check_type(weight, "weight", str, "the name of an attribute")
     if set(graph.nodes) != set(range(len(graph))):
         raise InputError("bad node labels", found=list(graph.nodes)[:5], expected="0 to n - 1")
@@ -340,8 +336,8 @@ def from_scipy(
 ) -> CommGraph:
     """Return the communication graph of a square sparse matrix of bytes, source by destination.
 
-    Duplicate entries of a COO matrix are added up, as SciPy does. An edge is every stored entry of
-    either matrix.
+    Duplicate entries of a COO matrix are added up, as in SciPy. Every stored entry of either matrix
+    is an edge.
 
     Examples
     --------
@@ -359,13 +355,12 @@ def from_scipy(
     second = _as_coo(n_messages)
     if second.shape != first.shape:
         raise InputError("matrices differ in shape", found=second.shape, expected=first.shape)
-    none = np.zeros
     return sum_edges(
         n_tasks,
         np.concatenate([first.row, second.row]),
         np.concatenate([first.col, second.col]),
-        np.concatenate([first.data, none(second.nnz)]),
-        np.concatenate([none(first.nnz), second.data]),
+        np.concatenate([first.data, np.zeros(second.nnz)]),
+        np.concatenate([np.zeros(first.nnz), second.data]),
         **options,
     )
 
@@ -377,12 +372,12 @@ def _as_coo(matrix: Any) -> Any:
         raise InputError("bad matrix", found=repr(matrix), expected="a SciPy matrix") from None
     if array.dtype.kind not in "iufb":
         raise InputError("bad matrix", found=array.dtype, expected="numbers")
-    # In the matrix's own type sums of duplicates could overflow.
+    # Sums of duplicates could overflow the matrix's own type.
     return array.astype(np.float64)
 
 
 def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:
-    """Return the communication graph of a table with columns src, dst, nbytes and maybe n_messages.
+    """Return the graph of a table with columns src, dst, nbytes and, optionally, n_messages.
 
     Examples
     --------
@@ -402,31 +397,28 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     return CommGraph(n_tasks, src, dst, table["nbytes"], messages, **options)
 
 
-class Unrolled(NamedTuple):
-    """All phases side by side in one graph, so that a pass over its edges sees all of them."""
+class UnrolledGraph(NamedTuple):
+    """Disjoint union of the phases, for a single pass over all their edges."""
 
-    comm: CommGraph
-    """A task of it is a task in one phase; its edges are those of the phases, one after another."""
-    task: NDArray[np.int32]
-    """Task of the workload of each task of the graph."""
-    begin: NDArray[np.int64]
-    """Edges of phase p are ``begin[p]`` to ``begin[p + 1]``."""
+    comm: CommGraph  # a task is a (phase, task) pair; edges are in the order of the phases
+    task: NDArray[np.int32]  # task of the workload for each task of `comm`
+    begin: NDArray[np.int64]  # edges of phase p are `begin[p]:begin[p + 1]`
 
     @property
     def phase(self) -> NDArray[np.int64]:
-        """Phase of every edge."""
+        """Phase of each edge."""
         return np.repeat(np.arange(self.begin.size - 1), np.diff(self.begin))
 
     def placed(self, mapping: TaskMapping) -> TaskMapping:
-        """Return the mapping of the graph's tasks."""
+        """Return the mapping of the tasks of `comm`."""
         if self.begin.size == 2:
             return mapping
-        share = mapping.tasks_per_node * (self.begin.size - 1)
-        return TaskMapping(mapping.node[self.task], mapping.n_nodes, tasks_per_node=share)
+        capacity = mapping.tasks_per_node * (self.begin.size - 1)
+        return TaskMapping(mapping.node[self.task], mapping.n_nodes, tasks_per_node=capacity)
 
 
 class Partners(NamedTuple):
-    """Traffic both ways between tasks; that of task t is at ``first[t]:first[t + 1]``."""
+    """Bytes between pairs of tasks, both directions added; task t has ``first[t]:first[t + 1]``."""
 
     first: NDArray[np.int64]
     partner: NDArray[np.int64]
@@ -435,22 +427,22 @@ class Partners(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Workload(PickledByFields):
-    """Phases of communication, each a `CommGraph` over the same tasks, one after the other.
+    """A sequence of communication phases, each a `CommGraph` over the same tasks.
 
     Parameters
     ----------
     phases : sequence of CommGraph
-        At least one; a barrier stands between them.
+        At least one phase. A barrier separates consecutive phases.
     name : str
-        A label for reports; that of the first phase if not given.
+        A label for reports; the name of the first phase if not given.
     dependent : bool, default False
-        Whether the phases are rounds without a barrier, such as the steps of a collective: a task
-        goes on to round r + 1 when every message sent to it in round r has arrived, and its own of
-        round r are handed over and, with rendezvous, taken.
+        Whether the phases are rounds without barriers, such as the steps of a collective. A task
+        starts round r + 1 when it has received all its messages of round r and sent its own. With
+        rendezvous, its receivers must have accepted them.
     summed : bool, default False
-        Whether it is the sum of a whole run, as in profiles, which lose the order of messages.
+        Whether the graph is the sum of a whole run, as in profiles without the order of messages.
     omitted : sequence of Omission
-        What its file holds and these phases do not, or count only once.
+        Parts of the file that these phases omit or count only once.
 
     Examples
     --------
@@ -486,10 +478,10 @@ class Workload(PickledByFields):
         label = f"{shown_name(self.name)}: " if self.name else ""
         kind = "round" if self.dependent else "phase"
         sent = sum(float(phase.nbytes.sum()) for phase in self.phases)
-        left_out = f", {counted(len(self.omitted), 'omission')}" if self.omitted else ""
+        omissions = f", {counted(len(self.omitted), 'omission')}" if self.omitted else ""
         return (
             f"Workload({label}{counted(self.n_tasks, 'task')}, "
-            f"{counted(len(self.phases), kind)}, {nbytes(sent)}{left_out})"
+            f"{counted(len(self.phases), kind)}, {nbytes(sent)}{omissions})"
         )
 
     def _repr_html_(self) -> str:
@@ -510,33 +502,33 @@ class Workload(PickledByFields):
         """The traffic of all phases in one graph."""
         if len(self.phases) == 1:
             return self.phases[0].renamed(self.name)
-        # Rounds of an algorithm are often the same object many times.
-        times = Counter(map(id, self.phases))
+        # Rounds of an algorithm often repeat the same object.
+        repeats = Counter(map(id, self.phases))
         phases = {id(phase): phase for phase in self.phases}
-        ends = (np.concatenate([getattr(p, f) for p in phases.values()]) for f in ("src", "dst"))
+        pairs = (np.concatenate([getattr(p, f) for p in phases.values()]) for f in ("src", "dst"))
         amounts = (
-            np.concatenate([getattr(p, f) * times[key] for key, p in phases.items()])
+            np.concatenate([getattr(p, f) * repeats[key] for key, p in phases.items()])
             for f in ("nbytes", "n_messages")
         )
-        return sum_edges(self.n_tasks, *ends, *amounts, grid=self.grid, name=self.name)
+        return sum_edges(self.n_tasks, *pairs, *amounts, grid=self.grid, name=self.name)
 
     @lazy
-    def unrolled(self) -> Unrolled:
-        """All phases side by side in one graph."""
+    def unrolled(self) -> UnrolledGraph:
+        """The disjoint union of all phases."""
         sizes = [phase.n_edges for phase in self.phases]
         begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if len(self.phases) == 1:
-            return Unrolled(self.phases[0], np.arange(self.n_tasks, dtype=np.int32), begin)
+            return UnrolledGraph(self.phases[0], np.arange(self.n_tasks, dtype=np.int32), begin)
         src, dst, nbytes, n_messages = (
             np.concatenate([getattr(phase, f) for phase in self.phases]) for f in COLUMNS
         )
-        # Only tasks that send or receive in a phase have a place, in the order of their numbers.
-        ahead = np.repeat(np.arange(len(sizes)), sizes) * np.int64(self.n_tasks)
-        used, place = np.unique(np.concatenate([ahead + src, ahead + dst]), return_inverse=True)
+        # Number only the tasks that send or receive in a phase.
+        offset = np.repeat(np.arange(len(sizes)), sizes) * np.int64(self.n_tasks)
+        used, number = np.unique(np.concatenate([offset + src, offset + dst]), return_inverse=True)
         task = (used % self.n_tasks).astype(np.int32)
-        ends = place[: src.size], place[src.size :]
-        graph = CommGraph(max(1, used.size), *ends, nbytes, n_messages, name=self.name)
-        return Unrolled(graph, task if used.size else np.zeros(1, dtype=np.int32), begin)
+        src, dst = np.split(number, 2)
+        graph = CommGraph(max(1, used.size), src, dst, nbytes, n_messages, name=self.name)
+        return UnrolledGraph(graph, task if used.size else np.zeros(1, dtype=np.int32), begin)
 
     def __iter__(self) -> Iterator[CommGraph]:
         return iter(self.phases)
@@ -558,12 +550,12 @@ if TYPE_CHECKING:
 
 
 def as_workload(traffic: Traffic) -> Workload:
-    """Return traffic as a workload; a graph or a matrix becomes its only phase."""
+    """Return traffic as a workload; a graph, table or matrix becomes its only phase."""
     if isinstance(traffic, Workload):
         return traffic
     if isinstance(traffic, CommGraph):
         return Workload([traffic])
-    # Attributes tell packages apart, so that none is imported.
+    # Attributes identify the type without importing its package.
     other: Any = traffic
     if hasattr(other, "adj"):
         return Workload([from_networkx(other)])

@@ -1,4 +1,4 @@
-"""What surrounds the links of a torus, and how Blue Gene/Q's software routes."""
+"""Constants of the network, and the routing of Blue Gene/Q's messaging library."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
 Rules = Literal["given", "unknown"]
 
-# The most is far more than any machine has, and little enough for arrays with a place for each and
-# for sums.
+# The maxima exceed those of any machine, and keep array sizes and sums manageable.
 _RANGES: dict[str, tuple[int, float]] = {
     **dict.fromkeys(("header", "hop_latency", "overhead", "start", "short_overhead"), (0, 10**9)),
     **dict.fromkeys(("fifos", "reception_ports"), (1, 1024)),
@@ -31,8 +30,7 @@ _RANGES: dict[str, tuple[int, float]] = {
     "fifo_packets": (1, 2**20),
     "memory_bandwidth": (1, math.inf),
 }
-# Limits that nothing may exceed.
-_ENDLESS = ("deterministic_limit", "eager_limit")
+_UNBOUNDED = ("deterministic_limit", "eager_limit")
 
 _CHOICES: dict[str, tuple[str, Any]] = {
     "fifo_rule": ("FIFO rule", FifoRule),
@@ -51,84 +49,80 @@ class Network:
     Parameters
     ----------
     payload, header : int
-        Bytes of payload that a packet holds at most, and of header that it carries besides.
+        Maximum bytes of payload in a packet, and the bytes of its header.
     hop_latency : float
-        Seconds from the head of a packet entering a link to the head being ready to leave the next
-        router.
+        Seconds from a packet's head entering a link until the head can leave the next router.
     buffer_packets : int
-        Full packets that each virtual channel of the input buffer behind a link holds: at least 2
-        for the bubble rule; else at least 1. Of short ones more, but by the bubble rule every
-        packet takes a place of the longest that is sent. No more than 2^30 bytes.
+        Full packets in each virtual channel of a link's input buffer, at least 2 with the bubble
+        rule and 1 with datelines, and at most 2^30 bytes. More short packets fit, except with the
+        bubble rule, where every packet occupies the space of the longest.
     fifos : int
         Torus injection FIFOs of a node.
     fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}
-        How a message picks its injection FIFO. With ``first_free`` a node's messages wait in one
-        queue, and each FIFO at work takes the next packet of it when it is free; a message that
-        comes sets one idle FIFO to work, so that one alone goes through one. Counts that know no
-        time deal them out in turn. ``round_robin`` begins anew in every phase and round.
+        How a message selects its injection FIFO. With ``first_free`` a node has one queue of
+        messages, from which each active FIFO takes the next packet when it is free. A new message
+        activates one idle FIFO. Static counts assign such messages in turn. ``round_robin``
+        restarts in every phase and round.
     fifo_packets : int
-        Packets of an injection FIFO that may wait at the router for their links at once.
+        Packets of an injection FIFO that can wait at the router for their links at once.
     overhead : float
-        Seconds of software that a task spends on each message it sends.
+        Seconds of software time that a task spends on each message it sends.
     memory_bandwidth : float
-        Bytes per second at which a node takes packets in, and at which each message within a node
-        goes, however many others do.
+        Bytes per second that a node receives from the network. It is also the bandwidth of each
+        message within a node, independent of other messages.
     deadlock : {"bubble", "dateline"}
-        How rings are kept from filling up. ``bubble``: a packet enters a ring only if one free
-        place is left on it behind the packet. ``dateline``: two virtual channels; a packet whose
-        way round crosses the ring's edge takes the second, one that crosses its middle the first,
-        any other one of them at random.
+        How rings avoid deadlock. ``bubble``: a packet enters a ring only if this leaves room for
+        one more packet. ``dateline``: two virtual channels. A packet that crosses the ring's edge
+        takes the second, a packet that crosses its middle the first, others a random one.
     arbitration : {"first_come", "round_robin"}
-        Which of the packets that wait for a link goes next: the one that has waited longest there,
-        or the next input's in turn (21 at most; FIFOs beyond share a turn).
+        Which waiting packet a link sends next: the one with the longest wait, or that of the next
+        input in turn (at most 21 inputs; additional FIFOs share one).
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
-        first message of each task, the second of each, and so on. ``messages``: all of the first
-        task's, then all of the second's. ``packets``: as ``tasks``, but a FIFO sends one packet of
-        each of its messages in turn.
+        first message of each task, the second of each, and so on. ``messages``: all messages of the
+        first task, then all of the second. ``packets``: as ``tasks``, but a FIFO sends one packet
+        of each of its messages in turn.
     escape : {"returns", "stays"}
-        Whether an adaptive packet that went on in dimension order for want of room may come back
-        into the adaptive channel, or keeps to dimension order from then on.
+        Whether an adaptive packet that left a full adaptive channel for the escape channel can
+        return to it, or stays in dimension order.
     deterministic_limit : float
-        Where the routing goes ``by_size``, a phase keeps to dimension order if its longest message
-        has at most so many bytes; else all of it is adaptive. Infinite for never.
+        With routing ``by_size``, a phase is routed in dimension order if its longest message has at
+        most this many bytes. Otherwise the whole phase is adaptive.
     reception_ports : int
-        Ports at which a node takes packets in; together they take in ``memory_bandwidth``.
+        Ports that receive packets at a node; they share ``memory_bandwidth``.
     short_limit : int
-        Bytes up to which a message is short; 0: none.
+        Maximum bytes of a short message; 0 if there are no short messages.
     short_overhead : float
-        Seconds of software for a short message, instead of ``overhead``.
+        Seconds of software time for a short message, instead of ``overhead``.
     eager_limit : float
-        Bytes above which a message first asks its receiver and waits for the answer (rendezvous);
-        of dependent rounds, the receiver answers once it has begun the message's. Infinite for
-        never.
+        Maximum bytes of a message that is sent without rendezvous. In dependent rounds a receiver
+        answers a request once it has started that round. Infinite to disable rendezvous.
     start : float
-        Seconds before the first messages of a phase are handed over, once for rounds that depend on
-        each other: what a compiled program takes to begin a collective.
+        Seconds before the first messages of a phase, once for all dependent rounds, such as the
+        time of a compiled program to start a collective.
     rules : {"given", "unknown"}
-        Whether ``fifo_rule``, ``feeding`` and ``arbitration`` are known to be the machine's. Where
-        they are not, `rank` takes the mean over several networks; a simulation takes
-        the rules as they stand here.
+        Whether ``fifo_rule``, ``feeding`` and ``arbitration`` are known for the machine. If not,
+        `rank` averages over several networks, while a simulation uses the given rules.
 
     Notes
     -----
-    Packet sizes, the FIFOs and the 40 ns a hop are Blue Gene/Q's (Chen et al., "The IBM
+    Packet sizes, the number of FIFOs and the 40 ns per hop are Blue Gene/Q's (Chen et al., "The IBM
     Blue Gene/Q interconnection network and message unit", SC'11), and so is the limit of 64 KiB
-    above which its messaging library routes dynamically. The overhead is the order of
-    magnitude of an MPI send on its cores, the memory bandwidth that of STREAM on a node. How deep
-    the buffers of a torus router are is rarely published: 32 packets are an assumption. With
-    shallower ones, packets for a hot link stand in the way of others, and the time depends more on
-    chance (figures in `docs/studies/measurements.md`).
+    above which its messaging library routes dynamically. The overhead has the order of magnitude of
+    an MPI send on its cores. The memory bandwidth is that of STREAM on a node. Vendors rarely
+    publish the buffer sizes of torus routers, so 32 packets is an assumption. With smaller buffers,
+    packets for a hot link block others, and the time depends more on chance (figures in
+    `docs/studies/measurements.md`).
 
     Blue Gene's routers follow the bubble rule (Puente et al., "The adaptive bubble router", J.
-    Parallel Distrib. Comput. 61, 2001); datelines are Dally and Seitz's ("Deadlock-free message
-    routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987), two of them,
-    so that both channels are in use, the Cray T3D's (Scott and Thorson, "Optimized routing in the
-    Cray T3D", PCRCW'94). Short and rendezvous messages are common to MPI libraries. Their limits
-    are settings of the library, not of the machine, and off by default. The short overhead is an
-    assumption. That packets may come back from the escape channel is Duato's ("A new theory of
-    deadlock-free adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4,
-    1993) and the adaptive bubble router's; BookSim 2's minimal adaptive packets stay there.
+    Parallel Distrib. Comput. 61, 2001). Datelines are due to Dally and Seitz ("Deadlock-free
+    message routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987). Two
+    datelines, which balance the channels, are the Cray T3D's (Scott and Thorson, "Optimized routing
+    in the Cray T3D", PCRCW'94). Short and rendezvous messages are common to MPI libraries. Their
+    limits are settings of the library and off by default. The short overhead is an assumption.
+    Packets return from the escape channel in Duato's theory ("A new theory of deadlock-free
+    adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4, 1993) and in the
+    adaptive bubble router. BookSim 2's minimal adaptive packets stay.
 
     Examples
     --------
@@ -158,15 +152,15 @@ class Network:
     rules: Rules = "given"
 
     def __post_init__(self) -> None:
-        for name, (what, choices) in _CHOICES.items():
-            one_of(getattr(self, name), what, get_args(choices))
+        for name, (label, choices) in _CHOICES.items():
+            one_of(getattr(self, name), label, get_args(choices))
         for item in fields(self):
             value, name = getattr(self, item.name), item.name
-            if name in _CHOICES or (name in _ENDLESS and value == math.inf):
+            if name in _CHOICES or (name in _UNBOUNDED and value == math.inf):
                 continue
             low, high = _RANGES.get(name, (0, math.inf))
             if name == "buffer_packets" and self.deadlock == "bubble":
-                # A packet that enters a ring under the bubble rule leaves a place behind it.
+                # A packet may enter a ring only if room for another packet remains.
                 low, name = 2, "buffer_packets for the bubble rule"
             if item.type == "int":
                 object.__setattr__(self, item.name, whole_number(value, name, low, int(high)))
@@ -176,9 +170,9 @@ class Network:
 
 Groups = tuple[tuple[int, ...], ...]
 
-# Nodes from which on other defaults hold: flexibilities between which a way is flexible, and zones
-# of flexible and of other ways.
-_DEFAULTS = (
+# Minimum number of nodes, range of flexibility in which a message is flexible, and the zones of
+# flexible and of other messages.
+_ZONE_DEFAULTS = (
     (0, (1.5, 3.5), (3, 3)),
     (1024, (1.5, 3.5), (2, 0)),
     (2048, (1.5, 3.5), (3, 0)),
@@ -190,16 +184,15 @@ FLEXIBLE, OTHER, LINE = range(3)
 
 
 def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]:
-    """Return the order in which a block corrects its dimensions: those with long ways first."""
-    length, mesh = _way_lengths(shape, wrap), _open_dimensions(shape, wrap)
+    """Return the order in which a block routes its dimensions, the longest first."""
+    length, mesh = _effective_lengths(shape, wrap), _find_meshes(shape, wrap)
     order = list(range(5))
-    # Which of equal dimensions comes first is settled by how the firmware sorts: by exchanges, and
-    # it asks for a mesh at the place, not of the dimension that stands there by then. Routes that
-    # were recorded on six blocks have just these orders.
+    # The firmware's exchange sort decides between equal dimensions. It tests for a mesh at index j
+    # rather than at order[j]. Routes recorded on six blocks confirm these orders.
     for i in range(5):
         for j in range(i + 1, 5):
-            here, there = length[order[i]], length[order[j]]
-            if there > here or (there == here and mesh[j]):
+            first, second = length[order[i]], length[order[j]]
+            if second > first or (second == first and mesh[j]):
                 order[i], order[j] = order[j], order[i]
     return tuple(order)
 
@@ -207,12 +200,12 @@ def routing_order(shape: Sequence[int], wrap: Sequence[bool]) -> tuple[int, ...]
 def zone_sets(
     shape: Sequence[int], wrap: Sequence[bool], order: Sequence[int]
 ) -> tuple[Groups, ...]:
-    """Return the zones of flexible ways, of others, and of lines, which have none."""
-    length = _way_lengths(shape, wrap)
+    """Return the zones of flexible messages, of others, and of messages along a line (none)."""
+    length = _effective_lengths(shape, wrap)
     longest_first = sorted(order, key=lambda d: -length[d])
-    by_length = tuple(tuple(alike) for _, alike in groupby(longest_first, lambda d: length[d]))
+    by_length = tuple(tuple(equal) for _, equal in groupby(longest_first, lambda d: length[d]))
     one_by_one = tuple((d,) for d in order)
-    # E stands in every group, and thus in the first: it is done then.
+    # The library adds E to every group; packets complete it in the first.
     first = tuple(sorted({order[0], 4}))
     with_e = (first, *((d,) for d in order[1:] if d != 4))
     zones = {0: by_length, 2: one_by_one, 3: with_e}
@@ -226,9 +219,9 @@ def zone_numbers(
     src: NDArray[np.int32],
     dst: NDArray[np.int32],
 ) -> NDArray[np.int8]:
-    """Return which of `zone_sets` messages between nodes take; (N, 5) (n,) (n,) -> (n,).
+    """Return the index in `zone_sets` of messages between nodes; (N, 5) (n,) (n,) -> (n,).
 
-    Hops are counted around the ring in meshes too: the library knows the sizes alone.
+    Meshes count hops around the ring too, because the library only knows the sizes.
     """
     flexibility = np.zeros(src.size)
     differ = np.zeros(src.size, dtype=np.int8)
@@ -243,17 +236,16 @@ def zone_numbers(
 
 
 def _zone_defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
-    """Range of flexible ways, and the zones of these and of the others."""
-    nodes = int(np.prod(shape))
-    return [(limits, zones) for least, limits, zones in _DEFAULTS if nodes >= least][-1]
+    n_nodes = int(np.prod(shape))
+    rows = [(limits, zones) for start, limits, zones in _ZONE_DEFAULTS if n_nodes >= start]
+    return rows[-1]
 
 
-def _open_dimensions(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
-    """Dimensions that are no rings: two nodes along A to D are half a midplane."""
+def _find_meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:
+    # Two nodes along A to D are half a midplane and form no ring.
     return [not w or (k == 2 and d < 4) for d, (k, w) in enumerate(zip(shape, wrap, strict=True))]
 
 
-def _way_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
-    """Nodes along each dimension, half as many on rings."""
-    mesh = _open_dimensions(shape, wrap)
-    return [k if m else k // 2 for k, m in zip(shape, mesh, strict=True)]
+def _effective_lengths(shape: Sequence[int], wrap: Sequence[bool]) -> list[int]:
+    meshes = _find_meshes(shape, wrap)
+    return [k if is_mesh else k // 2 for k, is_mesh in zip(shape, meshes, strict=True)]

@@ -1,4 +1,4 @@
-"""What a reader found in a file and did not count in its workload."""
+"""Parts of a file that a reader omits from its workload."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from toruscast.text import printable
 from toruscast.validation import one_of, real_number, whole_number
 
 Effect = Literal["not counted", "counted once"]
-# Kinds and places that a line names; JSON has all of them.
+# Maximum kinds and places in a message; JSON lists all of them.
 _MAX_KINDS, _MAX_PLACES = 6, 3
 
 
 @dataclass(frozen=True)
 class Omission:
-    """A part of a file that its workload does not hold, or holds only once.
+    """A part of a file that its workload omits or counts only once.
 
     Parameters
     ----------
     what : str
-        Its kind, such as "ragged-all-to-all".
+        Kind of the part, such as "ragged-all-to-all".
     where : str
-        Its name or its line in the file.
+        Its name or line in the file.
     times : int
-        How often it stands there.
+        Number of occurrences.
     nbytes : float, optional
-        Its bytes; None if they are not known.
+        Its bytes; None if unknown.
     effect : {"not counted", "counted once"}
     reason : str
-        Why, or which option states what is missing.
+        The reason, or the option that adds the missing information.
 
     Examples
     --------
@@ -51,30 +51,30 @@ class Omission:
         one_of(self.effect, "effect", get_args(Effect))
         whole_number(self.times, "number of omissions", 1)
         if self.nbytes is not None:
-            real_number(self.nbytes, "bytes left out", 0)
+            real_number(self.nbytes, "omitted bytes", 0)
 
 
 def merge_omissions(omitted: Iterable[Omission]) -> tuple[Omission, ...]:
-    """Return omissions with those of one kind, reason and place added up."""
+    """Return the omissions, added up by kind, reason and place."""
     times: Counter[Omission] = Counter()
     nbytes: dict[Omission, float | None] = {}
     for each in omitted:
         kind = replace(each, times=1, nbytes=None)
-        known = nbytes.get(kind, 0.0)
-        nbytes[kind] = None if known is None or each.nbytes is None else known + each.nbytes
+        subtotal = nbytes.get(kind, 0.0)
+        nbytes[kind] = None if subtotal is None or each.nbytes is None else subtotal + each.nbytes
         times[kind] += each.times
     return tuple(replace(kind, times=n, nbytes=nbytes[kind]) for kind, n in times.items())
 
 
 def describe_omissions(omitted: Sequence[Omission]) -> str:
-    """Return what is not counted, and what is counted once, a sentence each; empty if nothing."""
+    """Return a sentence for each effect, or empty text without omissions."""
     sentences = []
     for effect in get_args(Effect):
         kinds: dict[tuple[str, str], list[Omission]] = {}
         for each in omitted:
             if each.effect == effect:
                 kinds.setdefault((each.what, each.reason), []).append(each)
-        parts = [_kind_text(group) for group in list(kinds.values())[:_MAX_KINDS]]
+        parts = [_describe_kind(group) for group in list(kinds.values())[:_MAX_KINDS]]
         if len(kinds) > _MAX_KINDS:
             parts.append(f"{len(kinds) - _MAX_KINDS} more kinds")
         if parts:
@@ -82,8 +82,7 @@ def describe_omissions(omitted: Sequence[Omission]) -> str:
     return " ".join(sentences)
 
 
-def _kind_text(group: list[Omission]) -> str:
-    """Return one kind of omissions in words."""
+def _describe_kind(group: list[Omission]) -> str:
     first, times = group[0], sum(each.times for each in group)
     places = list(dict.fromkeys(printable(each.where) for each in group if each.where))
     more = ", ..." if len(places) > _MAX_PLACES else ""

@@ -3,8 +3,8 @@
 The halo, sub-communicator and pF3D patterns are those of Jain, Bhatele, Robson, Gamblin and Kale,
 "Predicting application performance using supervised learning on communication features", SC'13. The
 exchanges in rounds are MPICH's all-to-alls for long messages (Thakur, Rabenseifner and Gropp,
-"Optimization of collective communication operations in MPICH", IJHPCA 19, 2005). ``nbytes`` is what
-a task sends over one edge and ``n_messages`` the messages that carry it.
+"Optimization of collective communication operations in MPICH", IJHPCA 19, 2005). ``nbytes`` and
+``n_messages`` are the bytes and messages of each edge.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def halo_2d(
     >>> halo_2d((3, 3), 100)
     CommGraph(halo-3x3: 9 tasks, 24 edges, 2400 bytes, 24 messages)
     """
-    sizes = _task_grid(grid, 2)
-    return _halo_graph(sizes, _face_offsets(2), [nbytes] * 4, periodic, n_messages)
+    sizes = _check_grid(grid, 2)
+    return _build_halo(sizes, _face_offsets(2), [nbytes] * 4, periodic, n_messages)
 
 
 def halo_3d(
@@ -66,16 +66,16 @@ def halo_3d(
     >>> halo_3d((4, 4, 4), 8, periodic=True).n_edges == 64 * 14
     True
     """
-    sizes = _task_grid(grid, 3)
+    sizes = _check_grid(grid, 3)
     offsets = _face_offsets(3) + list(itertools.product((-1, 1), repeat=3))
     corner = nbytes if corner_nbytes is None else corner_nbytes
-    return _halo_graph(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
+    return _build_halo(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
 
 
 def ring(
     n_tasks: int, nbytes: float, *, both_ways: bool = False, n_messages: float = 1
 ) -> CommGraph:
-    """Return the ring in which each task sends to the next one, the last to the first.
+    """Return a ring, in which each task sends to the next one and the last to the first.
 
     Examples
     --------
@@ -84,13 +84,13 @@ def ring(
     """
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     offsets = [(-1,), (1,)] if both_ways else [(1,)]
-    return _halo_graph(
+    return _build_halo(
         (size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}"
     )
 
 
 def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
-    """Return the exchange in which every task sends ``nbytes`` to every other.
+    """Return an all-to-all, in which every task sends ``nbytes`` to every other task.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGra
     CommGraph(all-to-all-4: 4 tasks, 12 edges, 120 bytes, 12 messages)
     """
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    return _all_to_all_along((size,), 0, nbytes, n_messages, name=f"all-to-all-{size}")
+    return _exchange_along((size,), 0, nbytes, n_messages, name=f"all-to-all-{size}")
 
 
 def sub_all_to_all(
@@ -106,26 +106,24 @@ def sub_all_to_all(
 ) -> CommGraph:
     """Return all-to-alls over sub-communicators of ``group`` consecutive tasks.
 
-    The logical grid is (groups, tasks of a group).
+    The logical grid is (number of groups, tasks in a group).
 
     Examples
     --------
     >>> sub_all_to_all(256, 1024)
     CommGraph(sub-all-to-all-4x64: 256 tasks, 16128 edges, 16515072 bytes, 16128 messages)
     """
-    grid = _group_grid(n_tasks, group, at_least=1)
-    return _all_to_all_along(
-        grid, 1, nbytes, n_messages, name=f"sub-all-to-all-{_sizes_text(grid)}"
-    )
+    grid = _check_group(n_tasks, group, min_size=1)
+    return _exchange_along(grid, 1, nbytes, n_messages, name=f"sub-all-to-all-{format_sizes(grid)}")
 
 
 def pairwise_exchange(
     n_tasks: int, nbytes: float, group: int | None = None, *, n_messages: float = 1
 ) -> Workload:
-    """Return the all-to-all in rounds that depend on each other, by pairwise exchange.
+    """Return an all-to-all by pairwise exchange, as dependent rounds.
 
-    In round r = 1, 2, ... task a of a group sends to task a + r, modulo the group, and receives
-    from task a - r.
+    In round r = 1, 2, ... task a of a group sends to task a + r and receives from task a - r,
+    modulo the size of the group.
 
     Examples
     --------
@@ -133,56 +131,55 @@ def pairwise_exchange(
     >>> [phase.dst.tolist() for phase in rounds], rounds.dependent
     ([[1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]], True)
     """
-    grid = _group_grid(n_tasks, group)
-    base, own = np.divmod(np.arange(math.prod(grid)), grid[1])
-    partners = (base * grid[1] + (own + r) % grid[1] for r in range(1, grid[1]))
-    return _exchange_rounds("pairwise-exchange", grid, partners, nbytes, n_messages)
+    grid = _check_group(n_tasks, group)
+    number, member = np.divmod(np.arange(math.prod(grid)), grid[1])
+    partners = (number * grid[1] + (member + r) % grid[1] for r in range(1, grid[1]))
+    return _build_rounds("pairwise-exchange", grid, partners, nbytes, n_messages)
 
 
 def xor_exchange(
     n_tasks: int, nbytes: float, group: int | None = None, *, n_messages: float = 1
 ) -> Workload:
-    """Return the all-to-all in rounds that depend on each other, by exclusive or.
+    """Return an all-to-all by exclusive or, as dependent rounds.
 
-    In round r = 1, 2, ... tasks a and a XOR r of a group send to each other.
+    In round r = 1, 2, ... tasks a and a XOR r of a group exchange messages.
 
     Examples
     --------
     >>> [phase.dst.tolist() for phase in xor_exchange(4, 100)]
     [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
     """
-    grid = _group_grid(n_tasks, group)
+    grid = _check_group(n_tasks, group)
     if grid[1] & (grid[1] - 1):
         raise InputError("bad group", found=grid[1], expected="a power of two")
     partners = (np.arange(math.prod(grid)) ^ r for r in range(1, grid[1]))
-    return _exchange_rounds("xor-exchange", grid, partners, nbytes, n_messages)
+    return _build_rounds("xor-exchange", grid, partners, nbytes, n_messages)
 
 
-def _group_grid(n_tasks: int, group: int | None, at_least: int = 2) -> tuple[int, int]:
-    """Return the groups and the tasks of each."""
+def _check_group(n_tasks: int, group: int | None, min_size: int = 2) -> tuple[int, int]:
+    """Return the number of groups and the tasks in a group."""
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     members = size if group is None else whole_number(group, "group", 1, MAX_TASKS)
-    if members < at_least or size % members:
-        more = f" that is {at_least} or more" if at_least > 1 else ""
-        raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks{more}")
+    if members < min_size or size % members:
+        limit = f", {min_size} or more" if min_size > 1 else ""
+        raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks{limit}")
     return size // members, members
 
 
-def _exchange_rounds(
+def _build_rounds(
     kind: str,
     grid: tuple[int, int],
     partners: Iterable[NDArray[np.int64]],
     nbytes: float,
     n_messages: float,
 ) -> Workload:
-    """Dependent rounds in which each task sends to its partner."""
     n_tasks = math.prod(grid)
     src = np.arange(n_tasks)
     phases = [
-        _equal_edges(n_tasks, src, dst, nbytes, n_messages, grid, f"round-{r}")
+        _build_uniform(n_tasks, src, dst, nbytes, n_messages, grid, f"round-{r}")
         for r, dst in enumerate(partners, start=1)
     ]
-    return Workload(phases, name=f"{kind}-{_sizes_text(grid)}", dependent=True)
+    return Workload(phases, name=f"{kind}-{format_sizes(grid)}", dependent=True)
 
 
 def pf3d(
@@ -195,9 +192,9 @@ def pf3d(
 ) -> Workload:
     """Return a step of the laser-plasma code pF3D as four phases.
 
-    All-to-alls within the rows of X and then of Y, for each Z (the two-dimensional Fourier
-    transforms of a plane); the exchange of planes with the neighbours in Z (advection); and the
-    exchange with the six nearest neighbours. No dimension is periodic.
+    The first two are all-to-alls along X and along Y, for two-dimensional Fourier transforms of the
+    planes. The third exchanges planes with the neighbours in Z (advection), and the fourth
+    exchanges data with the six nearest neighbours. No dimension is periodic.
 
     Examples
     --------
@@ -205,23 +202,23 @@ def pf3d(
     >>> [(phase.name, phase.n_edges) for phase in step]
     [('fft-x', 72), ('fft-y', 24), ('planes-z', 32), ('neighbours', 92)]
     """
-    sizes = _task_grid(grid, 3)
+    sizes = _check_grid(grid, 3)
     along_z = [(0, 0, -1), (0, 0, 1)]
     phases = [
-        _all_to_all_along(sizes, 0, fft_nbytes, n_messages, name="fft-x"),
-        _all_to_all_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
-        _halo_graph(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
-        _halo_graph(
+        _exchange_along(sizes, 0, fft_nbytes, n_messages, name="fft-x"),
+        _exchange_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
+        _build_halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
+        _build_halo(
             sizes, _face_offsets(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"
         ),
     ]
-    return Workload(phases, name=f"pf3d-{_sizes_text(sizes)}")
+    return Workload(phases, name=f"pf3d-{format_sizes(sizes)}")
 
 
 def random_pairs(
     n_tasks: int, degree: int, nbytes: float, *, seed: int = 1, n_messages: float = 1
 ) -> CommGraph:
-    """Return a graph in which each task sends to ``degree`` different others, drawn at random.
+    """Return a graph in which each task sends to ``degree`` distinct random tasks.
 
     The graph has no logical grid.
 
@@ -233,8 +230,8 @@ def random_pairs(
     size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     degree = whole_number(degree, "degree", 0, size - 1)
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
-    # Floyd's sampling without replacement, for all tasks at once: the i-th draw is from a range one
-    # longer, and a draw that repeats is replaced by the end of the range, which is new.
+    # Floyd's sampling without replacement, for all tasks at once. Each draw extends the range by
+    # one, and the new end of the range replaces a repeated draw.
     chosen = np.full((size, degree), -1, dtype=np.int64)
     for i in range(degree):
         last = size - 1 - degree + i
@@ -243,7 +240,7 @@ def random_pairs(
     src = np.arange(size)[:, None]
     chosen += chosen >= src
     chosen.sort(axis=1)
-    return _equal_edges(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
+    return _build_uniform(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
 
 
 PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -255,17 +252,17 @@ PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
-    """Return the workload of a pattern and its arguments."""
+    """Return the workload of a pattern's name and arguments."""
     pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
     if not isinstance(pattern, str) or pattern not in PATTERNS:
         expected = f"one of {', '.join(PATTERNS)}"
         raise InputError("unknown pattern", found=recipe, expected=expected)
     arguments = {key: value for key, value in recipe.items() if key != "pattern"}
     try:
-        made = as_workload(PATTERNS[pattern](**arguments))
+        workload = as_workload(PATTERNS[pattern](**arguments))
     except TypeError as error:
         raise InputError(f"bad arguments of pattern {pattern}", found=error) from None
-    return Workload(made.phases, name or made.name)
+    return Workload(workload.phases, name or workload.name)
 
 
 def _check_amounts(*amounts: object) -> None:
@@ -273,7 +270,7 @@ def _check_amounts(*amounts: object) -> None:
         check_type(value, "bytes or messages", Real, "a number")
 
 
-def _halo_graph(
+def _build_halo(
     grid: tuple[int, ...],
     offsets: Sequence[tuple[int, ...]],
     nbytes: Sequence[float],
@@ -281,16 +278,16 @@ def _halo_graph(
     n_messages: float,
     name: str = "",
 ) -> CommGraph:
-    """Each task sends to the tasks at ``offsets``, that many bytes each."""
+    """Return the graph in which each task sends ``nbytes[i]`` to the task at ``offsets[i]``."""
     check_type(periodic, "periodic", bool | np.bool_, "True or False")
     _check_amounts(*nbytes, n_messages)
     n_tasks = math.prod(grid)
-    # In lexicographic order of the offsets a task's destinations ascend, but for wraps.
-    ranked = sorted(zip(offsets, nbytes, strict=True))
+    # Sorted offsets give sorted destinations, except for periodic neighbours.
+    pairs = sorted(zip(offsets, nbytes, strict=True))
     coords = np.indices(grid, sparse=True)
     src = np.arange(n_tasks)
-    dst = np.empty((n_tasks, len(ranked)), dtype=np.int64)
-    for column, (offset, _) in enumerate(ranked):
+    dst = np.empty((n_tasks, len(pairs)), dtype=np.int64)
+    for column, (offset, _) in enumerate(pairs):
         target: NDArray[Any] = np.zeros((1,) * len(grid), dtype=np.int64)
         inside: NDArray[Any] = np.ones((1,) * len(grid), dtype=bool)
         for c, step, size in zip(coords, offset, grid, strict=True):
@@ -299,28 +296,29 @@ def _halo_graph(
             target = target * size + moved % size
         dst[:, column] = np.where(inside, target, -1).ravel()
     keep = (dst >= 0) & (dst != src[:, None])
-    amounts = np.broadcast_to([amount for _, amount in ranked], dst.shape)[keep]
-    ends = np.broadcast_to(src[:, None], dst.shape)[keep]
+    amounts = np.broadcast_to([amount for _, amount in pairs], dst.shape)[keep]
+    sources = np.broadcast_to(src[:, None], dst.shape)[keep]
     build = sum_edges if periodic and min(grid) <= 2 else CommGraph
-    messages = np.full(ends.size, n_messages, dtype=np.float64)
-    name = name or f"halo-{_sizes_text(grid)}"
-    return build(n_tasks, ends, dst[keep], amounts, messages, grid=grid, name=name)
+    messages = np.full(sources.size, n_messages, dtype=np.float64)
+    name = name or f"halo-{format_sizes(grid)}"
+    return build(n_tasks, sources, dst[keep], amounts, messages, grid=grid, name=name)
 
 
-def _all_to_all_along(
+def _exchange_along(
     grid: tuple[int, ...], axis: int, nbytes: float, n_messages: float, name: str
 ) -> CommGraph:
-    """Every task sends to all others of its line along ``axis``."""
+    """Return an all-to-all within each line of the grid along ``axis``."""
     n_tasks, size = math.prod(grid), grid[axis]
     stride = math.prod(grid[axis + 1 :])
     src = np.arange(n_tasks)[:, None]
-    own = src // stride % size
+    position = src // stride % size
     other = np.arange(size - 1)[None, :]
-    other = other + (other >= own)
-    return _equal_edges(n_tasks, src, src + (other - own) * stride, nbytes, n_messages, grid, name)
+    other = other + (other >= position)
+    dst = src + (other - position) * stride
+    return _build_uniform(n_tasks, src, dst, nbytes, n_messages, grid, name)
 
 
-def _equal_edges(
+def _build_uniform(
     n_tasks: int,
     src: NDArray[Any],
     dst: NDArray[Any],
@@ -329,7 +327,7 @@ def _equal_edges(
     grid: tuple[int, ...] | None,
     name: str,
 ) -> CommGraph:
-    """Equal edges from each task to the destinations in its row."""
+    """Return the graph of equal edges from each source to the destinations in its row."""
     _check_amounts(nbytes, n_messages)
     sources = np.broadcast_to(src, dst.shape).ravel()
     values = [np.full(dst.size, value, dtype=np.float64) for value in (nbytes, n_messages)]
@@ -337,13 +335,11 @@ def _equal_edges(
 
 
 def _face_offsets(ndim: int) -> list[tuple[int, ...]]:
-    """Return the offsets of the neighbours across the faces of a cell."""
     unit = np.eye(ndim, dtype=int)
     return [tuple(int(k) for k in row) for row in np.concatenate([-unit, unit])]
 
 
-def _task_grid(grid: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Return a checked grid of tasks."""
+def _check_grid(grid: Sequence[int], ndim: int) -> tuple[int, ...]:
     sizes = whole_sizes(grid, "task grid")
     if len(sizes) != ndim:
         raise InputError("bad task grid", found=grid, expected=f"{ndim} sizes of 1 or more")
@@ -352,6 +348,6 @@ def _task_grid(grid: Sequence[int], ndim: int) -> tuple[int, ...]:
     return sizes
 
 
-def _sizes_text(grid: Sequence[int]) -> str:
+def format_sizes(grid: Sequence[int]) -> str:
     """Return "4x4" for (4, 4)."""
     return "x".join(map(str, grid))

@@ -1,4 +1,4 @@
-"""The mapping problem: traffic, a torus and its routing, checked once and passed on together."""
+"""The mapping problem: traffic, a torus and its routing, validated once."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, init=False)
 class MappingProblem(PickledByFields):
-    """Traffic that is mapped onto a torus, and how its messages are routed.
+    """Traffic to map onto a torus, and the routing of its messages.
 
-    Public functions build it once from what users have; everything inside takes it. Values derived
-    from it, such as packets and sorted edges, are kept with it (`derive`).
+    Public functions build it from their arguments, and internal functions take it. It caches
+    derived values, such as packets and sorted edges (`derive`).
 
     Parameters
     ----------
     workload : Workload, CommGraph, networkx.Graph, DataFrame, sparse matrix or ndarray
         A graph becomes the only phase. Arrays are square matrices of bytes, source by destination.
     torus : Torus, str or sequence of int
-        Text is a shape such as ``"4x4x8"`` or a machine such as ``"bluegene_q:64"``.
+        A string is a shape such as ``"4x4x8"`` or a machine such as ``"bluegene_q:64"``.
     routing : {"deterministic", "adaptive", "by_size"}
 
     Examples
@@ -77,19 +77,19 @@ class MappingProblem(PickledByFields):
 
     @property
     def phases(self) -> tuple[MappingProblem, ...]:
-        """A problem for each phase; equal phases share one, with what is derived from it.
+        """A problem for each phase; identical phases share one and its derived values.
 
-        Its routing is the one that the phase has: ``by_size`` is adaptive for a phase whose longest
-        message has more than ``torus.network.deterministic_limit`` bytes, else deterministic. The
-        rounds of a dependent workload have the same.
+        With routing ``by_size``, a phase whose longest message exceeds
+        ``torus.network.deterministic_limit`` bytes is adaptive, and others are deterministic. If a
+        round of a dependent workload is adaptive, all its rounds are.
         """
-        # A problem that held itself would not be freed before the garbage collector runs.
+        # A problem that referred to itself would stay in memory until garbage collection.
         is_phase = len(self.workload) == 1 and self.routing != "by_size"
         return (self,) if is_phase else self._phases
 
     @property
     def is_chained(self) -> bool:
-        """Whether there are dependent rounds, which no barrier separates."""
+        """Whether the workload has several dependent rounds, without barriers."""
         return self.workload.dependent and len(self.workload) > 1
 
     @property
@@ -99,7 +99,7 @@ class MappingProblem(PickledByFields):
 
     @property
     def unrolled(self) -> MappingProblem:
-        """All phases side by side as a problem of one phase; see `placed`."""
+        """The disjoint union of the phases as a problem of one phase; see `placed`."""
         return self.phases[0] if len(self.workload) == 1 else self._unrolled
 
     def placed(self, mapping: TaskMapping) -> TaskMapping:
@@ -108,16 +108,16 @@ class MappingProblem(PickledByFields):
 
     @lazy
     def _phases(self) -> tuple[MappingProblem, ...]:
-        each = [self._routing_of(phase) for phase in self.workload]
-        if self.workload.dependent and "adaptive" in each:
-            each = ["adaptive"] * len(each)
-        made = {
+        routings = [self._select_routing(phase) for phase in self.workload]
+        if self.workload.dependent and "adaptive" in routings:
+            routings = ["adaptive"] * len(routings)
+        problems = {
             id(phase): MappingProblem(phase, self.torus, routing)
-            for phase, routing in zip(self.workload, each, strict=True)
+            for phase, routing in zip(self.workload, routings, strict=True)
         }
-        return tuple(made[id(phase)] for phase in self.workload)
+        return tuple(problems[id(phase)] for phase in self.workload)
 
-    def _routing_of(self, phase: CommGraph) -> Routing:
+    def _select_routing(self, phase: CommGraph) -> Routing:
         if self.routing != "by_size":
             return self.routing
         sent = phase.whole_messages > 0
@@ -129,8 +129,8 @@ class MappingProblem(PickledByFields):
         """The routing of all phases; None if they differ."""
         if self.routing != "by_size":
             return self.routing
-        each = {phase.routing for phase in self.phases}
-        return each.pop() if len(each) == 1 else None
+        routings = {phase.routing for phase in self.phases}
+        return routings.pop() if len(routings) == 1 else None
 
     @lazy
     def _total(self) -> MappingProblem:
@@ -147,21 +147,21 @@ class MappingProblem(PickledByFields):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what a function makes of the problem, computed once for the same arguments."""
+        """Return the cached result of a function of the problem and hashable arguments."""
         key = (function, args, tuple(kwargs.items()))
         if key not in self._derived:
             self._derived[key] = function(self, *args, **kwargs)
-        found: T = self._derived[key]
-        return found
+        result: T = self._derived[key]
+        return result
 
     @lazy
     def _derived(self) -> dict[Any, Any]:
         return {}
 
     def mapping(self, mapping: MappingLike, name: str = "") -> TaskMapping:
-        """Return one mapping, checked against the tasks and the torus.
+        """Return one mapping, validated against the tasks and the torus.
 
-        An array holds the node of each task, its number or its coordinates.
+        An array gives the node of each task, by number or coordinates.
         """
         if not isinstance(mapping, TaskMapping):
             mapping = TaskMapping(mapping, self.torus, name=name)
@@ -169,10 +169,10 @@ class MappingProblem(PickledByFields):
         return mapping
 
     def mappings(self, mappings: Mappings) -> tuple[TaskMapping, ...]:
-        """Return several mappings, each checked.
+        """Return several mappings, each validated.
 
-        They come from a sequence, a dict of names to mappings, or a DataFrame with the nodes of a
-        mapping in each column. One mapping alone is a list of one.
+        The argument is a sequence, a dictionary of mappings by name, or a DataFrame with the nodes
+        of a mapping in each column. A single mapping is a sequence of one.
         """
         several: Any = mappings
         if isinstance(several, TaskMapping):
@@ -186,7 +186,7 @@ class MappingProblem(PickledByFields):
             raise InputError("bad mappings", found=repr(mappings), expected=expected)
         several = list(several)
         if several and not isinstance(several[0], TaskMapping):
-            # As many rows of coordinates as tasks are one mapping, where they are not one each.
+            # A row of coordinates per task is one mapping, unless each row can be a mapping.
             is_row = np.shape(several[0]) == (self.torus.ndim,) != (self.n_tasks,)
             if np.ndim(several[0]) == 0 or (is_row and len(several) == self.n_tasks):
                 return (self.mapping(several),)

@@ -1,4 +1,4 @@
-"""Which node runs which task, and which nodes of a torus a job has."""
+"""Task mappings, allocations of nodes, and hosts."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ MAX_SLOTS = 2**24
 
 @dataclass(frozen=True, eq=False)
 class TaskMapping(PickledByFields):
-    """Task -> node, and slot within the node.
+    """The node of each task, and its slot within the node.
 
     Parameters
     ----------
     node : array-like of int, shape (n_tasks,) or (n_tasks, ndim)
-        Node of each task, its number or its coordinates.
+        Node of each task, by number or coordinates.
     torus : Torus, str, sequence of int or int
-        The host, also as text or a shape; or its number of nodes.
+        The torus, also as text or a shape; or its number of nodes.
     slot : array-like of int, shape (n_tasks,), optional
-        Place of each task within its node (the core on Blue Gene/Q); by rank if not given.
+        Slot of each task within its node (the core on Blue Gene/Q); in rank order if not given.
     tasks_per_node : int, optional
-        Capacity of a node. If not given, that of ``slot``, or else the least that suffices: one
-        where there are as many nodes as tasks. More tasks on a node are an `InputError`.
+        Capacity of a node. If not given, the number of slots in ``slot``, or else the minimum for
+        all tasks to fit. Exceeding it raises `InputError`.
     name : str
-        A label for reports, such as the strategy that made it.
+        A label for reports, such as the name of a strategy.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class TaskMapping(PickledByFields):
     tasks_per_node: int
     name: str
     torus: Torus | None
-    """The host, where it was given; writers of coordinates ask for it."""
+    """The torus, if given; writers of coordinates need it."""
 
     def __init__(
         self,
@@ -89,24 +89,24 @@ class TaskMapping(PickledByFields):
         if nodes.size == 0:
             raise InputError("mapping without a task")
         check_below(nodes, "node of task", n_nodes)
-        most = tasks_per_node
-        if most is None and slot is None:
-            most = min_capacity(nodes.size, n_nodes - (len(host.exclusions.nodes) if host else 0))
-        if most is not None:
-            check_shares(nodes, most)
+        limit = tasks_per_node
+        if limit is None and slot is None:
+            limit = min_capacity(nodes.size, n_nodes - (len(host.exclusions.nodes) if host else 0))
+        if limit is not None:
+            check_capacity(nodes, limit)
         capacity = tasks_per_node or int(np.bincount(nodes).max())
         if slot is None:
             slots = cumcount(nodes)
         else:
             slots = whole_array(slot, "slot")
             if slots.size != nodes.size:
-                raise InputError("slots missing", found=slots.size, expected=nodes.size)
+                raise InputError("bad number of slots", found=slots.size, expected=nodes.size)
             check_below(slots, "slot of task", tasks_per_node or MAX_SLOTS)
             capacity = max(capacity, int(slots.max()) + 1)
             if repeat := first_repeat(nodes * np.int64(capacity) + slots):
                 a, b = repeat
                 found = f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}"
-                raise InputError("two tasks share a place", found=found, expected="each place once")
+                raise InputError("two tasks share a slot", found=found, expected="each slot once")
         columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
         for array in columns.values():
             array.setflags(write=False)
@@ -136,14 +136,14 @@ class TaskMapping(PickledByFields):
             raise InputError(f"{label} does not fit the torus", found=found, expected=expected)
         if self.torus is not None and self.torus.shape != torus.shape:
             found, expected = (f"nodes of {each}" for each in (self.torus, torus))
-            raise InputError(f"{label} is one of another torus", found=found, expected=expected)
+            raise InputError(f"{label} is for another torus", found=found, expected=expected)
         if torus.exclusions.nodes:
             foreign = np.flatnonzero(np.isin(self.node, torus.exclusions.nodes))
             if foreign.size:
                 raise InputError(
-                    f"{label} puts a task on a node of others",
+                    f"{label} uses an excluded node",
                     found=f"task {foreign[0]} on node {self.node[foreign[0]]}",
-                    expected=f"one of {counted(torus.usable_nodes.size, 'node')} that are ours",
+                    expected=f"one of the {counted(torus.usable_nodes.size, 'usable node')}",
                 )
 
     def renamed(self, name: str) -> TaskMapping:
@@ -164,177 +164,168 @@ class TaskMapping(PickledByFields):
         return html_card(self)
 
 
-def as_mapping(mapping: object) -> TaskMapping:
-    """Return what is a `TaskMapping`; raise `InputError` if it is none."""
-    if not isinstance(mapping, TaskMapping):
-        expected = "a TaskMapping, such as strategies.make or read_mapping gives"
-        raise InputError("bad mapping", found=repr(mapping), expected=expected)
-    return mapping
-
-
 def cumcount(values: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return how often each value stood before: 0, 1, 2, ... for those that are equal."""
+    """Return the number of earlier equal values, as in pandas: 0, 1, 2, ... per distinct value."""
     order = np.argsort(values, kind="stable")
-    place, ordered = np.arange(values.size), values[order]
-    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: values.size]
-    turn = np.empty(values.size, dtype=np.int64)
-    turn[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
-    return turn
+    position, ordered = np.arange(values.size), values[order]
+    is_new = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: values.size]
+    count = np.empty(values.size, dtype=np.int64)
+    count[order] = position - np.maximum.accumulate(np.where(is_new, position, 0))
+    return count
 
 
 def min_capacity(n_tasks: int, n_nodes: int) -> int:
-    """Return the least number of tasks a node with which all of them have a place."""
+    """Return the minimum number of tasks per node for all tasks to fit."""
     return max(-(-n_tasks // max(n_nodes, 1)), 1)
 
 
-def check_room(n_tasks: int, n_nodes: int, share: int) -> None:
-    """Raise `InputError` unless nodes take so many tasks, ``share`` each."""
-    if n_tasks > share * n_nodes:
-        expected = f"at most {share * n_nodes}, {share} on each of {n_nodes}"
-        raise InputError("more tasks than places", found=n_tasks, expected=expected)
+def check_tasks_fit(n_tasks: int, n_nodes: int, capacity: int) -> None:
+    """Raise `InputError` if the nodes cannot take all tasks."""
+    if n_tasks > capacity * n_nodes:
+        expected = f"at most {capacity * n_nodes}, {capacity} on each of {n_nodes}"
+        raise InputError("more tasks than slots", found=n_tasks, expected=expected)
 
 
-def check_shares(
-    place: NDArray[np.integer],
-    most: int,
+def check_capacity(
+    node: NDArray[np.integer],
+    capacity: int,
     describe: Callable[[int], str] = "node {}".format,
     line: Callable[[int], int | None] = lambda _: None,
 ) -> None:
-    """Raise `InputError` where more than ``most`` tasks have the same place.
+    """Raise `InputError` if more than ``capacity`` tasks are on one node.
 
-    ``line`` gives that of a task.
+    ``describe`` returns the text of a node, and ``line`` the line of a task in its file.
     """
-    needed = int(np.bincount(place).max(initial=0))
-    if needed > most:
-        late = np.flatnonzero(cumcount(place) >= most)[0]
-        crowd = np.flatnonzero(place == place[late])
+    needed = int(np.bincount(node).max(initial=0))
+    if needed > capacity:
+        task = np.flatnonzero(cumcount(node) >= capacity)[0]
+        sharing = np.flatnonzero(node == node[task])
         raise InputError(
-            f"tasks {joined(crowd.tolist())} share {describe(int(place[late]))}; "
+            f"tasks {joined(sharing.tolist())} share {describe(int(node[task]))}; "
             f"--tasks-per-node {needed} allows it",
-            line=line(int(late)),
-            expected=f"at most {most}",
+            line=line(int(task)),
+            expected=f"at most {capacity}",
         )
 
 
 def first_repeat(values: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Return the first place whose value stood before, behind where it did; None if none did."""
-    again = np.flatnonzero(cumcount(values))
-    return (int(np.argmax(values == values[again[0]])), int(again[0])) if again.size else None
+    """Return the indices of the first repeated value: its first occurrence and the repeat."""
+    repeats = np.flatnonzero(cumcount(values))
+    return (int(np.argmax(values == values[repeats[0]])), int(repeats[0])) if repeats.size else None
 
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Nodes that a job may use, and tasks that are bound to one.
+    """The nodes of a job, and tasks with a fixed node.
 
-    Other nodes still route traffic: routes stay as they are.
+    Other nodes still route traffic, so routes do not change.
     """
 
     torus: Torus
-    nodes: ArrayLike | None = None  # those that are ours; all if not given
+    nodes: ArrayLike | None = None  # all usable nodes if not given
     tasks_per_node: int = 1
-    fixed: Mapping[int, Any] | None = None  # node of each task that must stay there
+    fixed: Mapping[int, Any] | None = None  # node of each fixed task
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "torus", as_torus(self.torus))
         whole_number(self.tasks_per_node, "tasks per node", 1)
         nodes = self.torus.usable_nodes if self.nodes is None else self.nodes
         nodes = self.torus.check_nodes(nodes)
-        ours, times = np.unique(nodes, return_counts=True)
-        if not ours.size:
+        allocated, counts = np.unique(nodes, return_counts=True)
+        if not allocated.size:
             raise InputError("allocation without a node")
-        if (times > 1).any():
-            found = int(ours[times > 1][0])
-            expected = "each node once"
-            raise InputError("node stands twice in the allocation", found=found, expected=expected)
-        foreign = np.intersect1d(ours, self.torus.exclusions.nodes)
-        if foreign.size:
-            found = int(foreign[0])
-            expected = "nodes that the torus has for us"
-            raise InputError("allocation with a node of others", found=found, expected=expected)
-        object.__setattr__(self, "nodes", ours)
+        if (counts > 1).any():
+            found = int(allocated[counts > 1][0])
+            raise InputError("duplicate node in the allocation", found=found)
+        excluded = np.intersect1d(allocated, self.torus.exclusions.nodes)
+        if excluded.size:
+            found, expected = int(excluded[0]), "usable nodes of the torus"
+            raise InputError("allocation with an excluded node", found=found, expected=expected)
+        object.__setattr__(self, "nodes", allocated)
         given = self.fixed or {}
         check_type(given, "fixed tasks", Mapping, "a dictionary of the node of each task")
-        there = self.torus.check_nodes([*given.values()]).tolist()
-        fixed = dict(zip(given, there, strict=True))
+        fixed_nodes = self.torus.check_nodes([*given.values()]).tolist()
+        fixed = dict(zip(given, fixed_nodes, strict=True))
         object.__setattr__(self, "fixed", fixed)
         for task, node in fixed.items():
-            if node not in ours:
+            if node not in allocated:
                 fault = f"task {task}: node {node} is not in the allocation"
-                raise InputError(fault, expected=f"one of its {counted(ours.size, 'node')}")
-        for node, held in Counter(fixed.values()).items():
-            if held > self.tasks_per_node:
-                fault = f"too many tasks are bound to node {node}"
-                raise InputError(fault, found=held, expected=f"at most {self.tasks_per_node}")
+                raise InputError(fault, expected=f"one of its {counted(allocated.size, 'node')}")
+        for node, n_fixed in Counter(fixed.values()).items():
+            if n_fixed > self.tasks_per_node:
+                fault = f"too many tasks are fixed to node {node}"
+                raise InputError(fault, found=n_fixed, expected=f"at most {self.tasks_per_node}")
 
     @lazy
-    def room(self) -> NDArray[np.int64]:
-        """Places that each node of the torus has for us, ``(n_nodes,)``."""
-        room = np.zeros(self.torus.n_nodes, dtype=np.int64)
-        room[np.asarray(self.nodes)] = self.tasks_per_node
-        return room
+    def slots(self) -> NDArray[np.int64]:
+        """Number of allocated slots of each node of the torus, shape ``(n_nodes,)``."""
+        slots = np.zeros(self.torus.n_nodes, dtype=np.int64)
+        slots[np.asarray(self.nodes)] = self.tasks_per_node
+        return slots
 
     def check(self, n_tasks: int) -> None:
-        """Raise `InputError` unless the tasks fit, and all that are bound exist."""
-        check_room(n_tasks, np.asarray(self.nodes).size, self.tasks_per_node)
+        """Raise `InputError` unless all tasks fit and the fixed tasks exist."""
+        check_tasks_fit(n_tasks, np.asarray(self.nodes).size, self.tasks_per_node)
         for task in self.fixed or {}:
-            whole_number(task, "task that is bound", 0, n_tasks - 1)
+            whole_number(task, "fixed task", 0, n_tasks - 1)
 
-    def free_places(self, n_tasks: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the node of every place that no task is bound to, and the tasks that may move."""
+    def free_slots(self, n_tasks: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the node of each slot without a fixed task, and the tasks that can move."""
         self.check(n_tasks)
         fixed = self.fixed or {}
-        room = self.room - np.bincount([*fixed.values()], minlength=self.torus.n_nodes)
-        places = np.repeat(np.arange(self.torus.n_nodes, dtype=np.int32), room)
-        return places, np.setdiff1d(np.arange(n_tasks, dtype=np.int32), [*fixed])
+        free = self.slots - np.bincount([*fixed.values()], minlength=self.torus.n_nodes)
+        slot_nodes = np.repeat(np.arange(self.torus.n_nodes, dtype=np.int32), free)
+        return slot_nodes, np.setdiff1d(np.arange(n_tasks, dtype=np.int32), [*fixed])
 
     def in_order(self, n_tasks: int) -> TaskMapping:
-        """Return the tasks in order on our nodes, as a launcher puts them; those bound apart."""
-        places, movable = self.free_places(n_tasks)
+        """Return the tasks in rank order on the allocated nodes, except for fixed tasks."""
+        slot_nodes, movable = self.free_slots(n_tasks)
         node = np.empty(n_tasks, dtype=np.int32)
-        node[movable] = places[: movable.size]
-        for task, there in (self.fixed or {}).items():
-            node[task] = there
+        node[movable] = slot_nodes[: movable.size]
+        for task, fixed_node in (self.fixed or {}).items():
+            node[task] = fixed_node
         return TaskMapping(node, self.torus, tasks_per_node=self.tasks_per_node, name="identity")
 
     def confine(self, mapping: TaskMapping) -> TaskMapping:
-        """Return the mapping with every task on our nodes: whoever cannot stay goes nearby.
+        """Return the mapping with all tasks on allocated nodes.
 
-        Bound tasks come first; the others keep their node while there is room, in task order.
+        Fixed tasks come first. In task order, others keep their node if it has a free slot. The
+        remaining tasks move to the nearest free slot.
         """
         self.check(mapping.n_tasks)
         node = mapping.node.copy()
-        room = self.room.copy()
-        bound = np.zeros(node.size, dtype=np.bool_)
-        for task, there in (self.fixed or {}).items():
-            node[task] = there
-            room[there] -= 1
-            bound[task] = True
-        homeless = []
-        for task in np.flatnonzero(~bound).tolist():
-            if room[node[task]] > 0:
-                room[node[task]] -= 1
+        free = self.slots.copy()
+        is_fixed = np.zeros(node.size, dtype=np.bool_)
+        for task, fixed_node in (self.fixed or {}).items():
+            node[task] = fixed_node
+            free[fixed_node] -= 1
+            is_fixed[task] = True
+        displaced = []
+        for task in np.flatnonzero(~is_fixed).tolist():
+            if free[node[task]] > 0:
+                free[node[task]] -= 1
             else:
-                homeless.append(task)
-        for task in homeless:
-            free = np.flatnonzero(room)
-            there = free[self.torus.distance(node[task], free).argmin()]
-            node[task] = there
-            room[there] -= 1
+                displaced.append(task)
+        for task in displaced:
+            candidates = np.flatnonzero(free)
+            nearest = candidates[self.torus.distance(node[task], candidates).argmin()]
+            node[task] = nearest
+            free[nearest] -= 1
         return TaskMapping(node, self.torus, tasks_per_node=self.tasks_per_node, name=mapping.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """Names of hosts in the order of the allocation, and the node of the torus of each.
+    """The hosts of an allocation, in order, and their nodes of the torus.
 
-    Several hosts may stand at one node, as the two of a Cray Gemini router do.
+    A node can have several hosts, such as the two at a Cray Gemini router.
 
     Parameters
     ----------
     names : sequence of str
-        What the launcher calls the hosts, in its own order.
+        Names of the hosts as the launcher spells and orders them.
     node : array-like of int, shape (n_hosts,) or (n_hosts, ndim)
-        Node of each host, its number or its coordinates.
+        Node of each host, by number or coordinates.
     torus : Torus, str or sequence of int
         The machine.
     aliases : mapping of str to str, optional
@@ -369,58 +360,57 @@ class Hosts:
             raise InputError("alias of an unknown host", found=min(unknown), expected=joined(names))
         nodes = torus.check_nodes(node).astype(np.int64)
         if nodes.shape != (len(names),):
-            raise InputError("nodes of hosts missing", found=nodes.size, expected=len(names))
+            raise InputError("bad number of nodes", found=nodes.size, expected=len(names))
         if len(set(names)) != len(names):
-            twice = repeated(names)[0]
-            raise InputError("host stands twice", found=twice, expected="each host once")
+            raise InputError("duplicate host", found=repeated(names)[0], expected="each host once")
         vars(self).update(names=tuple(names), node=nodes, torus=torus, aliases=known)
 
     @lazy
     def _positions(self) -> dict[str, int]:
-        """Position of each name; names cut at their first dot too, where that is clear."""
-        places = {name: i for i, name in enumerate(self.names)}
-        known = dict(places)
-        for other, name in self.aliases.items():
-            known.setdefault(other, places[name])
+        """Position of each name, and of its part before the first dot if that is unique."""
+        full = {name: i for i, name in enumerate(self.names)}
+        known = dict(full)
+        for alias, name in self.aliases.items():
+            known.setdefault(alias, full[name])
         short: dict[str, list[int]] = {}
         for name, i in known.items():
             short.setdefault(name.partition(".")[0], []).append(i)
-        return {name: at[0] for name, at in short.items() if len(set(at)) == 1} | known
+        return {name: ids[0] for name, ids in short.items() if len(set(ids)) == 1} | known
 
     def place(self, name: str) -> int | None:
-        """Return the position of a host in the allocation; None if it is not one of them."""
-        found = self._positions.get(name)
-        return self._positions.get(name.partition(".")[0]) if found is None else found
+        """Return the position of a host in the allocation; None if it is unknown."""
+        position = self._positions.get(name)
+        return self._positions.get(name.partition(".")[0]) if position is None else position
 
     @lazy
     def index(self) -> NDArray[np.int64]:
-        """Which of the hosts of its node each host is, from 0."""
+        """Index of each host among the hosts of its node, shape ``(n_hosts,)``."""
         return cumcount(self.node)
 
     @property
     def most(self) -> int:
-        """Hosts at the node that has most."""
+        """Maximum number of hosts per node."""
         return int(self.index.max(initial=0)) + 1
 
     def places(self, mapping: TaskMapping) -> NDArray[np.int64]:
-        """Return the position of each task's host; those of a node share its slots in order."""
-        at = np.full((self.torus.n_nodes, self.most), -1, dtype=np.int64)
-        at[self.node, self.index] = np.arange(self.node.size)
-        here = (at >= 0).sum(axis=1)[mapping.node]
-        if (here == 0).any():
-            task = int(np.flatnonzero(here == 0)[0])
+        """Return the position of each task's host; the hosts of a node share its slots in order."""
+        hosts = np.full((self.torus.n_nodes, self.most), -1, dtype=np.int64)
+        hosts[self.node, self.index] = np.arange(self.node.size)
+        n_hosts = (hosts >= 0).sum(axis=1)[mapping.node]
+        if (n_hosts == 0).any():
+            task = int(np.flatnonzero(n_hosts == 0)[0])
             node = int(mapping.node[task])
-            place = ",".join(map(str, self.torus.coords[node].tolist()))
+            coords = ",".join(map(str, self.torus.coords[node].tolist()))
             raise InputError(
                 f"no host at the node of task {task}",
-                found=f"node {node} ({place})",
-                expected="one of the table of hosts; toruscast search --allocation FILE keeps to "
-                "the nodes that are yours",
+                found=f"node {node} ({coords})",
+                expected="a node in the table of hosts; toruscast search --allocation FILE uses "
+                "only allocated nodes",
             )
-        share = -(-mapping.tasks_per_node // self.most)
-        found: NDArray[np.int64] = at[mapping.node, np.minimum(mapping.slot // share, here - 1)]
-        return found
+        slots_per_host = -(-mapping.tasks_per_node // self.most)
+        index = np.minimum(mapping.slot // slots_per_host, n_hosts - 1)
+        return np.asarray(hosts[mapping.node, index])
 
     def of_tasks(self, mapping: TaskMapping) -> list[str]:
-        """Return the name of each task's host; errors are those of `places`."""
-        return [self.names[place] for place in self.places(mapping).tolist()]
+        """Return the host name of each task."""
+        return [self.names[position] for position in self.places(mapping).tolist()]

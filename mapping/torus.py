@@ -37,18 +37,18 @@ TieRule = Literal[
 
 
 class TieBreak(NamedTuple):
-    """A rule as routing, link loads and the simulators read it; each field is 0 or 1."""
+    """A tie rule as flags for kernels, each 0 or 1."""
 
     by_parity: int = 0  # minus from an odd coordinate
-    with_others: int = 0  # the parity is that of the source's plus the destination's others
+    with_others: int = 0  # the parity includes the destination's coordinates in other dimensions
     by_target: int = 0  # minus to coordinate 0
-    is_open: int = 0  # packets of a message may go either way
-    is_drawn: int = 0  # each of them draws its way; else they alternate
-    adaptive_minus: int = 0  # adaptive packets that find room go minus
-    adaptive_fixed: int = 0  # adaptive packets go as those in dimension order
+    is_open: int = 0  # packets of a message can go either way
+    is_drawn: int = 0  # each packet draws its direction at random; else packets alternate
+    adaptive_minus: int = 0  # adaptive packets with free buffers go minus
+    adaptive_fixed: int = 0  # adaptive packets go as packets in dimension order
 
 
-# `Torus` describes each rule; a new one is a row here, and a field above where it needs one.
+# The docstring of `Torus` describes the rules.
 TIE_RULES: dict[TieRule, TieBreak] = {
     "plus": TieBreak(),
     "source_parity": TieBreak(by_parity=1),
@@ -65,29 +65,28 @@ A = TypeVar("A", bound=NDArray[Any])
 
 MAX_NODES = 2**24
 MAX_DIMENSIONS = 8
-# No link is slower or faster, and with them times of any traffic stay finite.
-_BANDWIDTHS, _RATE = (1, 1e30), "bandwidth in bytes per second"
-# Other rules do not say what they do where more than two routes are shortest.
+# The limits keep the times of any traffic finite.
+_MIN_BANDWIDTH, _MAX_BANDWIDTH = 1, 1e30
+# The other rules do not define a choice among more than two shortest routes.
 _TWISTED_TIES = ("source_parity", "plus")
 
 
 @dataclass(frozen=True)
 class Exclusions:
-    """Nodes of others, missing links and slow ones; made by `Torus.without` and `with_links`."""
+    """Excluded nodes, missing links and slow links; see `Torus.without` and `Torus.with_links`."""
 
-    nodes: tuple[int, ...] = ()  # take no task of ours, but still route traffic
-    # Directed links. A message over one is an error: fixed routes do not lead round it.
-    links: tuple[int, ...] = ()
-    slow: tuple[tuple[int, float], ...] = ()  # bytes per second of links
+    nodes: tuple[int, ...] = ()  # run no tasks, but still route traffic
+    links: tuple[int, ...] = ()  # directed links; messages routed over them are errors
+    slow: tuple[tuple[int, float], ...] = ()  # (link, bytes per second)
 
     def __bool__(self) -> bool:
-        """Whether there is any hole."""
+        """Whether anything is excluded or slow."""
         return bool(self.nodes or self.links or self.slow)
 
     def __str__(self) -> str:
-        """Say how many there are."""
-        parts = ((self.nodes, "nodes of others"), (self.links, "missing"), (self.slow, "slow"))
-        return ", ".join(f"{len(found)} {what}" for found, what in parts if found)
+        """Return the number of each."""
+        kinds = {"excluded node": self.nodes, "missing link": self.links, "slow link": self.slow}
+        return ", ".join(counted(len(items), kind) for kind, items in kinds.items() if items)
 
 
 @dataclass(frozen=True)
@@ -103,32 +102,32 @@ class Torus(PickledByFields):
     shape : sequence of int
         Nodes along each dimension.
     wrap : bool or sequence of bool, default True
-        Whether each dimension closes to a ring; a dimension that does not is a mesh.
+        Whether each dimension is a ring, with a wraparound link, or a mesh.
     bandwidth : float or sequence of float, default 2e9
         Bytes per second of a link in each dimension, each way; 1 or more.
     routing_order : sequence of int, optional
-        Order in which dimension-ordered routing corrects the dimensions; 0, 1, ... if not given.
+        Order of the dimensions in dimension-ordered routing; 0, 1, ... if not given.
     tie_break : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", \
 "bluegene"}
-        The way round a ring when both are equally long; see the notes.
+        Direction around a ring if both are equally long; see the notes.
     network : Network
-        What surrounds the links: packets, latency, buffers, injection FIFOs.
+        Packets, latency, buffers and injection FIFOs.
     name : str
         A label for reports.
     zones : sequence of sequences of int or "bluegene_q", optional
-        Groups of dimensions for adaptive routing, in order: a packet chooses freely among the
-        dimensions of the first group in which it still has hops to go; all dimensions in one if
-        not given. Deterministic routing does not use them, nor do packets that for want of room go
-        on in dimension order. ``"bluegene_q"``, for five dimensions: groups that depend on the
-        message, as in `mapping.network`; along a line it goes in dimension order.
+        Ordered groups of dimensions for adaptive routing; a single group of all dimensions if not
+        given. A packet chooses freely among the dimensions of the first group in which it has
+        remaining hops. Deterministic packets and packets in the escape channel ignore the groups.
+        With ``"bluegene_q"``, for five dimensions, the groups depend on the message as in
+        `mapping.network`, and messages along a line use dimension order.
     twist : sequence of sequences of int, optional
-        A row for each dimension: how far crossing its edge on the way plus also moves along each.
-        Such moves go from rings along rings that are not twisted themselves.
+        A row for each dimension with the nodes by which its plus wraparound link also moves along
+        each dimension. Both dimensions of a move are rings, and the second is not twisted.
     axes : str, optional
-        A letter for each dimension, which names of mapping strategies use: XYZ for up to three
-        dimensions, else ABCDEFGH, if not given. T means the slots of a node.
+        A letter for each dimension, used in names of mapping strategies. If not given, XYZ for up
+        to three dimensions, else ABCDEFGH. T means the slots of a node.
     exclusions : Exclusions, optional
-        What is not ours, not there or slow; see `without` and `with_links`.
+        Excluded nodes, missing links and slow links; see `without` and `with_links`.
 
     Notes
     -----
@@ -137,20 +136,20 @@ class Torus(PickledByFields):
     - ``source_parity``: plus if ``a`` is even, else minus, as in routes recorded on Blue Gene/Q
       (Fujiwara et al., VAST'17 data);
     - ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have
-      an even sum, else minus, which spreads the ties of a source over its destinations;
+      an even sum, else minus, which distributes the ties of a source over its destinations;
     - ``plus``: always plus;
     - ``simgrid``: plus, but minus towards coordinate 0, as in SimGrid's torus (TorusZone.cpp);
-    - ``random``: each packet either way, at random;
-    - ``split``: half of the packets each way; an odd one goes plus if ``a`` and both ends'
+    - ``random``: either way for each packet, at random;
+    - ``split``: half of the packets each way; an odd packet goes plus if ``a`` and both endpoints'
       coordinates in all other dimensions have an even sum, else minus;
     - ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp);
-    - ``bluegene``: as ``source_parity``, and adaptive packets too, which choose their way along
-      each dimension when they set out (hint bits: Adiga et al., "Blue Gene/L torus interconnection
+    - ``bluegene``: as ``source_parity``, for adaptive packets too, which choose their direction
+      along each dimension at injection (hint bits: Adiga et al., "Blue Gene/L torus interconnection
       network", IBM J. Res. Dev. 49, 2005).
 
-    Adaptive packets may take both ways of a tie under all rules but the last two. Twisted tori and
-    their routes are described in `mapping.twist`, Blue Gene/Q's zones in `mapping.network` (Chen et
-    al., "The IBM Blue Gene/Q interconnection network and message unit", SC'11).
+    Adaptive packets can take both ways of a tie under all rules except the last two. For twisted
+    tori and their routes see `mapping.twist`, and for Blue Gene/Q's zones `mapping.network` (Chen
+    et al., "The IBM Blue Gene/Q interconnection network and message unit", SC'11).
 
     Examples
     --------
@@ -179,26 +178,25 @@ class Torus(PickledByFields):
         if math.prod(shape) > MAX_NODES:
             raise InputError("torus too large", found=shape, expected=f"at most {MAX_NODES} nodes")
         ndim = len(shape)
-        rings, rates = wraps(self.wrap, ndim), _per_dimension(self.bandwidth, ndim, "bandwidth")
-        # Half a surrogate pair is no character, and no file can hold it.
+        wrap = expand_wrap(self.wrap, ndim)
+        # Files cannot represent half of a surrogate pair.
         if not isinstance(self.name, str) or re.search("[\ud800-\udfff]", self.name):
             raise InputError("bad name", found=repr(self.name), expected="a text")
         one_of(self.tie_break, "tie rule", get_args(TieRule))
-        if not isinstance(self.network, Network):
-            raise InputError("bad network", found=self.network, expected="a Network")
+        check_type(self.network, "network", Network, "a Network")
         for name, value in (
             ("shape", shape),
-            ("wrap", rings),
-            ("bandwidth", tuple(real_number(rate, _RATE, *_BANDWIDTHS) for rate in rates)),
-            ("routing_order", _routing_order(self.routing_order, ndim)),
-            ("zones", _checked_zones(self.zones, ndim)),
-            ("twist", twisted.checked_twist(self.twist, shape, rings)),
-            ("axes", _axis_letters(self.axes, ndim)),
+            ("wrap", wrap),
+            ("bandwidth", _check_bandwidth(self.bandwidth, ndim)),
+            ("routing_order", _check_routing_order(self.routing_order, ndim)),
+            ("zones", _check_zones(self.zones, ndim)),
+            ("twist", twisted.check_twist(self.twist, shape, wrap)),
+            ("axes", _check_axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
         if self.twist and (self.tie_break not in _TWISTED_TIES or isinstance(self.zones, str)):
-            expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and no zones by message"
-            raise InputError("not on a twisted torus", found=self.tie_break, expected=expected)
+            expected = f"tie_break {' or '.join(_TWISTED_TIES)}, and not zones bluegene_q"
+            raise InputError("bad twisted torus", found=self.tie_break, expected=expected)
 
     @property
     def ndim(self) -> int:
@@ -212,9 +210,9 @@ class Torus(PickledByFields):
 
     @property
     def n_links(self) -> int:
-        """Size of an array with a place for every directed link: ``N * 2 * D``.
+        """Number of link numbers, ``N * 2 * D``.
 
-        The places of links that do not exist (over the edge of a mesh) are marked in `link_exists`.
+        Some links do not exist, such as those over the edge of a mesh; see `link_exists`.
         """
         return self.n_nodes * 2 * self.ndim
 
@@ -222,81 +220,79 @@ class Torus(PickledByFields):
     def coords(self) -> NDArray[np.int32]:
         """Coordinates of every node, shape ``(n_nodes, ndim)``."""
         grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
-        return _read_only(np.ascontiguousarray(grid.T))
+        return _make_read_only(np.ascontiguousarray(grid.T))
 
     @property
     def node_strides(self) -> NDArray[np.int64]:
-        """How far apart the numbers of neighbouring nodes are, for each dimension, ``(D,)``."""
+        """Difference of the numbers of neighbouring nodes in each dimension, shape ``(D,)``."""
         return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)
 
     @lazy
     def neighbors(self) -> NDArray[np.int32]:
-        """Node at the far end of every link, ``(n_nodes, 2 * ndim)``; -1 where there is none."""
+        """Destination node of each link, shape ``(n_nodes, 2 * ndim)``; -1 without a link."""
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
         table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
         for d, size in enumerate(self.shape):
             for s, step in enumerate((-1, 1)):
-                ends = np.roll(nodes, step, axis=d)
+                dst = np.roll(nodes, step, axis=d)
                 edge = [slice(None)] * self.ndim
                 edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
                 if size == 1:
-                    ends = np.full_like(ends, -1)
+                    dst = np.full_like(dst, -1)
                 elif not self.wrap[d]:
-                    ends[tuple(edge)] = -1
+                    dst[tuple(edge)] = -1
                 elif self.twist:
                     moves = [step * by for by in self.twist[d]]
-                    ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
-                table[:, 2 * d + s] = ends.ravel()
+                    dst[tuple(edge)] = np.roll(dst[tuple(edge)], moves, axis=range(self.ndim))
+                table[:, 2 * d + s] = dst.ravel()
         table.ravel()[list(self.exclusions.links)] = -1
-        return _read_only(table)
+        return _make_read_only(table)
 
     @lazy
     def link_exists(self) -> NDArray[np.bool_]:
         """Whether each directed link exists, shape ``(n_links,)``."""
-        return _read_only((self.neighbors >= 0).ravel())
+        return _make_read_only((self.neighbors >= 0).ravel())
 
     @property
     def n_existing_links(self) -> int:
-        """Directed links that are there, without a table of them.
+        """Number of directed links that exist, computed without `link_exists`.
 
         Examples
         --------
         >>> Torus((4, 2), wrap=(False, True)).n_existing_links
         28
         """
-        each = zip(self.shape, self.wrap, strict=True)
-        along = (k if w else k - 1 for k, w in each if k > 1)
-        sizes = (k for k in self.shape if k > 1)
-        every = sum(2 * self.n_nodes // k * n for k, n in zip(sizes, along, strict=True))
-        return every - len(self.exclusions.links)
+        dimensions = [(k, w) for k, w in zip(self.shape, self.wrap, strict=True) if k > 1]
+        n_links = sum(2 * self.n_nodes // k * (k if w else k - 1) for k, w in dimensions)
+        return n_links - len(self.exclusions.links)
 
     @lazy
     def link_bandwidth(self) -> NDArray[np.float64]:
-        """Bytes per second of every directed link, shape ``(n_links,)``."""
-        speed = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
-        for link, bandwidth in self.exclusions.slow:
-            speed[link] = bandwidth
-        return _read_only(speed)
+        """Bytes per second of each directed link, shape ``(n_links,)``."""
+        bandwidth = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
+        for link, rate in self.exclusions.slow:
+            bandwidth[link] = rate
+        return _make_read_only(bandwidth)
 
     @lazy
     def usable_nodes(self) -> NDArray[np.int64]:
-        """Nodes that take tasks of ours, in order."""
-        others = np.array(self.exclusions.nodes, dtype=np.int64)
-        return _read_only(np.setdiff1d(np.arange(self.n_nodes), others))
+        """Nodes that are not excluded, in ascending order."""
+        excluded = np.array(self.exclusions.nodes, dtype=np.int64)
+        return _make_read_only(np.setdiff1d(np.arange(self.n_nodes), excluded))
 
     @property
     def ties_are_open(self) -> bool:
-        """Whether packets between the same nodes may go either way in dimension order."""
+        """Whether packets of a message in dimension order can go either way of a tie."""
         return bool(TIE_RULES[self.tie_break].is_open)
 
     @property
     def draws_ways(self) -> bool:
-        """Whether packets draw their way at a tie, or their channel, at random."""
+        """Whether packets draw their direction at a tie or their channel at random."""
         return bool(TIE_RULES[self.tie_break].is_drawn) or self.network.deadlock == "dateline"
 
     @lazy
     def zone_sets(self) -> tuple[Groups, ...]:
-        """The zones that messages may have, one set each; without any, dimension order.
+        """The possible sets of zones of a message; an empty set means dimension order.
 
         Examples
         --------
@@ -309,33 +305,33 @@ class Torus(PickledByFields):
 
     @lazy
     def has_zones(self) -> NDArray[np.bool_]:
-        """Whether each of `zone_sets` leaves a choice, shape ``(sets,)``."""
-        return _read_only(np.array([len(zones) > 0 for zones in self.zone_sets]))
+        """Whether each set in `zone_sets` has zones, shape ``(n_sets,)``."""
+        return _make_read_only(np.array([len(zones) > 0 for zones in self.zone_sets]))
 
     def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
-        """Return which of `zone_sets` messages between nodes have, ``(n,) (n,) -> (n,)``."""
+        """Return the index in `zone_sets` of messages between nodes, ``(n,) (n,) -> (n,)``."""
         if isinstance(self.zones, str):
             return zone_numbers(self.shape, self.coords, src, dst)
         return np.zeros(src.size, dtype=np.int8)
 
     @lazy
     def minimal_hops(self) -> MinimalHops:
-        """The minimal routes between nodes of a twisted torus, by their difference."""
+        """The minimal routes of a twisted torus."""
         return twisted.minimal_hops(self.shape, self.twist)
 
     @lazy
     def ring_lengths(self) -> tuple[int, ...]:
-        """Nodes on a ring of each dimension; the size where it is not twisted."""
+        """Nodes on a ring of each dimension; the dimension's size unless it is twisted."""
         return twisted.ring_lengths(self.shape, self.twist) if self.twist else self.shape
 
     @lazy
     def ring_places(self) -> NDArray[np.int32]:
-        """Place of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
-        return _read_only(twisted.ring_places(self.neighbors)) if self.twist else self.coords
+        """Position of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
+        return _make_read_only(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
     @property
     def diameter(self) -> int:
-        """Hops between the two nodes that are farthest apart."""
+        """Maximum hops between two nodes."""
         if self.twist:
             return int(np.abs(self.minimal_hops.hops).sum(axis=1).max())
         return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
@@ -366,7 +362,7 @@ class Torus(PickledByFields):
         return node * 2 * self.ndim + 2 * dimension + (0 if direction > 0 else 1)
 
     def link_label(self, link: int) -> str:
-        """Return a link's name for people, such as ``(0,2,1) +Z``: node, direction, dimension.
+        """Return a link's label: node, direction and dimension, such as ``(0,2,1) +Z``.
 
         Examples
         --------
@@ -374,13 +370,13 @@ class Torus(PickledByFields):
         '(0,2,1) -Y'
         """
         node, port = divmod(whole_number(link, "link", 0, self.n_links - 1), 2 * self.ndim)
-        place = ",".join(map(str, np.unravel_index(node, self.shape)))
-        return f"({place}) {'+-'[port % 2]}{self.axes[port // 2]}"
+        coords = ",".join(map(str, np.unravel_index(node, self.shape)))
+        return f"({coords}) {'+-'[port % 2]}{self.axes[port // 2]}"
 
     def read_link(self, text: str) -> int:
-        """Return the link of a label as of `link_label`, or of its number.
+        """Return the number of a link, given as text with its label or number.
 
-        The dimension may be a number, which counts from 0.
+        Labels are those of `link_label`, with the dimension as a letter or a number from 0.
 
         Examples
         --------
@@ -392,12 +388,14 @@ class Torus(PickledByFields):
         if re.fullmatch("[0-9]{1,9}", word):
             return whole_number(int(word), "link", 0, self.n_links - 1)
         label = re.fullmatch(r"\(([0-9, ]+)\) ?([+-])([0-9]|[A-Za-z])", word)
-        known = {**{str(d): d for d in range(self.ndim)}, **{x: d for d, x in enumerate(self.axes)}}
-        if label is None or label[3] not in known:
+        dimensions = {str(d): d for d in range(self.ndim)}
+        dimensions |= {axis: d for d, axis in enumerate(self.axes)}
+        if label is None or label[3] not in dimensions:
             example = self.link_label(0)
-            raise InputError("bad link", found=text, expected=f"a number, or a label as {example}")
+            expected = f"a number, or a label such as {example}"
+            raise InputError("bad link", found=text, expected=expected)
         node = int(self.node([int(part) for part in label[1].split(",")]))
-        return self.link(node, known[label[3]], 1 if label[2] == "+" else -1)
+        return self.link(node, dimensions[label[3]], 1 if label[2] == "+" else -1)
 
     def distance(self, src: ArrayLike, dst: ArrayLike) -> NDArray[np.int32]:
         """Return the hops between nodes ``src`` and ``dst`` (broadcast).
@@ -407,52 +405,46 @@ class Torus(PickledByFields):
         >>> Torus((8,)).distance(0, [1, 4, 7])
         array([1, 4, 1], dtype=int32)
         """
-        a, b = (self._in_range(as_array(ends, "node", "whole numbers")) for ends in (src, dst))
+        a, b = (self._check_range(as_array(nodes, "node", "whole numbers")) for nodes in (src, dst))
         if self.twist:
             first, hops = self.minimal_hops
             length = np.abs(hops[first[:-1]]).sum(axis=1, dtype=np.int32)
-            return np.asarray(length[self._node_apart(a, b)], dtype=np.int32)
+            return np.asarray(length[self._relative_node(a, b)], dtype=np.int32)
         hops = np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.int32)
-        for along, size, wraps in zip(self.coords.T, self.shape, self.wrap, strict=True):
-            gap = np.abs(along[a] - along[b])
-            hops += np.minimum(gap, size - gap) if wraps else gap
+        for coords, size, wrap in zip(self.coords.T, self.shape, self.wrap, strict=True):
+            gap = np.abs(coords[a] - coords[b])
+            hops += np.minimum(gap, size - gap) if wrap else gap
         return hops
 
     def twisted_hops(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the hops along each dimension that messages of a twisted torus take.
+        """Return the hops along each dimension of messages on a twisted torus.
 
-        Those in the minus direction are negative; ``(n,) (n,) -> (n, D)``.
+        Hops in the minus direction are negative; ``(n,) (n,) -> (n, D)``.
 
         Examples
         --------
-        >>> torus = Torus((4, 4, 8), twist=twisted.usual_twist((4, 4, 8)))
+        >>> torus = Torus((4, 4, 8), twist=twisted.default_twist((4, 4, 8)))
         >>> torus.twisted_hops(np.array([0]), torus.node([[3, 0, 5]]))
         array([[-1,  0,  1]], dtype=int32)
         """
         minimal = self.minimal_hops
-        between = self._node_apart(src, dst)
-        first = minimal.first[between]
-        several = minimal.first[between + 1] - first
-        turn = self.coords[src].sum(axis=1) if self.tie_break != "plus" else 0
-        return np.asarray(minimal.hops[first + turn % several], dtype=np.int32)
+        difference = self._relative_node(src, dst)
+        first = minimal.first[difference]
+        n_routes = minimal.first[difference + 1] - first
+        parity = self.coords[src].sum(axis=1) if self.tie_break != "plus" else 0
+        return np.asarray(minimal.hops[first + parity % n_routes], dtype=np.int32)
 
-    def _node_apart(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
-        """The node of a twisted torus that lies from node 0 as each dst does from its src."""
-        apart = self.coords[dst].astype(np.int64) - self.coords[src]
-        return twisted.node_at(self.shape, self.twist, apart)
+    def _relative_node(
+        self, src: NDArray[np.integer], dst: NDArray[np.integer]
+    ) -> NDArray[np.int32]:
+        """Return ``dst - src`` of a twisted torus, as nodes relative to node 0."""
+        difference = self.coords[dst].astype(np.int64) - self.coords[src]
+        return twisted.node_at(self.shape, self.twist, difference)
 
     def check_nodes(self, nodes: ArrayLike) -> NDArray[np.int32]:
-        """Return the numbers of nodes, ``(n,)``, from numbers or coordinates.
+        """Return node numbers, ``(n,)``, from numbers, ``(n,)``, or coordinates, ``(n, ndim)``.
 
-        Parameters
-        ----------
-        nodes : array-like of int, shape (n,) or (n, ndim)
-            Node numbers, or the coordinates of a node in each row.
-
-        Raises
-        ------
-        InputError
-            If a node does not exist, or for arrays of other shapes.
+        Raises `InputError` if a node does not exist or the shape is wrong.
 
         Examples
         --------
@@ -465,10 +457,9 @@ class Torus(PickledByFields):
             return self.node(array)
         if array.ndim != 1:
             raise InputError("bad nodes", found=f"shape {array.shape}", expected=expected)
-        return self._in_range(array)
+        return self._check_range(array)
 
-    def _in_range(self, array: NDArray[Any]) -> NDArray[np.int32]:
-        """Node numbers of any shape; raises unless each is that of a node."""
+    def _check_range(self, array: NDArray[Any]) -> NDArray[np.int32]:
         if array.size and array.dtype.kind not in "iu":
             raise InputError("bad node", found=array.dtype, expected="whole numbers")
         if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
@@ -485,9 +476,10 @@ class Torus(PickledByFields):
         return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
 
     def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
-        """Return the same torus with nodes that are not ours, and without some directed links.
+        """Return the same torus with excluded nodes and without some directed links.
 
-        Nodes are numbers or coordinates, as in `check_nodes`.
+        Excluded nodes run no tasks but still route traffic. They are numbers or coordinates, as in
+        `check_nodes`.
 
         Examples
         --------
@@ -495,43 +487,42 @@ class Torus(PickledByFields):
         array([0, 1, 3])
         """
         old = self.exclusions
-        gone = np.unique(self.check_nodes(nodes)).tolist()
-        lost = {self._existing_link(link) for link in np.atleast_1d(np.asarray(links)).tolist()}
-        every = tuple(sorted({*old.nodes, *gone}))
-        if len(every) == self.n_nodes:
-            found = f"{len(every)} nodes of others"
-            raise InputError("no node left", found=found, expected="one less")
-        slow = tuple(pair for pair in old.slow if pair[0] not in lost)
-        return replace(self, exclusions=Exclusions(every, tuple(sorted({*old.links, *lost})), slow))
+        excluded = tuple(sorted({*old.nodes, *self.check_nodes(nodes).tolist()}))
+        if len(excluded) == self.n_nodes:
+            raise InputError("all nodes are excluded", expected="at least one usable node")
+        missing = {self._check_link(link) for link in np.atleast_1d(np.asarray(links)).tolist()}
+        slow = tuple(pair for pair in old.slow if pair[0] not in missing)
+        missing |= set(old.links)
+        return replace(self, exclusions=Exclusions(excluded, tuple(sorted(missing)), slow))
 
     def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
-        """Return the same torus with links of other bandwidths, bytes per second by link number."""
+        """Return the same torus with slower links, bytes per second by link number."""
         check_type(bandwidths, "bandwidths", Mapping, "bytes per second by link number")
         slow = dict(self.exclusions.slow)
         for link, bandwidth in bandwidths.items():
-            number = self._existing_link(link)
-            most = self.bandwidth[number % (2 * self.ndim) // 2]
+            number = self._check_link(link)
+            limit = self.bandwidth[number % (2 * self.ndim) // 2]
             real_number(bandwidth, f"bandwidth of link {number}", 1, np.inf)
-            if bandwidth > most:
+            if bandwidth > limit:
                 raise InputError(
                     f"link {number} faster than its dimension",
                     found=f"{bandwidth:g} bytes/s",
-                    expected=f"at most {most:g}",
+                    expected=f"at most {limit:g}",
                 )
             slow[number] = float(bandwidth)
         exclusions = replace(self.exclusions, slow=tuple(sorted(slow.items())))
         return replace(self, exclusions=exclusions)
 
-    def _existing_link(self, link: object) -> int:
+    def _check_link(self, link: object) -> int:
         number = whole_number(link, "link", 0, self.n_links - 1)
         node, port = divmod(number, 2 * self.ndim)
         d, minus = divmod(port, 2)
-        # Without the table of neighbours, which a large torus makes for all of its links.
+        # The table of neighbours would be slow to build on a large torus.
         edge = 0 if minus else self.shape[d] - 1
         at_edge = int(np.unravel_index(node, self.shape)[d]) == edge
         if self.shape[d] == 1 or (at_edge and not self.wrap[d]):
             found = self.link_label(number)
-            raise InputError("no such link", found=found, expected="no mesh's edge")
+            raise InputError("no such link", found=found, expected="a link within the mesh")
         return number
 
     def to_networkx(self) -> nx.DiGraph[int]:
@@ -546,41 +537,47 @@ class Torus(PickledByFields):
         return graph
 
     def __str__(self) -> str:
-        each = zip(self.shape, self.wrap, strict=True)
-        sizes = "x".join(str(k) + ("" if w else "m") for k, w in each)
+        dimensions = zip(self.shape, self.wrap, strict=True)
+        sizes = "x".join(str(k) + ("" if w else "m") for k, w in dimensions)
         exclusions = f" ({self.exclusions})" if self.exclusions else ""
-        twist = twisted.twist_text(self.name, self.shape, self.wrap, self.twist)
+        twist = twisted.format_twist(self.name, self.shape, self.wrap, self.twist)
         return f"{self.name} {sizes}".strip() + twist + exclusions
 
     def _repr_html_(self) -> str:
-        speeds = (f"{rate / 1e9:g}" for rate in dict.fromkeys(self.bandwidth))
-        closed = [axis for axis, wrap in zip(self.axes, self.wrap, strict=True) if wrap]
+        rates = (f"{rate / 1e9:g}" for rate in dict.fromkeys(self.bandwidth))
+        rings = [axis for axis, wrap in zip(self.axes, self.wrap, strict=True) if wrap]
         facts = [
             ("nodes", f"{self.n_nodes:,}"),
-            ("links, one way each", f"{self.n_existing_links:,}"),
-            ("GB/s of a link", ", ".join(speeds)),
-            ("dimensions that close to a ring", ", ".join(closed) or "none"),
+            ("directed links", f"{self.n_existing_links:,}"),
+            ("GB/s of a link", ", ".join(rates)),
+            ("ring dimensions", ", ".join(rings) or "none"),
             ("diameter, hops", self.diameter),
         ]
         return html_card(self, facts)
 
     def __repr__(self) -> str:
-        sizes = f"{counted(self.n_nodes, 'node')}, {counted(self.n_existing_links, 'link')} one way"
+        sizes = (
+            f"{counted(self.n_nodes, 'node')}, {counted(self.n_existing_links, 'directed link')}"
+        )
         return f"Torus({shown_name(self)}: {sizes})"
 
 
-def wraps(value: object, ndim: int) -> tuple[bool, ...]:
-    """Whether each dimension closes to a ring."""
-    values = _per_dimension(value, ndim, "wrap")
+def expand_wrap(value: object, ndim: int) -> tuple[bool, ...]:
+    """Return whether each dimension is a ring, from one flag or one per dimension."""
+    values = _expand(value, ndim, "wrap")
     for flag in values:
-        # A text or NaN would count as true.
+        # Strings and NaN are truthy.
         if not (isinstance(flag, bool | np.bool_) or (isinstance(flag, Real) and flag in (0, 1))):
             raise InputError("bad wrap", found=repr(flag), expected="True or False")
     return tuple(map(bool, values))
 
 
-def _routing_order(value: object, ndim: int) -> tuple[int, ...]:
-    """Permutation of the dimensions; as they stand if there is none."""
+def _check_bandwidth(value: object, ndim: int) -> tuple[float, ...]:
+    label, limits = "bandwidth in bytes per second", (_MIN_BANDWIDTH, _MAX_BANDWIDTH)
+    return tuple(real_number(rate, label, *limits) for rate in _expand(value, ndim, "bandwidth"))
+
+
+def _check_routing_order(value: object, ndim: int) -> tuple[int, ...]:
     if isinstance(value, Iterable) and not isinstance(value, np.ndarray | str):
         value = tuple(value)
     order = () if value is None else tuple(whole_array(value, "routing order").tolist())  # type: ignore[arg-type]
@@ -591,10 +588,9 @@ def _routing_order(value: object, ndim: int) -> tuple[int, ...]:
     return order
 
 
-def _checked_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
-    """Groups of dimensions that hold each dimension once, or the name of a rule that has some."""
-    expected = f"groups that hold each dimension 0 to {ndim - 1} once"
-    expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: of five dimensions)"
+def _check_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
+    expected = f"groups with each dimension 0 to {ndim - 1} once"
+    expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: only five dimensions)"
     if ndim == 5 and isinstance(value, str) and value == "bluegene_q":
         return "bluegene_q"
     try:
@@ -609,19 +605,18 @@ def _checked_zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
     return groups
 
 
-def _axis_letters(value: object, ndim: int) -> str:
-    """A letter for each dimension."""
+def _check_axes(value: object, ndim: int) -> str:
     given = "" if value is None else value
     if not isinstance(given, str) or not re.fullmatch("[A-SU-Za-z]*", given):
-        raise InputError("bad axes", found=value, expected="letters, none of them T")
+        raise InputError("bad axes", found=value, expected="letters other than T")
     letters = given or ("XYZ" if ndim <= 3 else "ABCDEFGH")[:ndim]
     if len(letters) != ndim or len(set(letters)) != ndim:
         raise InputError("bad axes", found=value, expected=f"{ndim} different letters")
     return letters
 
 
-def _per_dimension(value: object, ndim: int, name: str) -> tuple[object, ...]:
-    """One value per dimension, from one for all or one each."""
+def _expand(value: object, ndim: int, name: str) -> tuple[object, ...]:
+    """Return one value per dimension, from a scalar or a sequence."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     several = isinstance(value, Iterable) and not isinstance(value, str)
@@ -629,12 +624,11 @@ def _per_dimension(value: object, ndim: int, name: str) -> tuple[object, ...]:
     if len(values) == 1:
         values = values * ndim
     if len(values) != ndim:
-        expected = f"one value, or {ndim}: one a dimension"
+        expected = f"one value, or {ndim}, one per dimension"
         raise InputError(f"bad {name}", found=value, expected=expected)
     return values
 
 
-def _read_only(array: A) -> A:
-    """Return an array that can no longer be written to."""
+def _make_read_only(array: A) -> A:
     array.setflags(write=False)
     return array

@@ -1,21 +1,19 @@
-"""Twisted tori: crossing the edge of one dimension also moves along others.
+"""Twisted tori, whose wraparound links in one dimension also move along others.
 
-A torus of k x k x 2k or k x 2k x 2k nodes has shorter routes if the links that close its short
-dimensions lead k nodes on along its long ones (Camarero, Martinez and Beivide, "Lattice graphs for
-high-scale interconnection topologies", IEEE Trans. Parallel Distrib. Syst. 26, 2015; used for TPU
-v4: Jouppi et al., ISCA 2023; the vendor's own wiring is not published in full). All nodes see the
-same network, so that what is minimal depends on the difference of two nodes alone.
+A torus of k x k x 2k or k x 2k x 2k nodes has shorter routes if the wraparound links of its short
+dimensions move k nodes along its long dimensions (Camarero, Martinez and Beivide, "Lattice graphs
+for high-scale interconnection topologies", IEEE Trans. Parallel Distrib. Syst. 26, 2015). TPU v4
+uses them (Jouppi et al., ISCA 2023), but its wiring is not published in full. The network is vertex
+symmetric, so the minimal routes depend only on the difference of two nodes.
 
-A message takes one of the shortest routes, a number of hops along each dimension, and goes
-dimension by dimension. Of ``n`` such routes, those listed first that go plus, it takes under
-``source_parity`` the one numbered by the sum of the source's coordinates modulo ``n``, under
-``plus`` the first; other tie rules are refused. Adaptive packets take the hops of that route in any
-order. The vendor's routing is not public; this rule is ours.
+A message takes one of the ``n`` minimal routes in dimension order. Routes with more plus hops come
+first. ``source_parity`` selects the route whose index is the sum of the source's coordinates modulo
+``n``, and ``plus`` the first; other tie rules are errors. Adaptive packets take the hops of that
+route in any order. The vendor's routing is not public; this rule is an assumption.
 
-A ring of a dimension is what hops along it lead through, twice its size or more where it is
-twisted. A message keeps to one ring of a dimension, goes at most half round it, and takes the
-dimensions in order, so that the bubble rule and datelines keep a twisted torus from filling up as
-they do a plain one.
+The ring of a twisted dimension has at least twice the dimension's size. A message uses one ring
+per dimension, goes at most half around it, and takes the dimensions in order. Therefore the bubble
+rule and datelines prevent deadlock as on an ordinary torus.
 """
 
 from __future__ import annotations
@@ -33,11 +31,9 @@ from toruscast.validation import whole_array
 
 Twist = tuple[tuple[int, ...], ...]
 
-# Presets whose slices are twisted where they can be.
+# Machines whose slices are twisted if their shape allows it.
 TWISTED_MACHINES = ("tpu_v4", "tpu_v5p")
-
-
-# Routes that are looked at to find the minimal ones: a small file must not ask for more.
+# Maximum routes to enumerate, so that a small file cannot exhaust the memory.
 MAX_ROUTES = 2**22
 CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
 
@@ -45,25 +41,25 @@ CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
 class MinimalHops(NamedTuple):
     """Minimal routes by the difference of two nodes, given as a node relative to node 0.
 
-    A route is its hops along each dimension, those in the minus direction negative. The routes of
-    difference ``n`` are ``hops[first[n]:first[n + 1]]``, long routes plus first.
+    A route is its hops along each dimension, negative in the minus direction. The routes of
+    difference ``n`` are ``hops[first[n]:first[n + 1]]``, with long plus hops first.
     """
 
     first: NDArray[np.int64]  # (N + 1,)
     hops: NDArray[np.int32]  # (routes, D)
 
 
-def usual_twist(shape: Sequence[int]) -> Twist:
-    """Return the twist of k x k x 2k or k x 2k x 2k nodes in any order; of others none."""
+def default_twist(shape: Sequence[int]) -> Twist:
+    """Return the twist of k x k x 2k or k x 2k x 2k nodes in any order; empty for other shapes."""
     short = min(shape, default=0)
     if len(shape) != 3 or short < 2 or {*shape} != {short, 2 * short}:
         return ()
-    moved = tuple(short if size > short else 0 for size in shape)
-    return tuple(moved if size == short else (0, 0, 0) for size in shape)
+    moves = tuple(short if size > short else 0 for size in shape)
+    return tuple(moves if size == short else (0, 0, 0) for size in shape)
 
 
-def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Twist:
-    """Return a twist, each move less than its dimension; none as an empty one."""
+def check_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> Twist:
+    """Return the twist with moves modulo the sizes; empty if there are none."""
     ndim = len(shape)
     expected = f"{ndim} rows of {ndim} moves, from rings along rings that are not twisted"
     try:
@@ -75,23 +71,23 @@ def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> 
     if len(rows) != ndim or any(row.size != ndim for row in rows):
         raise InputError("bad twist", found=value, expected=expected)
     moves = np.array(rows) % np.array(shape)
-    closed = np.array(wrap) & (np.array(shape) > 1)
+    is_ring = np.array(wrap) & (np.array(shape) > 1)
     twisted, target = moves.any(axis=1), moves.any(axis=0)
-    if (twisted & target).any() or ((twisted | target) & ~closed).any():
+    if (twisted & target).any() or ((twisted | target) & ~is_ring).any():
         raise InputError("bad twist", found=value, expected=expected)
     if not twisted.any():
         return ()
     twist = tuple(tuple(row) for row in moves.tolist())
-    routes = math.prod(2 * reach + 1 for reach in _max_hops(shape, twist))
-    if routes > MAX_ROUTES:
-        expected = f"at most {MAX_ROUTES} routes to look at for the shortest"
-        raise InputError("twisted torus too large", found=routes, expected=expected)
+    n_routes = math.prod(2 * hops + 1 for hops in _max_hops(shape, twist))
+    if n_routes > MAX_ROUTES:
+        expected = f"at most {MAX_ROUTES} candidate routes"
+        raise InputError("twisted torus too large", found=n_routes, expected=expected)
     return twist
 
 
-def named_twist(shape: Sequence[int]) -> Twist:
-    """Return the twist that "twisted" means for these sizes."""
-    twist = usual_twist(shape)
+def require_default_twist(shape: Sequence[int]) -> Twist:
+    """Return the default twist of a shape; raise `InputError` if it has none."""
+    twist = default_twist(shape)
     if not twist:
         sizes = "x".join(map(str, shape))
         raise InputError("no twist for these sizes", found=sizes, expected=CAN_BE_TWISTED)
@@ -99,32 +95,32 @@ def named_twist(shape: Sequence[int]) -> Twist:
 
 
 def split_twist(text: str) -> tuple[str, bool | None]:
-    """Return the sizes of a torus, and whether the text has it twisted; None if it does not say."""
+    """Split a suffix ``:twisted`` or ``:untwisted`` from sizes; its value is None if absent."""
     match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
     return (match[1], match[2] is None) if match else (text.strip(), None)
 
 
-def twist_text(name: str, shape: Sequence[int], wrap: Sequence[bool], twist: Twist) -> str:
-    """Return the twist in the text of a torus; empty where the sizes imply it."""
-    usual = usual_twist(shape) if all(wrap) else ()
+def format_twist(name: str, shape: Sequence[int], wrap: Sequence[bool], twist: Twist) -> str:
+    """Return the suffix of a torus's sizes; empty if machine and sizes imply the twist."""
+    default = default_twist(shape) if all(wrap) else ()
     if twist:
-        return ":twisted" if twist == usual else f":twist{twist}"
-    could = usual and all(size % 4 == 0 for size in shape)
-    return ":untwisted" if could and name in TWISTED_MACHINES else ""
+        return ":twisted" if twist == default else f":twist{twist}"
+    can_be_twisted = default and all(size % 4 == 0 for size in shape)
+    return ":untwisted" if can_be_twisted and name in TWISTED_MACHINES else ""
 
 
 def node_at(shape: Sequence[int], twist: Twist, coords: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Return the nodes at coordinates that may lie beyond any edge, ``(..., D) -> (...)``."""
-    along = coords.astype(np.int64)
-    # Dimensions that are moved along are not twisted themselves: one pass will do.
-    crossed = along // np.array(shape)
-    along = (along + crossed @ np.array(twist)) % np.array(shape)
+    """Return the nodes at coordinates inside or outside the shape, ``(..., D) -> (...)``."""
+    coords = coords.astype(np.int64)
+    # One pass suffices, because the dimensions of the moves are not twisted themselves.
+    crossings = coords // np.array(shape)
+    wrapped = (coords + crossings @ np.array(twist)) % np.array(shape)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
-    return np.asarray(along @ strides, dtype=np.int32)
+    return np.asarray(wrapped @ strides, dtype=np.int32)
 
 
 def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
-    """Return the hops along each dimension that lead back to where they began."""
+    """Return the number of hops along each dimension that return to the first node."""
     lengths = []
     for d, size in enumerate(shape):
         turns = (n // math.gcd(n, m) for n, m in zip(shape, twist[d], strict=True))
@@ -133,66 +129,66 @@ def ring_lengths(shape: Sequence[int], twist: Twist) -> tuple[int, ...]:
 
 
 def _max_hops(shape: Sequence[int], twist: Twist) -> list[int]:
-    """The most hops of a minimal route along each dimension."""
-    # Half a ring leads to any node of it, and half of every size to any node at all.
-    enough = sum(size // 2 for size in shape) + len(shape)
-    return [min(length // 2, enough) for length in ring_lengths(shape, twist)]
+    """Return the maximum hops of a minimal route along each dimension."""
+    # Half of a ring reaches all its nodes, and half of every size reaches all nodes of the torus.
+    max_distance = sum(size // 2 for size in shape) + len(shape)
+    return [min(length // 2, max_distance) for length in ring_lengths(shape, twist)]
 
 
 def minimal_hops(shape: Sequence[int], twist: Twist) -> MinimalHops:
-    """Return the minimal routes between any two nodes of a twisted torus."""
-    reach = _max_hops(shape, twist)
-    box = np.indices([2 * r + 1 for r in reach], dtype=np.int32).reshape(len(shape), -1).T
-    hops = np.array(reach, dtype=np.int32) - box
+    """Return the minimal routes between all pairs of nodes of a twisted torus."""
+    max_hops = _max_hops(shape, twist)
+    box = np.indices([2 * n + 1 for n in max_hops], dtype=np.int32).reshape(len(shape), -1).T
+    hops = np.array(max_hops, dtype=np.int32) - box
     length = np.abs(hops).sum(axis=1)
     node = node_at(shape, twist, hops)
     n_nodes = math.prod(shape)
     shortest = np.full(n_nodes, length.max())
     np.minimum.at(shortest, node, length)
-    kept = np.flatnonzero(length == shortest[node])
-    by_node = kept[np.argsort(node[kept], kind="stable")]
+    minimal = np.flatnonzero(length == shortest[node])
+    by_node = minimal[np.argsort(node[minimal], kind="stable")]
     first = np.searchsorted(node[by_node], np.arange(n_nodes + 1))
     return MinimalHops(first, hops[by_node])
 
 
 def ring_places(neighbors: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return each node's place on its ring of each dimension, ``(N, D)``, from its neighbours.
+    """Return each node's position on its ring of each dimension, ``(N, 2 D) -> (N, D)``.
 
-    The node with the lowest number has place 0, and a hop plus leads to the next place.
+    The node with the lowest number has position 0, and positions increase in the plus direction.
     """
-    n_nodes, ports = neighbors.shape
-    place = np.full((n_nodes, ports // 2), -1, dtype=np.int32)
-    for d in range(ports // 2):
-        following = neighbors[:, 2 * d].tolist()
-        for begin in range(n_nodes):
-            node, number = begin, 0
-            while place[node, d] < 0:
-                place[node, d] = number
-                node, number = (following[node] if following[node] >= 0 else node), number + 1
-    return place
+    n_nodes, n_ports = neighbors.shape
+    positions = np.full((n_nodes, n_ports // 2), -1, dtype=np.int32)
+    for d in range(n_ports // 2):
+        plus = neighbors[:, 2 * d]
+        successor = np.where(plus < 0, np.arange(n_nodes), plus).tolist()
+        for start in range(n_nodes):
+            node, position = start, 0
+            while positions[node, d] < 0:
+                positions[node, d] = position
+                node, position = successor[node], position + 1
+    return positions
 
 
-class Metric(NamedTuple):
-    """Sizes that give the distance of two points of a torus."""
+class TorusMetric(NamedTuple):
+    """The arrays from which kernels compute distances."""
 
     shape: NDArray[np.int64]
     wrap: NDArray[np.bool_]
-    images: NDArray[np.int64]  # of node 0 beyond the edges of a twisted torus, (images, D)
+    images: NDArray[np.int64]  # of node 0, (n_images, D); empty if the torus is not twisted
 
 
-def images(shape: Sequence[int], twist: Twist) -> NDArray[np.int64]:
-    """Return the images of node 0 of a twisted torus beyond its edges, ``(images, D)``.
+def find_images(shape: Sequence[int], twist: Twist) -> NDArray[np.int64]:
+    """Return the periodic images of node 0 of a twisted torus, shape ``(n_images, D)``.
 
-    The hops between two nodes are the shortest distance of one to all images of the other. A torus
-    that is not twisted has none.
+    The distance of two nodes is the minimum over the images of one.
     """
     if not twist:
         return np.zeros((0, len(shape)), dtype=np.int64)
+    # Integer combinations of the rows are the images.
     lattice = np.diag(shape) - np.array(twist)
     lengths = ring_lengths(shape, twist)
     turns = [length // size + 1 for length, size in zip(lengths, shape, strict=True)]
     box = np.indices([2 * turn + 1 for turn in turns]).reshape(len(shape), -1).T
-    around = box - np.array(turns)
-    found = np.asarray(around @ lattice, dtype=np.int64)
-    # No image farther away is the nearest of any node.
-    return found[(np.abs(found) <= np.array(lengths)).all(axis=1)]
+    images = np.asarray((box - np.array(turns)) @ lattice, dtype=np.int64)
+    # Images outside these bounds are never the nearest.
+    return images[(np.abs(images) <= np.array(lengths)).all(axis=1)]

@@ -28,7 +28,7 @@ from toruscast.formats.dialect import Dialect
 from toruscast.formats.graphs import GraphOptions, check_collectives
 from toruscast.formats.rounds import algorithm_of
 from toruscast.formats.source import Source, Text, as_text, read_text
-from toruscast.mapping.collectives.schedules import collective_total, edges_of
+from toruscast.mapping.collectives.schedules import collective_total, estimate_edges
 from toruscast.mapping.comm_graph import CommGraph, Workload, sum_edges
 from toruscast.mapping.omissions import Omission, describe_omissions, merge_omissions
 from toruscast.text import closest
@@ -660,7 +660,7 @@ def read(source: Source, options: GraphOptions) -> Workload:
     step.check(text.file)
     n = options.at_least(step.n_devices, source.path)
     check_collectives(
-        source.path, sum(edges_of(each.kind, each.groups) for each in step.collectives)
+        source.path, sum(estimate_edges(each.kind, each.groups) for each in step.collectives)
     )
     phases = [_phase(one, n, options).renamed(options.name) for one in step.collectives]
     return Workload(phases, name=options.name)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import PickledByFields, lazy
-from toruscast.mapping.strategies.orders import divisors, loop, snake
+from toruscast.mapping.strategies.orders import divisors, walk_loop, walk_snake
 from toruscast.mapping.torus import Torus
 from toruscast.workers import Task
 
@@ -127,8 +127,8 @@ def curves(sizes: Sequence[int]) -> list[Curve]:
     orders = list(permutations(range(len(sizes))))
     walks: dict[str, Callable[[Sequence[int]], NDArray[np.int64] | None]] = {
         "in order": lambda sizes: np.indices(sizes).reshape(len(sizes), -1).T,
-        "a loop": loop,
-        "a snake": snake,
+        "a loop": walk_loop,
+        "a snake": walk_snake,
     }
     for name, walk in walks.items():
         for order in orders:
@@ -209,7 +209,7 @@ def cut_curves(
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     wide = [a for a, size in enumerate(axes.sizes) if size > 1]
     seen: set[bytes] = set()
-    for name, walk in (("a loop", loop), ("a snake", snake)):
+    for name, walk in (("a loop", walk_loop), ("a snake", walk_snake)):
         for order in permutations(long):
             cells = walk([torus.shape[d] for d in order])
             if cells is None:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, sum_edges
 from toruscast.mapping.collectives import merged, schedule
-from toruscast.mapping.collectives.schedules import in_groups
+from toruscast.mapping.collectives.schedules import copy_to_groups
 from toruscast.mapping.omissions import Omission
 from toruscast.mapping.torus import TIE_RULES, Exclusions
 from toruscast.routing.loads import pair_loads
@@ -465,7 +465,7 @@ def messages_in_rounds(
         plan = schedule(f"{kind}/ring", groups.n, traffic.nbytes, ports=ports, element=0)
     n_nodes = groups.torus.n_nodes
     return [
-        (times, in_groups(merged(groups.n, steps), nodes, n_nodes))
+        (times, copy_to_groups(merged(groups.n, steps), nodes, n_nodes))
         for times, steps in plan.rounds()
     ]
 

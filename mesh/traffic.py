@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping.collectives.schedules import collective_named
+from toruscast.mapping.collectives.schedules import find_collective
 from toruscast.text import closest
 from toruscast.validation import (
     check_type,
@@ -127,7 +127,7 @@ class MeshTraffic:
     name: str = ""  # for reports
 
     def __post_init__(self) -> None:
-        kind = collective_named(str(self.collective))
+        kind = find_collective(str(self.collective))
         if kind not in COLLECTIVES:
             found, expected = self.collective, " or ".join(COLLECTIVES)
             raise InputError("unknown collective", found=found, expected=expected)
@@ -274,7 +274,7 @@ def _of_axis(name: str, value: Any) -> MeshTraffic:
     if not isinstance(value, str):
         return _ring_of(name, value)
     word, _, size = value.partition(":")
-    if collective_named(word.partition("/")[0]) not in COLLECTIVES:
+    if find_collective(word.partition("/")[0]) not in COLLECTIVES:
         return _ring_of(name, read_bytes(value))
     (found,) = parse_traffic(f"{name}:{word}:{size or f'{USUAL_BYTES:.0f}'}")
     return found

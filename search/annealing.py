@@ -252,7 +252,7 @@ class RunInputs(NamedTuple):
 
     def annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
         """Return what anneals from a start towards a goal."""
-        places = self.allocation.free_places(self.problem.n_tasks)
+        places = self.allocation.free_slots(self.problem.n_tasks)
         return Annealer(self.problem, start, places, goal, self.uses, seed)
 
 

@@ -219,7 +219,7 @@ def _best_exchanges(
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], TaskMapping]]:
     """Return the ``n`` exchanges of blocks that lower the loads most, and their mappings."""
     torus, capacity = problem.torus, mapping.tasks_per_node
-    places = Allocation(torus, tasks_per_node=capacity).free_places(problem.n_tasks)
+    places = Allocation(torus, tasks_per_node=capacity).free_slots(problem.n_tasks)
     annealer = Annealer(problem, mapping, places, _GOAL, uses, seed=0)
     loads, before = annealer.loads, annealer.energy
     order = np.argsort(mapping.node, kind="stable")

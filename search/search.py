@@ -294,7 +294,7 @@ def _allocation(
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
         capacity = max(capacity, min_capacity(problem.n_tasks, ours.size))
     allocation = Allocation(problem.torus, ours, capacity, fixed)
-    places, movable = allocation.free_places(problem.n_tasks)
+    places, movable = allocation.free_slots(problem.n_tasks)
     if not movable.size or np.unique(places).size < 2:
         raise InputError(
             "nothing left to move",

@@ -100,11 +100,11 @@ def _sources(
 
     def named(names: Iterable[str]) -> Iterator[list[TaskMapping]]:
         for name in names:
-            node = registry.nodes(placement, name, seed)
+            node, _ = registry.place_tasks(placement, name, seed)
             yield [allocation.confine(placement.mapping(node, name))]
 
     def variants() -> Iterator[list[TaskMapping]]:
-        kinds = registry.chosen(None)
+        kinds = registry.select_strategies(None)
         names = (name for kind in kinds for name in registry.variant_names(placement, kind))
         yield from named(name for name in dict.fromkeys(names) if name not in _FAST)
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, TieRule, Torus
-from toruscast.mapping.twist import usual_twist
+from toruscast.mapping.twist import default_twist
 
 # Half of the weight lies on the sizes where plus and minus meet, and on even rings with ties.
 SIZES = st.sampled_from([1, 2, 2, 3, 4, 4, 5, 6, 7, 8])
@@ -50,7 +50,7 @@ def tori(draw, max_nodes=120, max_dimensions=4, ties=TIES, network=None):
 @st.composite
 def twisted(draw, network=None):
     shape = draw(st.sampled_from([(2, 2, 4), (2, 4, 4), (4, 2, 2), (3, 3, 6), (4, 4, 8)]))
-    twist = usual_twist(shape)
+    twist = default_twist(shape)
     if draw(st.booleans()):
         # Any other one: only along the last dimension.
         shape = (draw(st.integers(2, 4)), draw(st.integers(2, 4)), draw(st.integers(2, 6)))

@@ -21,7 +21,7 @@ from toruscast._features import RoutedTraffic
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, MappingProblem, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.torus import TIE_RULES
-from toruscast.mapping.twist import usual_twist
+from toruscast.mapping.twist import default_twist
 
 _MAPPINGS = 5
 TWISTED = ((2, 2, 4), (2, 4, 4), (3, 3, 6))
@@ -70,7 +70,11 @@ def torus(rng: np.random.Generator, own: Network, usual: float) -> Torus:
         shape = TWISTED[int(rng.integers(len(TWISTED)))]
         tie = str(rng.choice(["plus", "source_parity"]))
         return Torus(
-            shape, bandwidth=speed(rng, usual), tie_break=tie, network=own, twist=usual_twist(shape)
+            shape,
+            bandwidth=speed(rng, usual),
+            tie_break=tie,
+            network=own,
+            twist=default_twist(shape),
         )  # type: ignore[arg-type]
     shape = [int(size) for size in rng.integers(1, 7, int(rng.integers(1, 4)))]
     while np.prod(shape) > 40:

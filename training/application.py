@@ -12,7 +12,7 @@ from toruscast._slow import pandas as pd
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Workload
 from toruscast.mapping.machines import TorusLike
 from toruscast.mapping.strategies import Placement
-from toruscast.mapping.strategies.sampling import count_left, sample_inequivalent
+from toruscast.mapping.strategies.sampling import count_remaining, sample_inequivalent
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.text import counted
@@ -127,7 +127,7 @@ def draw_samples(
         tasks_per_node = max((mapping.tasks_per_node for mapping in known), default=None)
     placement = Placement(problem, tasks_per_node)
     if n is None:
-        n = int(min(USUAL, count_left(placement, known)))
+        n = int(min(USUAL, count_remaining(placement, known)))
     mappings, _ = sample_inequivalent(placement, n, seed, known)
     return build_samples(
         [(problem.workload, problem.torus, mappings)],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._features import FEATURES, RoutedTraffic, extract_blocks
-from toruscast._features.table import TIMED
+from toruscast._features.table import TIME_COLUMN
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import MappingProblem, TaskMapping
@@ -153,7 +153,7 @@ def needed_level(names: Iterable[str], target: Target | None = None) -> int:
 
 SIMULATED: MappingProxyType[str, Callable[[RoutedTraffic], float]] = MappingProxyType(
     {
-        "simulated_time": TIMED["time"],
+        "simulated_time": TIME_COLUMN["time"],
         "flow_time": lambda routed: flow_messages(routed.problem, routed.mapping).time,
     }
 )

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._features import FEATURES, Feature, RoutedTraffic
-from toruscast._features.registry import select
-from toruscast._features.table import TIMED, tabulate
+from toruscast._features.registry import select_features
+from toruscast._features.table import TIME_COLUMN, tabulate
 from toruscast._slow import pandas as pd
 from toruscast.errors import InputError
 from toruscast.formats import readers
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.machines import TorusLike, as_torus
 from toruscast.mapping.patterns import from_recipe
-from toruscast.mapping.strategies.registry import Placement, nodes
+from toruscast.mapping.strategies.registry import Placement, place_tasks
 from toruscast.routing import Routing, dilations
 from toruscast.validation import check_call, job_count, whole_number
 from toruscast.workers import Task
@@ -96,7 +96,8 @@ def build_samples(
     whole_number(level, "feature level", 1, 2)
     check_call(progress)
     n_jobs = job_count(n_jobs)
-    how = SampleOptions(tuple(dict.fromkeys(select(features, level))), coarsening, iterations)
+    selected = tuple(dict.fromkeys(select_features(features, level)))
+    how = SampleOptions(selected, coarsening, iterations)
     sets = [
         SampleSet.from_mappings(MappingProblem(traffic, torus, routing), mappings, how)
         for traffic, torus, mappings in cases
@@ -196,7 +197,8 @@ def compute(problems: Sequence[MappingProblem], how: SampleOptions, part: Part) 
     routed = (
         RoutedTraffic(problem, mapping, how.coarsening, how.iterations) for mapping in part.mappings
     )
-    values = tabulate(routed, part.features, TIMED if part.timed else None).reset_index(drop=True)
+    extra = TIME_COLUMN if part.timed else None
+    values = tabulate(routed, part.features, extra).reset_index(drop=True)
     labels = SampleSet(problem, part.mappings, part.keys).labels()
     return pd.concat([labels, values], axis="columns")
 
@@ -330,7 +332,7 @@ def _values(
     problem, placement, (name, told) = block.problem, block.placement, row
     if name not in block.made:
         try:
-            block.made[name] = nodes(placement, name, seed)
+            block.made[name], _ = place_tasks(placement, name, seed)
         except InputError:
             message = f"mapping of {block.name} is none of a strategy"
             expected = "a name that makes it again"

@@ -1,6 +1,6 @@
 """Collective algorithms as rounds of messages."""
 
-# The module registers the algorithms.
+# Importing the module registers the algorithms.
 from .algorithms import butterfly_partners
 from .schedules import Round, Schedule, merged, names, schedule
 

@@ -1,4 +1,4 @@
-"""The rounds of collective algorithms by name, the workload that they make, and all they send."""
+"""Schedules of collective algorithms: their rounds, workloads and total traffic."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from toruscast.validation import real_number, whole_number, whole_sizes
 
 from ..comm_graph import CommGraph, Workload, sum_edges
 
-# Each collective with what MPI, NCCL, XLA and JAX call it otherwise, in lower case and without
-# hyphens and underscores; the last three are of meshes.
+# Each collective and its other names in MPI, NCCL, XLA and JAX, in lower case and without hyphens
+# and underscores. The last three are collectives of device meshes.
 COLLECTIVES = {
     "allreduce": ("psum",),
     "allgather": (),
@@ -32,32 +32,27 @@ COLLECTIVES = {
     "pipeline": (),
     "exchange": (),
 }
-# All-to-alls of more tasks have too many messages to list.
+# Maximum tasks of a collective and of an all-to-all, to limit the number of edges.
 MAX_TASKS = 2**16
-MAX_PAIRS = 2**12
-# Each task sends to each other one.
+MAX_ALL_TO_ALL_TASKS = 2**12
+# Algorithms in which each task sends directly to every other task.
 ALL_PAIRS = ("alltoall/pairwise", "alltoall/linear")
-_MANY = 2**22
-# Tasks whose receivers are listed at once.
-_ROWS = 2**8
+# Graphs with more edges keep constant columns as broadcast arrays.
+_MAX_COPIED_EDGES = 2**22
+# Tasks per block, to limit temporary arrays.
+_BLOCK_SIZE = 2**8
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Messages that tasks send at the same step of a collective."""
+    """Messages of one step of a collective; the arrays have shape ``(n_messages,)``."""
 
     src: NDArray[np.int64]
-    """Sending task of each message, ``(n_messages,)``."""
     dst: NDArray[np.int64]
-    """Receiving task of each."""
     nbytes: NDArray[np.float64]
-    """Bytes of each; a number holds for all."""
-    reduces: bool
-    """Whether the receiver adds what it gets to what it has."""
-    times: int
-    """How often the round repeats."""
-    pieces: float
-    """Messages that each of these is cut into."""
+    reduces: bool  # whether the receiver reduces the received data with its own
+    times: int  # number of repetitions of the round
+    pieces: float  # number of segments that each message is split into
 
     def __init__(
         self,
@@ -69,23 +64,25 @@ class Round:
         times: int = 1,
         pieces: float = 1.0,
     ) -> None:
-        ends = [np.asarray(end, dtype=np.int64) for end in (src, dst)]
-        amounts = np.broadcast_to(np.asarray(nbytes, dtype=np.float64), ends[0].shape)
+        src, dst = np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64)
+        nbytes = np.broadcast_to(np.asarray(nbytes, dtype=np.float64), src.shape)
         vars(self).update(
-            src=ends[0], dst=ends[1], nbytes=amounts, reduces=reduces, times=times, pieces=pieces
+            src=src, dst=dst, nbytes=nbytes, reduces=reduces, times=times, pieces=pieces
         )
 
     def reversed(self, *, reduces: bool = False) -> Round:
-        """The same messages the other way."""
+        """Return the round with senders and receivers exchanged."""
         return replace(self, src=self.dst, dst=self.src, reduces=reduces)
 
 
+# The rounds of one port. An algorithm that uses several ports has several lanes.
 Lane = tuple[Round, ...]
+Lanes = tuple[Lane, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Who sends how much to whom in every round of a collective.
+    """The messages of every round of a collective.
 
     Attributes
     ----------
@@ -93,13 +90,12 @@ class Schedule:
         Name in the registry.
     n_tasks : int
     nbytes : float
-        Size of the collective's whole buffer: of the vector that is broadcast or reduced, of all
-        blocks of a gather, scatter or allgather together, of what each task sends in an all-to-all.
+        Size of the collective's buffer: the vector of a broadcast or reduction, all blocks of a
+        gather, scatter or allgather, and the data that each task sends in an all-to-all.
     lanes : tuple of tuples of Round
-        A lane for each port of the node that the algorithm drives by itself; each carries its share
-        of the buffer.
+        The rounds of each port that the algorithm uses; each port carries its share of the buffer.
     at_once : bool
-        Whether a task starts all its rounds together; they only list the messages.
+        Whether a task starts all rounds at once, so that their order has no effect.
 
     Examples
     --------
@@ -112,25 +108,25 @@ class Schedule:
     name: str
     n_tasks: int
     nbytes: float
-    lanes: tuple[Lane, ...]
+    lanes: Lanes
     at_once: bool = False
 
     def rounds(self) -> Iterator[tuple[int, tuple[Round, ...]]]:
-        """Rounds of all lanes side by side: repetitions, and a round of each remaining lane."""
+        """Yield the repetitions and the simultaneous rounds of all unfinished lanes."""
         if len({tuple(step.times for step in lane) for lane in self.lanes}) == 1:
             yield from ((steps[0].times, steps) for steps in zip(*self.lanes, strict=True))
             return
         lanes = [[step for step in lane for _ in range(step.times)] for lane in self.lanes]
         numbers = range(max(map(len, lanes)))
-        abreast = (tuple(lane[n] for lane in lanes if n < len(lane)) for n in numbers)
-        for _, same in itertools.groupby(abreast, key=lambda steps: tuple(map(id, steps))):
-            first, *more = same
-            yield 1 + len(more), first
+        simultaneous = (tuple(lane[n] for lane in lanes if n < len(lane)) for n in numbers)
+        for _, equal in itertools.groupby(simultaneous, key=lambda steps: tuple(map(id, steps))):
+            first, *others = equal
+            yield 1 + len(others), first
 
     def workload(self) -> Workload:
-        """The messages as a workload of dependent rounds, the lanes of a round merged.
+        """Return a workload of dependent rounds that combine the lanes.
 
-        With ``at_once`` it is a single phase; so it is for one task, which sends nothing.
+        With ``at_once``, and for a single task, it has one phase.
         """
         phases: list[CommGraph] = []
         for times, steps in self.rounds():
@@ -141,11 +137,8 @@ class Schedule:
         return Workload(phases, name=self.name, dependent=True)
 
 
-Lanes = tuple[Lane, ...]
-
-
-class Call(NamedTuple):
-    """Arguments of an algorithm, those of `schedule`."""
+class CollectiveCall(NamedTuple):
+    """Arguments of an algorithm, with the meaning they have for `schedule`."""
 
     n_tasks: int
     nbytes: float
@@ -154,56 +147,51 @@ class Call(NamedTuple):
     segment: float = 0.0
 
 
-Algorithm = Callable[[Call], Lanes]
+Algorithm = Callable[[CollectiveCall], Lanes]
 
 
-class _Registered(NamedTuple):
-    lanes: Algorithm
-    several_ports: bool
+class _RegisteredAlgorithm(NamedTuple):
+    build_lanes: Algorithm
+    uses_ports: bool
     at_once: bool
 
 
-_ALGORITHMS: dict[str, _Registered] = {}
+_ALGORITHMS: dict[str, _RegisteredAlgorithm] = {}
 
 
-def register(name: str, lanes: Algorithm, *, ports: bool = False, at_once: bool = False) -> None:
-    """Register an algorithm; ``ports`` if it drives several ports by itself."""
-    _ALGORITHMS[name] = _Registered(lanes, ports, at_once)
+def register(
+    name: str, build_lanes: Algorithm, *, uses_ports: bool = False, at_once: bool = False
+) -> None:
+    """Register an algorithm; ``uses_ports`` if it can use several ports."""
+    _ALGORITHMS[name] = _RegisteredAlgorithm(build_lanes, uses_ports, at_once)
 
 
-def backwards(lanes: Lanes, *, reduces: bool = False) -> Lanes:
-    """Return the rounds of each lane from the last to the first, their messages the other way."""
+def reverse_lanes(lanes: Lanes, *, reduces: bool = False) -> Lanes:
+    """Return the lanes with the order of rounds and the direction of messages reversed."""
     return tuple(tuple(step.reversed(reduces=reduces) for step in reversed(lane)) for lane in lanes)
 
 
-def followed(first: Lanes, second: Lanes) -> Lanes:
-    """Return each lane with another one after it."""
+def concatenate_lanes(first: Lanes, second: Lanes) -> Lanes:
+    """Return the lanes of two algorithms that run one after the other."""
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
-def collective_named(word: str) -> str | None:
-    """Return our name of a collective, however it is spelled; None if it is not known.
-
-    Examples
-    --------
-    >>> [collective_named(word) for word in ("REDUCE_SCATTER_BLOCK", "all-to-all", "BARRIER")]
-    ['reduce_scatter', 'alltoall', None]
-    """
+def find_collective(word: str) -> str | None:
+    """Return the registry's name of a collective such as "All-Reduce"; None if it is unknown."""
     plain = re.sub("[-_]", "", word.lower())
-    found = (n for n, others in COLLECTIVES.items() if plain in (n.replace("_", ""), *others))
-    return next(found, None)
+    matches = (n for n, others in COLLECTIVES.items() if plain in (n.replace("_", ""), *others))
+    return next(matches, None)
 
 
 def names(collective: str = "") -> tuple[str, ...]:
-    """Return the names of the algorithms, all or those of one collective.
+    """Return the names of all algorithms, or those of one collective.
 
     Examples
     --------
     >>> names("alltoall")
     ('alltoall/bine', 'alltoall/bruck', 'alltoall/linear', 'alltoall/pairwise')
     """
-    chosen = (name for name in _ALGORITHMS if not collective or name.split("/")[0] == collective)
-    return tuple(sorted(chosen))
+    return tuple(sorted(n for n in _ALGORITHMS if collective in ("", n.split("/")[0])))
 
 
 def schedule(
@@ -221,19 +209,18 @@ def schedule(
     Parameters
     ----------
     name : str
-        One of `names`: the collective, a slash, the algorithm.
+        One of `names`, as ``collective/algorithm``.
     n_tasks, nbytes
-        As of `Schedule`.
+        See `Schedule`.
     shape : sequence of int, optional
-        Tasks along the dimensions of the torus that the algorithm sees, ranks in C order; one
-        dimension if not given.
+        Tasks along each dimension of the torus, with ranks in C order; one dimension if not given.
     ports : int
-        Ports among which the buffer is split, for algorithms that drive several by themselves.
+        Number of ports that share the buffer, for algorithms that can use several.
     segment : float
-        Bytes of the pieces in which the algorithm sends, if it does; 0: in one piece.
+        Maximum bytes of a segment, for algorithms that send segments; 0 for a single segment.
     element : float
-        Bytes of an element. An allreduce round a ring of fewer elements than tasks has no block for
-        each of them and runs as recursive doubling, as Open MPI's does (coll_base_allreduce.c).
+        Bytes of an element. An allreduce around a ring with fewer elements than tasks runs as
+        recursive doubling, as in Open MPI (coll_base_allreduce.c).
 
     Examples
     --------
@@ -251,17 +238,17 @@ def schedule(
         raise InputError("tasks do not fill the grid", found=sizes, expected=f"{n_tasks} tasks")
     ports = whole_number(ports, "number of ports", 1, max(6, 2 * len(sizes)))
     element = real_number(element, "bytes of an element", 0)
-    call = Call(n_tasks, nbytes, sizes, ports, segment)
-    chosen = _ALGORITHMS[name]
+    call = CollectiveCall(n_tasks, nbytes, sizes, ports, segment)
+    algorithm = _ALGORITHMS[name]
     if name == "allreduce/ring" and nbytes < n_tasks * element:
-        chosen, call = _ALGORITHMS["allreduce/recursive_doubling"], call._replace(ports=1)
-    if call.ports != 1 and not chosen.several_ports:
-        raise InputError(f"{name} drives one port", found=ports, expected=1)
-    return Schedule(name, n_tasks, nbytes, chosen.lanes(call), chosen.at_once)
+        algorithm, call = _ALGORITHMS["allreduce/recursive_doubling"], call._replace(ports=1)
+    if call.ports != 1 and not algorithm.uses_ports:
+        raise InputError(f"{name} uses one port", found=ports, expected=1)
+    return Schedule(name, n_tasks, nbytes, algorithm.build_lanes(call), algorithm.at_once)
 
 
 def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
-    """Return the messages of several rounds as one graph."""
+    """Return one graph of the messages of several rounds."""
     src, dst, nbytes = (
         np.concatenate([getattr(step, field) for step in steps])
         for field in ("src", "dst", "nbytes")
@@ -271,10 +258,10 @@ def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
 
 
 def check_size(name: str, n: int) -> None:
-    """Raise `InputError` if so many tasks have too many messages to list."""
-    most = MAX_PAIRS if name.startswith("alltoall") else MAX_TASKS
-    if n > most:
-        raise InputError(f"too many tasks for {name}", found=n, expected=f"at most {most}")
+    """Raise `InputError` if ``n`` tasks would make too many edges."""
+    limit = MAX_ALL_TO_ALL_TASKS if name.startswith("alltoall") else MAX_TASKS
+    if n > limit:
+        raise InputError(f"too many tasks for {name}", found=n, expected=f"at most {limit}")
 
 
 def collective_total(
@@ -284,56 +271,55 @@ def collective_total(
     n_tasks: int,
     times: int = 1,
 ) -> CommGraph:
-    """Return what a collective sends in all its rounds among the tasks of each group."""
+    """Return the sum of all rounds of a collective within each group, ``(n_groups, n)``."""
     n = groups.shape[1]
     check_size(name, n)
     if name in ALL_PAIRS:
-        return _all_pairs(groups, nbytes / n * times, float(times), n_tasks)
+        return _connect_all_pairs(groups, nbytes / n * times, float(times), n_tasks)
     rounds = schedule(name, n, nbytes).rounds()
-    phases = [merged(n, steps).scaled(often * times) for often, steps in rounds]
+    phases = [merged(n, steps).scaled(repetitions * times) for repetitions, steps in rounds]
     if not phases:
         return CommGraph(n_tasks, [], [], [])
-    return in_groups(Workload(phases).total, groups, n_tasks)
+    return copy_to_groups(Workload(phases).total, groups, n_tasks)
 
 
-def in_groups(graph: CommGraph, groups: NDArray[np.int64], n_tasks: int) -> CommGraph:
-    """Return the messages of a graph among the tasks of each group, ``(n_groups, n)``."""
-    ends = (groups[:, each].ravel() for each in (graph.src, graph.dst))
-    amounts = (np.tile(each, len(groups)) for each in (graph.nbytes, graph.n_messages))
-    return sum_edges(n_tasks, *ends, *amounts)
+def copy_to_groups(graph: CommGraph, groups: NDArray[np.int64], n_tasks: int) -> CommGraph:
+    """Return the sum of copies of a graph, one among the tasks of each group, ``(n_groups, n)``."""
+    src, dst = groups[:, graph.src].ravel(), groups[:, graph.dst].ravel()
+    amounts = (np.tile(column, len(groups)) for column in (graph.nbytes, graph.n_messages))
+    return sum_edges(n_tasks, src, dst, *amounts)
 
 
-def edges_of(name: str, groups: NDArray[np.int64]) -> int:
-    """Return about how many edges a collective has."""
+def estimate_edges(name: str, groups: NDArray[np.int64]) -> int:
+    """Return the approximate number of edges of a collective."""
     n = groups.shape[1]
     partners: int = n - 1 if name.startswith("alltoall") else n.bit_length()
     return groups.size * partners
 
 
-def _all_pairs(
+def _connect_all_pairs(
     groups: NDArray[np.int64], nbytes: float, n_messages: float, n_tasks: int
 ) -> CommGraph:
-    """Each task of a group to each other one, listed in the order that graphs have."""
+    """Return equal edges between all pairs within each group, sorted as in `CommGraph`."""
     n_groups, n = groups.shape
-    inside = np.sort(groups, axis=1).astype(np.int32)
-    tasks, where = np.unique(inside, return_index=True)
-    if tasks.size < inside.size or n < 2:
+    members = np.sort(groups, axis=1).astype(np.int32)
+    tasks, index = np.unique(members, return_index=True)
+    if tasks.size < members.size or n < 2:
         others = ~np.eye(n, dtype=bool)
-        square = np.broadcast_to(inside[:, None, :], (n_groups, n, n))
+        square = np.broadcast_to(members[:, None, :], (n_groups, n, n))
         dst, src = square[:, others].ravel(), square.swapaxes(1, 2)[:, others].ravel()
         size, count = np.full(src.size, nbytes), np.full(src.size, n_messages)
         return sum_edges(n_tasks, src, dst, size, count)
     src = np.repeat(tasks, n - 1)
     dst = np.empty((tasks.size, n - 1), np.int32)
-    for low in range(0, tasks.size, _ROWS):
-        rows = slice(low, low + _ROWS)
-        to = inside[where[rows] // n]
-        dst[rows] = to[to != tasks[rows, None]].reshape(-1, n - 1)
+    for start in range(0, tasks.size, _BLOCK_SIZE):
+        rows = slice(start, start + _BLOCK_SIZE)
+        receivers = members[index[rows] // n]
+        dst[rows] = receivers[receivers != tasks[rows, None]].reshape(-1, n - 1)
     dst = dst.ravel()
     for column in (src, dst):
         column.setflags(write=False)
-    # All edges have this number where they are many.
     amounts = [np.broadcast_to(np.float64(value), src.shape) for value in (nbytes, n_messages)]
-    if src.size < _MANY:
+    if src.size < _MAX_COPIED_EDGES:
         amounts = [amount.copy() for amount in amounts]
     return CommGraph(n_tasks, src, dst, *amounts)

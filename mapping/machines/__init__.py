@@ -1,7 +1,7 @@
-"""Machines with a torus network: a TOML file each, with the source of every number.
+"""Machines with a torus network, each a TOML file with the sources of its numbers.
 
-`Machine.from_name` finds one. A machine is called with sizes:
-``machines.tpu_v4((4, 4, 8))``. A file holds the keys of the torus and rules about its shapes.
+`Machine.from_name` returns a machine, and calling it with a shape returns a torus:
+``machines.tpu_v4((4, 4, 8))``. A file contains the parameters of the torus and rules for shapes.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ from toruscast.text import closest
 from toruscast.validation import check_type, one_of, read_sizes, whole_number, whole_sizes
 
 from ..network import Network, routing_order
-from ..torus import Torus, wraps
-from ..twist import CAN_BE_TWISTED, named_twist, split_twist, usual_twist
+from ..torus import Torus, expand_wrap
+from ..twist import CAN_BE_TWISTED, Twist, default_twist, require_default_twist, split_twist
 
 SOURCE_KINDS = ("published", "measured", "assumed", "differs")
 
 Sizes = tuple[int, ...]
 TorusLike = Torus | str | Sequence[int]
-OF_NETWORK = tuple(item.name for item in fields(Network))
-OF_TORUS = tuple(item.name for item in fields(Torus) if item.name not in ("network", "exclusions"))
-WORDS = ("title", "about", "called", "sources")
+NETWORK_KEYS = tuple(item.name for item in fields(Network))
+TORUS_KEYS = tuple(
+    item.name for item in fields(Torus) if item.name not in ("network", "exclusions")
+)
+DESCRIPTION_KEYS = ("title", "about", "called", "sources")
 
-__all__ = ["Citation", "Machine", "Shapes", "names", "torus_from_text"]
+__all__ = ["Citation", "Machine", "ShapeRules", "names", "torus_from_text"]
 
 
 @dataclass(frozen=True)
 class Citation:
-    """Where numbers of a machine come from.
-
-    ``how`` is "assumed" where a number is not public, "differs" for a source that disagrees.
-    """
+    """The source of numbers of a machine."""
 
     of: tuple[str, ...]  # keys of the machine file
-    how: str  # one of `SOURCE_KINDS`
-    says: str  # the number as the source has it, and how it was measured
+    how: str  # one of `SOURCE_KINDS`; "assumed" if not public, "differs" if the source disagrees
+    says: str  # the number in the source, and the method of measurement
     source: str = ""  # the publication
-    date: str = ""  # when it was published or read
+    date: str = ""  # date of publication or access
 
     def __str__(self) -> str:
         origin = ", ".join(part for part in (self.source, self.date) if part)
@@ -53,32 +52,32 @@ class Citation:
 
 
 @dataclass(frozen=True)
-class Shapes:
-    """The rules by which a machine makes a torus of the given sizes.
+class ShapeRules:
+    """The rules that turn the given sizes into a torus of the machine.
 
     A field that is 0 or empty sets no rule.
     """
 
-    dimensions: tuple[int, ...] = ()  # how many sizes may be given
-    only: tuple[Sizes, ...] = ()  # the shapes that there are, sizes rising
-    largest: int = 0  # most nodes along a dimension, before `inner`
-    nodes: int = 0  # most nodes in all, before `inner`
-    ring_from: int = 0  # a dimension closes if it has so many nodes or more
-    rings_if_multiples_of: int = 0  # all dimensions close if all sizes are multiples, else none
-    # Dimensions inside a chip or a unit of nodes, behind those that are given; their bandwidth is
-    # that of the first dimension if it is not given.
+    dimensions: tuple[int, ...] = ()  # valid numbers of sizes
+    only: tuple[Sizes, ...] = ()  # valid shapes, with ascending sizes
+    largest: int = 0  # maximum nodes along a dimension, without `inner`
+    nodes: int = 0  # maximum number of nodes, without `inner`
+    ring_from: int = 0  # minimum nodes of a dimension that is a ring
+    rings_if_multiples_of: int = 0  # all dimensions are rings if all sizes are multiples, else none
+    # Dimensions inside a chip or a unit of nodes, after the given dimensions. Their bandwidth
+    # defaults to that of the first dimension.
     inner: Sizes = ()
     inner_wrap: tuple[bool, ...] = ()
     inner_bandwidth: tuple[float, ...] = ()
     inner_axes: str = ""
-    inner_behind: tuple[int, ...] = ()  # after how many given sizes `inner` is typed, or always
+    inner_behind: tuple[int, ...] = ()  # numbers of given sizes after which `inner` is part of text
     blocks: dict[int, Sizes] = field(default_factory=dict)  # shapes by their number of nodes
-    own: Sizes = ()  # a dimension longer than here has links of `beyond` bytes per second
+    own: Sizes = ()  # longer dimensions have links of `beyond` bytes per second
     beyond: float = 0.0
     routing_order: str = ""  # the rule for the routing order, "bluegene_q"
-    twisted: bool = False  # whether slices are twisted tori where they can be
+    twisted: bool = False  # whether slices are twisted if their shape allows it
     queue_a_port: bool = False  # whether a node has an injection queue for each of its ports
-    devices: tuple[int, ...] = ()  # how many a chip may be used as, the usual number first
+    devices: tuple[int, ...] = ()  # possible numbers of devices per chip, the default first
 
     def __post_init__(self) -> None:
         one_of(self.routing_order, "rule for the routing order", ("", "bluegene_q"))
@@ -86,14 +85,14 @@ class Shapes:
             whole_number(getattr(self, name), f"{name} of [shapes]", 0)
 
     @property
-    def decide(self) -> bool:
-        """Whether the sizes decide what closes, not the site or the job."""
+    def decide_wrap(self) -> bool:
+        """Whether the sizes determine the rings, rather than the site or the job."""
         return bool(self.ring_from or self.rings_if_multiples_of)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine by its file; called with sizes, it makes a torus.
+    """A machine, as described by its file; calling it with a shape returns a torus.
 
     Examples
     --------
@@ -107,11 +106,11 @@ class Machine:
     name: str
     title: str
     about: str
-    called: str  # in messages
+    called: str  # name in messages
     sources: tuple[Citation, ...]
-    shapes: Shapes
-    content: dict[str, Any]  # keys of `Torus`; `shape` is the usual one
-    network: dict[str, Any]  # keys of `Network`
+    shapes: ShapeRules
+    content: dict[str, Any]  # parameters of `Torus`, with the default `shape`
+    network: dict[str, Any]  # parameters of `Network`
 
     @classmethod
     def from_name(cls, name: str) -> Self:
@@ -123,9 +122,9 @@ class Machine:
         'tofu_d'
         """
         key = name.lower().replace("-", "_")
-        key = _ALSO.get(key, key)
-        if key in _SWITCHED:
-            raise InputError("no torus", found=name, expected=_SWITCHED[key])
+        key = _ALIASES.get(key, key)
+        if key in _SWITCHED_MACHINES:
+            raise InputError("no torus", found=name, expected=_SWITCHED_MACHINES[key])
         if key not in names():
             raise InputError("unknown machine", found=name, expected=closest(name, names()))
         return _read_packaged(key)  # type: ignore[return-value]
@@ -138,49 +137,49 @@ class Machine:
         wrap: bool | Sequence[bool] | None = None,
         twisted: bool | None = None,
     ) -> Torus:
-        """Return the torus of a part of the machine; of its usual shape if none is given.
+        """Return the torus of a partition of the machine, by default of its usual shape.
 
-        ``nodes`` replaces the shape on machines with blocks. ``wrap`` gives the dimensions that
-        close, where the sizes do not decide it. ``twisted`` chooses between a twisted and a plain
-        torus where a slice can be either; twisted if not given.
+        ``nodes`` replaces the shape on machines with blocks. ``wrap`` selects the rings, unless the
+        sizes determine them. ``twisted`` selects a twisted or an ordinary torus if a slice can be
+        either; twisted if not given.
         """
         if shape is not None and nodes is not None:
             raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
         if nodes is not None:
-            shape = self._block_shape(nodes)
+            shape = self._find_block(nodes)
         outer, inner = self.split_sizes(self.content["shape"] if shape is None else shape)
         self._check_sizes(outer)
         rules, sizes = self.shapes, (*outer, *inner)
-        rings = self._closed_dimensions(outer, wrap)
+        rings = self._find_rings(outer, wrap)
         if inner:
-            rings += wraps(rules.inner_wrap or True, len(inner))
+            rings += expand_wrap(rules.inner_wrap or True, len(inner))
         content = {key: value for key, value in self.content.items() if key != "twisted"}
         content |= {"shape": sizes, "wrap": rings, "name": content.get("name", self.name)}
         if "bandwidth" in content or inner:
-            content["bandwidth"] = self._bandwidths(outer, inner)
+            content["bandwidth"] = self._list_bandwidths(outer, inner)
         if inner and rules.inner_axes:
             content["axes"] = "XYZABC"[: len(outer)] + rules.inner_axes
         if rules.routing_order:
             content["routing_order"] = routing_order(sizes, rings)
         if rules.twisted or twisted is not None:
-            content["twist"] = self._twist_of(sizes, rings, twisted)
+            content["twist"] = self._select_twist(sizes, rings, twisted)
         changes = dict(self.network)
         if rules.queue_a_port:
             changes["fifos"] = 2 * len(sizes)
         return Torus(**content, network=Network(**changes))
 
     def split_sizes(self, shape: object) -> tuple[Sizes, Sizes]:
-        """Return the given sizes and the inner ones, which may be typed behind them."""
+        """Return the outer and the inner sizes; the shape may include the inner sizes."""
         rules, sizes = self.shapes, whole_sizes(shape, "torus shape")
-        known, inner = rules.dimensions, rules.inner
-        if not known or len(sizes) in known:
+        lengths, inner = rules.dimensions, rules.inner
+        if not lengths or len(sizes) in lengths:
             return sizes, () if rules.inner_behind else inner
         n_outer = len(sizes) - len(inner)
-        if inner and sizes[n_outer:] == inner and n_outer in (rules.inner_behind or known):
+        if inner and sizes[n_outer:] == inner and n_outer in (rules.inner_behind or lengths):
             return sizes[:n_outer], inner
-        raise InputError(f"bad {self.called} shape", found=sizes, expected=self._known_sizes())
+        raise InputError(f"bad {self.called} shape", found=sizes, expected=self._describe_sizes())
 
-    def _block_shape(self, nodes: object) -> Sizes:
+    def _find_block(self, nodes: object) -> Sizes:
         blocks = self.shapes.blocks
         number = whole_number(nodes, "number of nodes", 1)
         if number not in blocks:
@@ -188,44 +187,41 @@ class Machine:
             raise InputError("unknown block size", found=number, expected=known)
         return blocks[number]
 
-    def _known_sizes(self) -> str:
+    def _describe_sizes(self) -> str:
         rules = self.shapes
         text = " or ".join(map(str, rules.dimensions)) + " sizes"
         if not rules.inner:
             return text
-        behind = f", or {rules.inner_behind[0]} of them" if rules.inner_behind else ", or these"
-        return f"{text}{behind} and {'x'.join(map(str, rules.inner))}"
+        outer = f"{rules.inner_behind[0]} sizes" if rules.inner_behind else "these"
+        return f"{text}, or {outer} and {'x'.join(map(str, rules.inner))}"
 
     def _check_sizes(self, sizes: Sizes) -> None:
         rules = self.shapes
         if rules.only and tuple(sorted(sizes)) not in rules.only:
-            expected = " or ".join("x".join(map(str, each)) for each in rules.only)
+            expected = " or ".join("x".join(map(str, shape)) for shape in rules.only)
             raise InputError(f"bad {self.called} shape", found=sizes, expected=expected)
         if rules.largest and max(sizes) > rules.largest:
             expected = f"at most {rules.largest} along a dimension"
             raise InputError(f"{self.called} too large", found=sizes, expected=expected)
         if rules.nodes and math.prod(sizes) > rules.nodes:
-            expected = f"at most {rules.nodes:,} in all"
+            expected = f"at most {rules.nodes:,} nodes"
             raise InputError(f"{self.called} too large", found=sizes, expected=expected)
 
-    def _closed_dimensions(
-        self, sizes: Sizes, wrap: bool | Sequence[bool] | None
-    ) -> tuple[bool, ...]:
+    def _find_rings(self, sizes: Sizes, wrap: bool | Sequence[bool] | None) -> tuple[bool, ...]:
         rules = self.shapes
-        if not rules.decide:
-            usual = self.content.get("wrap", True)
-            return wraps(usual if wrap is None else wrap, len(sizes))
+        if not rules.decide_wrap:
+            default = self.content.get("wrap", True)
+            return expand_wrap(default if wrap is None else wrap, len(sizes))
         if rules.ring_from:
             rings = tuple(size >= rules.ring_from for size in sizes)
         else:
-            all_of_them = all(size % rules.rings_if_multiples_of == 0 for size in sizes)
-            rings = (all_of_them,) * len(sizes)
-        if wrap is not None and wraps(wrap, len(sizes)) != rings:
-            fault = "machine decides itself which dimensions wrap"
-            raise InputError(fault, found=wrap, expected="no wrap")
+            are_multiples = all(size % rules.rings_if_multiples_of == 0 for size in sizes)
+            rings = (are_multiples,) * len(sizes)
+        if wrap is not None and expand_wrap(wrap, len(sizes)) != rings:
+            raise InputError(_FIXED_WRAP, found=wrap, expected="no wrap")
         return rings
 
-    def _bandwidths(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
+    def _list_bandwidths(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
         rules, given = self.shapes, self.content.get("bandwidth", 2e9)
         rates = list(given) if isinstance(given, list | tuple) else [given] * len(outer)
         if len(rates) == 1:
@@ -235,43 +231,39 @@ class Machine:
             rates[d] = rules.beyond if outer[d] > own else rates[d]
         return (*rates, *(rules.inner_bandwidth or (rates[0],) * len(inner))[: len(inner)])
 
-    def _twist_of(
-        self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None
-    ) -> tuple[tuple[int, ...], ...]:
-        usual = usual_twist(sizes) if all(rings) else ()
-        if twisted and not usual:
+    def _select_twist(self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None) -> Twist:
+        default = default_twist(sizes) if all(rings) else ()
+        if twisted and not default:
             expected = CAN_BE_TWISTED
             if self.shapes.rings_if_multiples_of:
                 expected += f", multiples of {self.shapes.rings_if_multiples_of}"
-            raise InputError(f"{self.called} that is not twisted", found=sizes, expected=expected)
-        return () if twisted is False else usual
+            raise InputError(f"{self.called} cannot be twisted", found=sizes, expected=expected)
+        return () if twisted is False else default
 
 
 def read_machine(content: dict[str, Any], name: str) -> Machine:
-    """Return the machine that the keys of a file describe.
+    """Return the machine described by the content of a file.
 
-    The keys are the parameters of `Torus`, those of `Network` in a table ``network``, and the rules
-    of `Shapes` in a table ``shapes``. ``title``, ``about``, ``called`` and the tables ``sources``
-    are words about it.
+    The keys are the parameters of `Torus`, with those of `Network` in a table ``network`` and those
+    of `ShapeRules` in a table ``shapes``. ``title``, ``about``, ``called`` and the tables
+    ``sources`` describe the machine.
     """
     content = dict(content)
-    words = {key: content.pop(key) for key in WORDS if key in content}
-    rules, network = take_table(content, "shapes"), take_table(content, "network")
-    check_keys(network, OF_NETWORK, "key of [network]")
-    check_keys(rules, tuple(item.name for item in fields(Shapes)), "key of [shapes]")
-    check_keys(content, OF_TORUS, "key of a torus")
+    texts = {key: content.pop(key) for key in DESCRIPTION_KEYS if key in content}
+    rules, network = pop_table(content, "shapes"), pop_table(content, "network")
+    check_keys(network, NETWORK_KEYS, "key of [network]")
+    check_keys(rules, tuple(item.name for item in fields(ShapeRules)), "key of [shapes]")
+    check_keys(content, TORUS_KEYS, "key of a torus")
     if "shape" not in content:
         raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
-    blocks = rules.pop("blocks", {})
-    plain = {key: _as_tuples(value) for key, value in rules.items()}
-    shapes = Shapes(**plain, blocks={int(key): tuple(value) for key, value in blocks.items()})
+    rules["blocks"] = {int(nodes): shape for nodes, shape in rules.get("blocks", {}).items()}
     return Machine(
         name=name,
-        title=" ".join(str(words.get("title", name)).split()),
-        about=" ".join(str(words.get("about", "")).split()),
-        called=str(words.get("called", name)),
-        sources=tuple(map(_read_source, words.get("sources", ()))),
-        shapes=shapes,
+        title=" ".join(str(texts.get("title", name)).split()),
+        about=" ".join(str(texts.get("about", "")).split()),
+        called=str(texts.get("called", name)),
+        sources=tuple(map(_read_source, texts.get("sources", ()))),
+        shapes=ShapeRules(**_as_tuples(rules)),
         content=content,
         network=network,
     )
@@ -288,8 +280,8 @@ def _read_source(row: object) -> Citation:
     return Citation(keys, how, " ".join(says.split()), source, date)
 
 
-def take_table(content: dict[str, Any], name: str) -> dict[str, Any]:
-    """Take a table out of the keys."""
+def pop_table(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """Remove a table from the content and return it; empty if missing."""
     table = content.pop(name, {})
     if not isinstance(table, dict):
         raise InputError(f"bad {name}", found=table, expected=f"a table [{name}]")
@@ -297,25 +289,27 @@ def take_table(content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _as_tuples(value: Any) -> Any:
+    """Return a value of a TOML file with its lists as tuples."""
+    if isinstance(value, dict):
+        return {key: _as_tuples(item) for key, item in value.items()}
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-def check_keys(content: dict[str, Any], known: Sequence[str], what: str) -> None:
-    """Raise `InputError` if a key is not known."""
+def check_keys(content: dict[str, Any], known: Sequence[str], label: str) -> None:
+    """Raise `InputError` for an unknown key."""
     for key in content:
         if key not in known:
-            raise InputError(f"unknown {what}", found=key, expected=" or ".join(known))
+            raise InputError(f"unknown {label}", found=key, expected=" or ".join(known))
 
 
 _FOLDER = Path(__file__).parent
-# Characters of sizes, even if they are mistyped.
+# Text of these characters is a shape, even with typing errors.
 SIZE_LETTERS = frozenset("0123456789xm ")
-# Other names of machines.
-_ALSO = {"fugaku": "tofu_d"}
-# Machines that people ask for and that have no torus.
-_SWITCHED = {
-    "trainium3": "trainium1 or trainium2; chips of Trainium3 are joined by switches, so that no "
-    "layout is shorter than another"
+_FIXED_WRAP = "the sizes determine which dimensions of this machine wrap"
+_ALIASES = {"fugaku": "tofu_d"}
+_SWITCHED_MACHINES = {
+    "trainium3": "trainium1 or trainium2; switches connect the chips of Trainium3, so all layouts "
+    "have the same distances"
 }
 
 
@@ -337,42 +331,40 @@ def _read_packaged(name: str) -> Machine:
     return read_machine(parse_toml(path.read_bytes(), path), name)
 
 
-def _machine_torus(text: str) -> Torus:
+def _parse_machine(text: str) -> Torus:
     name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
-    behind = text.strip()[len(name) :].strip()
+    suffix = text.strip()[len(name) :].strip()
     machine = Machine.from_name(name)
-    if not behind:
+    if not suffix:
         return machine()
-    rest = behind.removeprefix(":").strip()
-    if not rest:
-        form = str(machine()).replace(" ", ":")
-        expected = f"{machine.name} alone, or with sizes as in {form}"
+    sizes_text = suffix.removeprefix(":").strip()
+    if not sizes_text:
+        example = str(machine()).replace(" ", ":")
+        expected = f"{machine.name} alone, or with sizes as in {example}"
         raise InputError("machine without its sizes", found=text, expected=expected)
     blocks = machine.shapes.blocks
-    sizes = read_sizes(rest) if blocks else None
+    sizes = read_sizes(sizes_text) if blocks else None
     if sizes is not None and len(sizes) == 1:
         return machine(nodes=sizes[0])
-    sizes_alone, twisted = split_twist(rest)
-    given = parse_sizes(sizes_alone)
+    plain, twisted = split_twist(sizes_text)
+    given = parse_sizes(plain)
     if blocks and len(given.shape) == 1:
-        expected = "five sizes, an m after those of a mesh, or a number of nodes alone"
-        raise InputError(f"bad {machine.called} shape", found=rest, expected=expected)
+        expected = "five sizes, with an m after those of a mesh, or a number of nodes"
+        raise InputError(f"bad {machine.called} shape", found=sizes_text, expected=expected)
     if twisted is not None and not machine.shapes.twisted:
-        expected = name + ":" + sizes_alone
+        expected = name + ":" + plain
         raise InputError("machine that is not twisted", found=text, expected=expected)
     try:
         outer, _ = machine.split_sizes(given.shape)
-        # Sizes without an m leave it to the machine what wraps.
-        is_free = not (machine.shapes.decide or all(given.wrap))
-        wrap = given.wrap[: len(outer)] if is_free else None
+        # Sizes without an m do not specify the rings.
+        specifies_wrap = not (machine.shapes.decide_wrap or all(given.wrap))
+        wrap = given.wrap[: len(outer)] if specifies_wrap else None
         torus = machine(given.shape, wrap=wrap, twisted=twisted)
     except InputError as error:
-        found = rest if isinstance(error.found, tuple) else error.found
+        found = sizes_text if isinstance(error.found, tuple) else error.found
         raise InputError(error.message, found=found, expected=error.expected) from None
     if not all(given.wrap) and torus.wrap != given.wrap:
-        expected = str(torus).replace(" ", ":")
-        fault = "machine decides itself which dimensions wrap"
-        raise InputError(fault, found=text, expected=expected)
+        raise InputError(_FIXED_WRAP, found=text, expected=str(torus).replace(" ", ":"))
     return torus
 
 
@@ -380,9 +372,9 @@ def torus_from_text(text: str) -> Torus:
     """Return the torus of sizes such as ``8x8x8m``, or of a machine.
 
     A machine is ``name``, ``name:shape`` or ``bluegene_q:nodes``. An ``m`` after a size makes that
-    dimension a mesh, where sites or jobs decide what wraps (Blue Gene/Q, the Crays, Fujitsu's,
-    Galaxy); other machines decide that by the shape. ``:untwisted`` behind the sizes of a slice of
-    TPU v4 or v5p makes a plain torus of one that is twisted. ``str(torus)`` is read too.
+    dimension a mesh if sites or jobs configure the rings (Blue Gene/Q, Cray, Fujitsu, Galaxy). On
+    other machines the shape determines the rings. ``:untwisted`` after the sizes of a TPU v4 or v5p
+    slice selects an ordinary torus if the slice can be twisted. ``str(torus)`` is also valid.
 
     Examples
     --------
@@ -396,11 +388,11 @@ def torus_from_text(text: str) -> Torus:
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
     check_type(text, "torus", str, f"a text of {expected}")
     is_machine = text.strip()[:1].isalpha() and set(text.lower()) - SIZE_LETTERS
-    return _machine_torus(text) if is_machine else parse_sizes(text)
+    return _parse_machine(text) if is_machine else parse_sizes(text)
 
 
 def as_torus(torus: TorusLike) -> Torus:
-    """Return a torus as it is, or that of a text or a shape."""
+    """Return the torus given as a `Torus`, text or shape."""
     if isinstance(torus, str):
         return torus_from_text(torus)
     if isinstance(torus, Torus):
@@ -412,9 +404,9 @@ def as_torus(torus: TorusLike) -> Torus:
 
 
 def parse_sizes(text: str) -> Torus:
-    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
+    """Return the torus of sizes joined by ``x``; ``m`` after a size makes that dimension a mesh.
 
-    ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
+    A suffix ``:twisted`` selects the twisted torus of k x k x 2k or k x 2k x 2k nodes.
     """
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
     plain, is_twisted = split_twist(text)
@@ -424,7 +416,7 @@ def parse_sizes(text: str) -> Torus:
         found = text if text.strip() else "nothing"
         raise InputError("bad torus", found=found, expected=expected)
     wrap = tuple(not part.endswith("m") for part in parts)
-    return Torus(sizes, wrap=wrap, twist=named_twist(sizes) if is_twisted else ())
+    return Torus(sizes, wrap=wrap, twist=require_default_twist(sizes) if is_twisted else ())
 
 
 def __getattr__(name: str) -> Machine:

@@ -1,12 +1,12 @@
-"""Mapping strategies: named, seeded ways to place the tasks of an application on a torus.
+"""Mapping strategies: named and seeded functions that place tasks on a torus.
 
-A strategy is a registered function; `patterns` lists them, `make` gives one mapping by its name and
-`sample` many of very different quality.
+`patterns` lists the strategies, `make` returns one mapping by name, and `sample` returns many
+mappings of different quality.
 """
 
 from toruscast import plugins
 
-# The modules register their strategies when they are imported.
+# Importing the modules registers their strategies.
 from . import nested, permute, sampling, traffic_driven  # noqa: F401
 from .registry import (
     STRATEGIES,
@@ -32,11 +32,11 @@ __all__ = [
     "variants",
 ]
 
-# `sample` turns to them in this order.
+# The order in which `sample` takes them.
 for _family in (
     *("identity", "permute", "zigzag", "tilt", "stride", "bisect", "curve", "tile", "blocked"),
     *("greedy", "random", "swap", "nth", "spectral", "nested"),
 ):
     STRATEGIES[_family] = STRATEGIES.pop(_family)
-# Modules of other packages register their strategies when they are loaded.
+# Importing plug-in modules registers their strategies.
 plugins.load("strategies")

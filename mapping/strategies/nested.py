@@ -1,4 +1,4 @@
-"""Placements of nested blocks and along curves, after Rubik."""
+"""Placements of nested blocks and along curves, as in Rubik."""
 
 from __future__ import annotations
 
@@ -13,58 +13,59 @@ from numpy.typing import NDArray
 
 from toruscast.validation import read_sizes
 
+from ..patterns import format_sizes
 from .orders import (
-    block_shape,
-    boxes,
     divisors,
-    hilbert,
-    permuted,
-    tile_number,
-    tiled,
-    z_order,
-    zigzag,
+    find_block_shape,
+    list_boxes,
+    number_tiles,
+    order_by_axes,
+    order_by_tile,
+    order_hilbert,
+    order_z_curve,
+    order_zigzag,
 )
-from .permute import axes_of
+from .permute import parse_axes
 from .registry import Placement, Rng, VariantError, register
 
 CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
     "row": lambda shape: np.arange(math.prod(shape)),
-    "zigzag": lambda shape: zigzag(shape, range(len(shape))),
-    "zorder": z_order,
-    "hilbert": hilbert,
+    "zigzag": lambda shape: order_zigzag(shape, range(len(shape))),
+    "zorder": order_z_curve,
+    "hilbert": order_hilbert,
 }
 
-_KINDS = f"{', '.join(list(CURVES)[:-1])} or {list(CURVES)[-1]}"
+_CURVE_LIST = f"{', '.join(list(CURVES)[:-1])} or {list(CURVES)[-1]}"
 
 
-def _curve_names(placement: Placement) -> list[str]:
+def _list_curves(placement: Placement) -> list[str]:
     same = [f"{name}-{name}" for name in CURVES]
     mixed = [f"{a}-{b}" for a, b in itertools.permutations(CURVES, 2)]
-    # Rows and zigzags of the torus alone are the identity and the zigzag strategy.
+    # row-row and row-zigzag equal the strategies identity and zigzag.
     return [name for name in reversed(same + mixed) if name not in ("row-row", "row-zigzag")]
 
 
 @register(
     "curve-TASKS-NODES",
-    _curve_names,
+    _list_curves,
     example="curve-hilbert-row",
-    parameters=f"TASKS and NODES: each {_KINDS}, one along the task grid, one along the torus",
+    parameters=f"TASKS and NODES: {_CURVE_LIST}, as the curve along the task grid and the torus",
 )
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Put the tasks along one curve over their grid on the nodes along another, each node filled.
+    """Place the tasks along a curve over their grid on the nodes along a curve over the torus.
 
     The curves are row, zigzag, zorder and hilbert.
     """
-    tasks, _, hosts = variant.partition("-")
-    if tasks not in CURVES or hosts not in CURVES:
+    tasks, _, nodes = variant.partition("-")
+    if tasks not in CURVES or nodes not in CURVES:
         raise VariantError
-    node_order = CURVES[hosts](placement.torus.shape)
-    places = node_order[np.arange(placement.n_tasks) // placement.capacity]
-    return _place_tasks(CURVES[tasks](placement.grid), places)
+    node_order = CURVES[nodes](placement.torus.shape)
+    task_nodes = node_order[np.arange(placement.n_tasks) // placement.capacity]
+    return _place_in_order(CURVES[tasks](placement.grid), task_nodes)
 
 
-def _tile_names(placement: Placement) -> list[str]:
-    """Cubes, slabs and rods of the task grid, small first."""
+def _list_tiles(placement: Placement) -> list[str]:
+    """Return cubes, slabs and rods of the task grid, small tiles first."""
     grid = placement.grid
     tiles = []
     for edge in (2, 4, 3, 8, 16):
@@ -73,86 +74,84 @@ def _tile_names(placement: Placement) -> list[str]:
             for d in range(len(grid)):
                 tiles.append(tuple(1 if d == e else min(edge, k) for e, k in enumerate(grid)))
                 tiles.append(tuple(1 if d != e else min(edge, k) for e, k in enumerate(grid)))
-    words = [_sizes_word(tile) for tile in tiles if 1 < math.prod(tile) < placement.n_tasks]
-    return list(dict.fromkeys(words))
+    names = [format_sizes(tile) for tile in tiles if 1 < math.prod(tile) < placement.n_tasks]
+    return list(dict.fromkeys(names))
 
 
 @register(
     "tile-SIZES",
-    _tile_names,
+    _list_tiles,
     example="tile-2x2x2",
     parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
 )
 def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Put tiles of the task grid on near-cubic blocks of the torus and its slots that hold as many.
+    """Place tiles of the task grid on near-cubic blocks of the torus and its slots.
 
-    A flat tile is thus folded up, its neighbours along the long side pulled apart.
+    Tasks that are neighbours in a flat tile can be far apart in its block.
     """
-    sizes = _tile_sizes(placement, variant)
-    block = block_shape(placement.shape, math.prod(sizes))
-    places = tiled(placement.shape, block)[: placement.n_tasks] // placement.capacity
-    return _place_tasks(tiled(placement.grid, sizes), places)
+    sizes = _parse_tile(placement, variant)
+    block = find_block_shape(placement.shape, math.prod(sizes))
+    nodes = order_by_tile(placement.shape, block)[: placement.n_tasks] // placement.capacity
+    return _place_in_order(order_by_tile(placement.grid, sizes), nodes)
 
 
-def _block_names(placement: Placement) -> list[str]:
-    """Boxes of the task grid with as many tasks as a node holds, compact first."""
+def _list_boxes_and_curves(placement: Placement) -> list[str]:
+    """Return boxes of the task grid that fill a node, compact boxes first."""
     if placement.capacity == 1:
         return []
-    compact = boxes(placement.grid, placement.capacity)
-    compact.sort(key=lambda box: (max(box) - min(box), box))
-    return [
-        f"{_sizes_word(box)}-{name}" for box in compact[:4] for name in ("hilbert", "row", "zorder")
-    ]
+    boxes = list_boxes(placement.grid, placement.capacity)
+    boxes.sort(key=lambda box: (max(box) - min(box), box))
+    curves = ("hilbert", "row", "zorder")
+    return [f"{format_sizes(box)}-{name}" for box in boxes[:4] for name in curves]
 
 
 @register(
     "blocked-SIZES-CURVE",
-    _block_names,
+    _list_boxes_and_curves,
     example="blocked-2x2x1-hilbert",
     parameters="SIZES: a box of the task grid, here {grid}, a size for each of its dimensions; "
-    f"CURVE: {_KINDS}",
+    f"CURVE: {_CURVE_LIST}",
 )
 def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Cut the task grid into boxes and fill node after node with them, both along one curve."""
-    word, _, name = variant.partition("-")
+    """Divide the task grid into boxes and fill the nodes with them, both along the same curve."""
+    sizes, _, name = variant.partition("-")
     if name not in CURVES:
         raise VariantError
-    box = _tile_sizes(placement, word)
+    box = _parse_tile(placement, sizes)
     coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
-    turn = np.empty(math.prod(coarse), dtype=np.int64)
-    turn[CURVES[name](coarse)] = np.arange(turn.size)
-    order = np.argsort(turn[tile_number(placement.grid, box)], kind="stable")
+    position = _invert_order(CURVES[name](coarse))
+    order = np.argsort(position[number_tiles(placement.grid, box)], kind="stable")
     node_order = CURVES[name](placement.torus.shape)
-    return _place_tasks(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
+    return _place_in_order(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
 
 
-def _place_tasks(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
-    """Put the i-th of the tasks on the i-th of the nodes."""
+def _place_in_order(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
+    """Return the node of each task, with the i-th of ``tasks`` on the i-th of ``nodes``."""
     node = np.empty(tasks.size, dtype=np.int64)
     node[tasks] = nodes
     return node
 
 
-def _tile_sizes(placement: Placement, word: str) -> tuple[int, ...]:
-    sizes = read_sizes(word) or ()
+def _invert_order(order: NDArray[Any]) -> NDArray[Any]:
+    """Return the position of each cell in an order."""
+    return _place_in_order(order, np.arange(order.size))
+
+
+def _parse_tile(placement: Placement, text: str) -> tuple[int, ...]:
+    sizes = read_sizes(text) or ()
     if len(sizes) != len(placement.grid) or min(sizes) < 1:
         raise VariantError
     return sizes
 
 
-def _sizes_word(sizes: Sequence[int]) -> str:
-    return "x".join(map(str, sizes))
-
-
 SPLITS = ("tile", "divide", "mod")
-
+# Probabilities of the splits, the orders and a second level in drawn names.
 _SPLIT_SHARES = (0.6, 0.2, 0.2)
 _ORDERS = ("row", "zigzag", "zorder", "hilbert", "order", "tilt")
 _ORDER_SHARES = (0.4, 0.15, 0.05, 0.05, 0.2, 0.15)
-# A third of the names have a second level.
-_DEEPER = 1 / 3
+_SECOND_LEVEL = 1 / 3
 _MAX_NAMES = 600
-# Names drawn in all; on small tori most are drawn again and again.
+# Some draws repeat, especially on small tori.
 _DRAWS = 2 * _MAX_NAMES
 
 DIGITS = "0123456789"
@@ -162,65 +161,60 @@ _TILT = re.compile(r"tilt(\w)(\w)([1-9][0-9]{0,8})?")
 _PERMUTED = re.compile(r"order(\w+)")
 
 
-Shapes = tuple[tuple[int, ...], tuple[int, ...]]
+# Sizes of the task grid or its blocks, and of the torus with its slots or its blocks.
+ShapePair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def draw_variants(placement: Placement) -> list[str]:
-    """Draw the variants, the same each time; one at most unless the tasks fill all places."""
+    """Return variants drawn with a fixed seed; at most one unless the tasks fill all slots."""
     shapes = (placement.grid, placement.shape)
-    if math.prod(shapes[0]) != math.prod(shapes[1]):
-        return [name for name in [_plain_name(shapes)] if name]
-    rng = np.random.default_rng(0)
-    letters = (DIGITS, placement.letters)
-    found = dict.fromkeys([_plain_name(shapes)])
-    found |= dict.fromkeys(_drawn_name(rng, shapes, letters) for _ in range(_DRAWS))
-    return [name for name in found if name][:_MAX_NAMES]
+    names = dict.fromkeys([_simplest_name(shapes)])
+    if math.prod(shapes[0]) == math.prod(shapes[1]):
+        rng, letters = np.random.default_rng(0), (DIGITS, placement.letters)
+        names |= dict.fromkeys(_draw_name(rng, shapes, letters) for _ in range(_DRAWS))
+    return [name for name in names if name][:_MAX_NAMES]
 
 
-def _plain_name(shapes: Shapes) -> str:
-    """Return the name of the smallest blocks, row by row."""
+def _simplest_name(shapes: ShapePair) -> str:
+    """Return the name of the smallest blocks in row order; empty if there are none."""
     for volume in divisors(math.prod(shapes[0]))[1:-1]:
-        ours, theirs = (boxes(shape, volume) for shape in shapes)
-        if ours and theirs:
-            pair = (max(some, key=lambda box: (-max(box), box)) for some in (ours, theirs))
-            return "-".join(f"row_tile{'x'.join(map(str, box))}_row" for box in pair)
+        task_boxes, node_boxes = (list_boxes(shape, volume) for shape in shapes)
+        if task_boxes and node_boxes:
+            pair = (max(b, key=lambda box: (-max(box), box)) for b in (task_boxes, node_boxes))
+            return "-".join(f"row_tile{format_sizes(box)}_row" for box in pair)
     return ""
 
 
-def _drawn_name(rng: Rng, shapes: Shapes, letters: tuple[str, str]) -> str:
-    """Draw a name; an empty one where no blocks of both sides have as many cells."""
+def _draw_name(rng: Rng, shapes: ShapePair, letters: tuple[str, str]) -> str:
+    """Draw a name; empty if no blocks of tasks and nodes have the same volume."""
     words: list[list[str]] = [[], []]
-    for _ in range(1 + int(rng.random() < _DEEPER)):
-        blocks = _drawn_blocks(rng, shapes)
+    for _ in range(1 + int(rng.random() < _SECOND_LEVEL)):
+        blocks = _draw_blocks(rng, shapes)
         if blocks is None:
             break
-        for side, (whole, block) in enumerate(zip(shapes, blocks, strict=True)):
-            counts = tuple(n // k for n, k in zip(whole, block, strict=True))
+        for side, (shape, block) in enumerate(zip(shapes, blocks, strict=True)):
+            counts = tuple(n // k for n, k in zip(shape, block, strict=True))
             split = str(rng.choice(SPLITS, p=_SPLIT_SHARES))
-            given = block if split == "tile" else counts
-            words[side] += [
-                _drawn_order(rng, counts, letters[side]),
-                split + "x".join(map(str, given)),
-            ]
+            sizes = format_sizes(block if split == "tile" else counts)
+            words[side] += [_draw_order(rng, counts, letters[side]), split + sizes]
         shapes = blocks
     if not words[0]:
         return ""
-    for side, whole in enumerate(shapes):
-        words[side].append(_drawn_order(rng, whole, letters[side]))
+    for side, shape in enumerate(shapes):
+        words[side].append(_draw_order(rng, shape, letters[side]))
     return "-".join("_".join(side) for side in words)
 
 
-def _drawn_blocks(rng: Rng, shapes: Shapes) -> Shapes | None:
-    """Draw blocks of both sides with as many cells, not one and not all."""
+def _draw_blocks(rng: Rng, shapes: ShapePair) -> ShapePair | None:
+    """Draw blocks of tasks and nodes with the same volume."""
     for volume in rng.permutation(divisors(math.prod(shapes[0]))[1:-1]).tolist():
-        ours, theirs = (boxes(shape, volume) for shape in shapes)
-        if ours and theirs:
-            return ours[rng.integers(len(ours))], theirs[rng.integers(len(theirs))]
+        tasks, nodes = (list_boxes(shape, volume) for shape in shapes)
+        if tasks and nodes:
+            return tasks[rng.integers(len(tasks))], nodes[rng.integers(len(nodes))]
     return None
 
 
-def _drawn_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
-    """Draw the order of the cells of a level."""
+def _draw_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
     long = [axis for axis, size in enumerate(shape) if size > 1]
     word = str(rng.choice(_ORDERS, p=_ORDER_SHARES))
     if len(long) < 2:
@@ -238,53 +232,51 @@ def _drawn_order(rng: Rng, shape: Sequence[int], letters: str) -> str:
     "nested-TASKS-NODES",
     draw_variants,
     example="nested-row_tile2x2x2_zigzag-row_tile2x2x2x1_row",
-    parameters="TASKS, of {grid}, and NODES, of {letters}: ORDER_SPLIT_ORDER, perhaps more "
+    parameters="TASKS, of {grid}, and NODES, of {letters}: ORDER_SPLIT_ORDER with optional further "
     "_SPLIT_ORDER; SPLIT: tile, divide or mod, and numbers such as 2x2x1; ORDER: row, zigzag, "
     "zorder, hilbert, order10 (orderYX of nodes) or tilt01 (tiltXY)",
     sampled=False,
 )
 def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Put the tasks of a block of their grid on a block of the torus and its slots, level by level.
+    """Place blocks of the task grid on blocks of the torus and its slots, level by level.
 
-    Each side is visited block after block, the blocks in one order, the cells of a block in the
-    next; the i-th task goes to the i-th place.
+    Tasks and slots are both ordered by block, and by cell within a block; the i-th task takes the
+    i-th slot.
     """
     tasks, _, nodes = variant.partition("-")
-    ours, our_volumes = _visit_cells(placement.grid, tasks, DIGITS)
-    theirs, their_volumes = _visit_cells(placement.shape, nodes, placement.letters)
-    if our_volumes != their_volumes:
+    task_order, task_volumes = _order_cells(placement.grid, tasks, DIGITS)
+    slot_order, slot_volumes = _order_cells(placement.shape, nodes, placement.letters)
+    if task_volumes != slot_volumes:
         raise VariantError
-    return _place_tasks(ours, theirs[: placement.n_tasks] // placement.capacity)
+    return _place_in_order(task_order, slot_order[: placement.n_tasks] // placement.capacity)
 
 
-def _visit_cells(
+def _order_cells(
     shape: Sequence[int], text: str, letters: str
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """Return the cells block after block, and the cells that a block of each level has."""
+    """Return the cells block by block, and the volume of a block at each level."""
     words = text.split("_")
     if len(words) < 3 or len(words) % 2 == 0:
         raise VariantError
     cells = np.indices(shape).reshape(len(shape), -1)
-    turn = np.zeros(cells.shape[1], dtype=np.int64)
+    key = np.zeros(cells.shape[1], dtype=np.int64)
     volumes = []
     for word, split in itertools.zip_longest(words[::2], words[1::2]):
-        blocks, which, within = tuple(shape), cells, cells
+        n_blocks, block, within = tuple(shape), cells, cells
         if split is not None:
-            blocks, shape = _split_sizes(split, shape)
+            n_blocks, shape = _split_shape(split, shape)
             volumes.append(math.prod(shape))
-            by = np.array(blocks if split.startswith("mod") else shape)[:, None]
-            which, within = cells // by, cells % by
+            divisor = np.array(n_blocks if split.startswith("mod") else shape)[:, None]
+            block, within = cells // divisor, cells % divisor
             if split.startswith("mod"):
-                which, within = within, which
-        order = _cell_order(blocks, word, letters)
-        place = np.empty(order.size, dtype=np.int64)
-        place[order] = np.arange(order.size)
-        turn = turn * order.size + place[np.ravel_multi_index(tuple(which), blocks)]
+                block, within = within, block
+        position = _invert_order(_order_level(n_blocks, word, letters))
+        key = key * position.size + position[np.ravel_multi_index(tuple(block), n_blocks)]
         cells = within
-    return np.argsort(turn, kind="stable"), volumes
+    return np.argsort(key, kind="stable"), volumes
 
 
-def _split_sizes(split: str, shape: Sequence[int]) -> Shapes:
+def _split_shape(split: str, shape: Sequence[int]) -> ShapePair:
     """Return the number of blocks along each axis, and the sizes of a block."""
     match = _SPLIT.fullmatch(split)
     given = tuple(map(int, match[2].split("x"))) if match else ()
@@ -294,17 +286,17 @@ def _split_sizes(split: str, shape: Sequence[int]) -> Shapes:
     return (other, given) if split.startswith("tile") else (given, other)
 
 
-def _cell_order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64]:
-    """Return the cells of a level in the order of a word."""
+def _order_level(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64]:
+    """Return the cells of a level in the order that a word of a name denotes."""
     if word in CURVES:
         return CURVES[word](shape)
     if match := _PERMUTED.fullmatch(word):
-        return permuted(shape, axes_of(match[1], letters[: len(shape)], shape))
+        return order_by_axes(shape, parse_axes(match[1], letters[: len(shape)], shape))
     if match := _TILT.fullmatch(word):
-        moved, along = letters.find(match[1]), letters.find(match[2])
-        if moved == along or not 0 <= min(moved, along) <= max(moved, along) < len(shape):
+        shifted, axis = letters.find(match[1]), letters.find(match[2])
+        if shifted == axis or not 0 <= min(shifted, axis) <= max(shifted, axis) < len(shape):
             raise VariantError
         coords = np.indices(shape).reshape(len(shape), -1)
-        coords[moved] = (coords[moved] + int(match[3] or 1) * coords[along]) % shape[moved]
+        coords[shifted] = (coords[shifted] + int(match[3] or 1) * coords[axis]) % shape[shifted]
         return np.asarray(np.ravel_multi_index(tuple(coords), tuple(shape)), dtype=np.int64)
     raise VariantError

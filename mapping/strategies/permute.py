@@ -1,11 +1,10 @@
-"""Placements that walk the torus line by line: permuted, zigzag, tilted, or with a stride.
+"""Placements line by line: permuted, zigzag, tilted or with a stride; and launchers' rank orders.
 
-Machines have words of their own for the order in which tasks fill them. On Blue Gene/Q ``ABCDET``
-fills the cores of a node first: the last letter varies fastest. On Blue Gene/L and /P ``XYZT``
-walks along X first: the first letter varies fastest. On Fugaku ``rank-map-bynode=XYZ`` walks along
-X first and gives each node one rank before the next comes round; ``rank-map-bychip:XYZ`` fills a
-node first, and ``--vcoordfile`` takes any other placement. Names of strategies such as
-``permute-XYZT`` mean the same on every machine: the last letter varies fastest.
+Launchers name rank orders differently. On Blue Gene/Q ``ABCDET`` fills the cores of a node first,
+because the last letter varies fastest. On Blue Gene/L and /P ``XYZT`` starts along X, because the
+first letter varies fastest. On Fugaku ``rank-map-bynode=XYZ`` starts along X and places one rank on
+each node per pass, ``rank-map-bychip:XYZ`` fills a node first, and ``--vcoordfile`` accepts other
+placements. In names of strategies such as ``permute-XYZT`` the last letter always varies fastest.
 """
 
 from __future__ import annotations
@@ -24,67 +23,64 @@ from toruscast.validation import whole_sizes
 
 from .. import machines
 from ..comm_graph import CommGraph, Workload
-from ..task_mapping import TaskMapping, check_room, min_capacity
+from ..task_mapping import TaskMapping, check_tasks_fit, min_capacity
 from ..torus import Torus
-from .orders import loop, permuted, snake
-from .orders import zigzag as zigzag_order
+from .orders import order_by_axes, order_zigzag, walk_loop, walk_snake
 from .registry import Placement, Rng, VariantError, make, register
 
-_ORDER = (
-    "LETTERS: the dimensions and T, the slots (here {letters}), in an order, the last varying "
-    "fastest; what has size 1 may be left out"
+_LETTERS = (
+    "LETTERS: the dimensions and T, the slots (here {letters}), in any order, the last varying "
+    "fastest; letters of size 1 are optional"
 )
 
 
 @register("identity")
 def identity(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Fill one node after the other in C order."""
+    """Fill the nodes one after the other in C order."""
     return np.arange(placement.n_tasks) // placement.capacity
 
 
-def _long_letters(placement: Placement) -> list[str]:
+def _list_long_letters(placement: Placement) -> list[str]:
     return [a for a, size in zip(placement.letters, placement.shape, strict=True) if size > 1]
 
 
-def _letter_orders(placement: Placement) -> list[str]:
-    """Orders of the letters that make a difference; with T, T last, first, and in between."""
-    letters = _long_letters(placement)
+def _list_letter_orders(placement: Placement) -> list[str]:
+    """Return orders of the letters: all of up to four, else rotations with T at three positions."""
+    letters = _list_long_letters(placement)
     if len(letters) <= 4:
-        words = ["".join(word) for word in itertools.permutations(letters)]
-        return words[1:]
-    inner = "".join(a for a in letters if a != "T")
+        return ["".join(order) for order in itertools.permutations(letters)][1:]
+    dimensions = "".join(a for a in letters if a != "T")
     slot = "T" * ("T" in letters)
-    turns = [inner[k:] + inner[:k] for k in range(len(inner))]
-    turns += [word[::-1] for word in turns]
-    words = [slot + inner, inner[::-1] + slot]
-    for k, word in enumerate(turns):
-        cut = 1 + k % (len(inner) - 1)
-        words += [slot + word, word[:cut] + slot + word[cut:], word + slot]
-    words = list(dict.fromkeys(words))
-    return [word for word in words if word != inner + slot]
+    rotations = [dimensions[k:] + dimensions[:k] for k in range(len(dimensions))]
+    rotations += [order[::-1] for order in rotations]
+    orders = [slot + dimensions, dimensions[::-1] + slot]
+    for k, order in enumerate(rotations):
+        cut = 1 + k % (len(dimensions) - 1)
+        orders += [slot + order, order[:cut] + slot + order[cut:], order + slot]
+    return [order for order in dict.fromkeys(orders) if order != dimensions + slot]
 
 
-def _zigzag_orders(placement: Placement) -> list[str]:
-    letters = _long_letters(placement)
-    return ["".join(letters), *_letter_orders(placement)] if len(letters) > 1 else []
+def _list_zigzag_orders(placement: Placement) -> list[str]:
+    letters = _list_long_letters(placement)
+    return ["".join(letters), *_list_letter_orders(placement)] if len(letters) > 1 else []
 
 
-@register("permute-LETTERS", _letter_orders, example="permute-ZYX", parameters=_ORDER)
+@register("permute-LETTERS", _list_letter_orders, example="permute-ZYX", parameters=_LETTERS)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
-    axes = axes_of(variant, placement.letters, placement.shape)
-    return permuted(placement.shape, axes)[: placement.n_tasks] // placement.capacity
+    """Fill the slots line by line, with the dimension of the last letter varying fastest."""
+    axes = parse_axes(variant, placement.letters, placement.shape)
+    return order_by_axes(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-@register("zigzag-LETTERS", _zigzag_orders, example="zigzag-XYZ", parameters=_ORDER)
+@register("zigzag-LETTERS", _list_zigzag_orders, example="zigzag-XYZ", parameters=_LETTERS)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Fill places line by line as `permute`, every other line backwards."""
-    axes = axes_of(variant, placement.letters, placement.shape)
-    return zigzag_order(placement.shape, axes)[: placement.n_tasks] // placement.capacity
+    """Fill the slots line by line as `permute`, with alternate lines reversed."""
+    axes = parse_axes(variant, placement.letters, placement.shape)
+    return order_zigzag(placement.shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-def _tilt_names(placement: Placement) -> list[str]:
-    """Single shears, small first, then pairs of them."""
+def _list_tilts(placement: Placement) -> list[str]:
+    """Return single shears, small ones first, then pairs of shears."""
     torus, letters = placement.torus, placement.letters
     long = [d for d, size in enumerate(torus.shape) if size > 1]
     steps = sorted({1, 2, 3, *(torus.shape[d] // 2 for d in long)})
@@ -105,15 +101,15 @@ def _tilt_names(placement: Placement) -> list[str]:
 
 @register(
     "tilt-LETTERS-K",
-    _tilt_names,
+    _list_tilts,
     example="tilt-XY-1",
-    parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
-    "shifted for each step along the second; further -LETTERS-K may follow",
+    parameters="LETTERS: two of the dimensions (here {dimensions}), K: shift of the first in hops "
+    "per step along the second; further -LETTERS-K are optional",
 )
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Shear the identity: shift dimension one by K times the coordinate in dimension two.
+    """Shear the identity: shift the first dimension by K times the coordinate in the second.
 
-    Further shears may follow, as in ``tilt-XY-1-YZ-2``.
+    Further shears are optional, as in ``tilt-XY-1-YZ-2``.
     """
     torus, letters = placement.torus, placement.letters[:-1]
     step = rf"[{letters}]{{2}}-[0-9]{{1,9}}"
@@ -129,30 +125,30 @@ def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return torus.node(coords)[identity(placement, "", rng)]
 
 
-def _stride_names(placement: Placement) -> list[str]:
-    n_places = placement.n_places
-    wanted = {round(n_places ** (k / 12)) for k in range(1, 12)}
-    near = (next((s for s in range(w, n_places) if math.gcd(s, n_places) == 1), 1) for w in wanted)
-    return [str(step) for step in sorted(set(near)) if 1 < step < n_places]
+def _list_strides(placement: Placement) -> list[str]:
+    n = placement.n_places
+    targets = {round(n ** (k / 12)) for k in range(1, 12)}
+    steps = {next((k for k in range(target, n) if math.gcd(k, n) == 1), 1) for target in targets}
+    return [str(step) for step in sorted(steps) if 1 < step < n]
 
 
 @register(
     "stride-K",
-    _stride_names,
+    _list_strides,
     example="stride-5",
-    parameters="K: places from a task to the next, with no factor in common with the number of all "
-    "places, here {places}",
+    parameters="K: slots from a task to the next, coprime to the number of all slots, here "
+    "{places}",
 )
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Put each task K places after the one before, around the machine; K coprime to the places."""
+    """Place each task K slots after the previous one, modulo the number of slots."""
     step = int(variant) if re.fullmatch("[0-9]{1,9}", variant) else 0
     if math.gcd(step, placement.n_places) != 1:
         raise VariantError
     return np.arange(placement.n_tasks) * step % placement.n_places // placement.capacity
 
 
-def axes_of(word: str, letters: str, shape: Sequence[int]) -> list[int]:
-    """Return the axis of each letter of a word, behind those that it may leave out, of size 1."""
+def parse_axes(word: str, letters: str, shape: Sequence[int]) -> list[int]:
+    """Return the axis of each letter of a word, after the axes of missing letters of size 1."""
     absent = [axis for axis, letter in enumerate(letters) if letter not in word]
     is_known = len(set(word)) == len(word) and set(word) <= set(letters)
     if not is_known or any(shape[axis] > 1 for axis in absent):
@@ -166,12 +162,12 @@ _FUJITSU = ("tofu_d", "k_computer")
 _RANK_MAP = re.compile(r"rank-map-(bynode|bychip)[=:]([A-Za-z]+)")
 
 
-def letters_of(word: str, torus: Torus) -> str | None:
-    """Return the letters of a machine's word, the last varying fastest; None if it is no word."""
+def parse_rank_order(word: str, torus: Torus) -> str | None:
+    """Return the letters of a launcher's rank order, the last varying fastest, or None."""
     match = _RANK_MAP.fullmatch(word)
     if match and torus.name in _FUJITSU and sorted(match[2]) == sorted(torus.axes):
-        inner = match[2][::-1]
-        return f"T{inner}" if match[1] == "bynode" else f"{inner}T"
+        letters = match[2][::-1]
+        return f"T{letters}" if match[1] == "bynode" else f"{letters}T"
     if sorted(word) != sorted(f"{torus.axes}T"):
         return None
     if torus.name in _FIRST_FASTEST:
@@ -179,36 +175,35 @@ def letters_of(word: str, torus: Torus) -> str | None:
     return word if torus.name in _LAST_FASTEST else None
 
 
-def ordered(
+def map_ranks(
     word: str, torus: Torus, n_tasks: int | None = None, tasks_per_node: int | None = None
 ) -> TaskMapping:
-    """Return the mapping of a machine's word."""
-    letters = letters_of(word, torus)
+    """Return the mapping of a launcher's rank order."""
+    letters = parse_rank_order(word, torus)
     if letters is None:
-        raise InputError("no order of this machine", found=word, expected=_expected_words(torus))
+        expected = _describe_rank_orders(torus)
+        raise InputError("no rank order of this machine", found=word, expected=expected)
     capacity = tasks_per_node or min_capacity(n_tasks or 1, torus.usable_nodes.size)
-    check_room(n_tasks or 1, torus.n_nodes, capacity)
+    check_tasks_fit(n_tasks or 1, torus.n_nodes, capacity)
     axes = [f"{torus.axes}T".index(letter) for letter in letters]
-    place = permuted((*torus.shape, capacity), axes)[:n_tasks]
-    return TaskMapping(
-        place // capacity, torus, slot=place % capacity, tasks_per_node=capacity, name=word
-    )
+    node, slot = np.divmod(order_by_axes((*torus.shape, capacity), axes)[:n_tasks], capacity)
+    return TaskMapping(node, torus, slot=slot, tasks_per_node=capacity, name=word)
 
 
-def remark(name: str, torus: Torus) -> str:
-    """Return what to say of a strategy's letters where the machine's own run the other way."""
+def explain_letters(name: str, torus: Torus) -> str:
+    """Return a note on a strategy's letters if the machine's launcher reverses them."""
     letters = name.partition("-")[2].partition("@")[0]
     if torus.name not in _FIRST_FASTEST or name.partition("-")[0] not in ("permute", "zigzag"):
         return ""
     if sorted(letters) != sorted(f"{torus.axes}T"):
-        return f"{name}: the last letter varies fastest, unlike in the machine's own words"
+        return f"{name}: the last letter varies fastest, unlike in the machine's rank orders"
     return (
-        f"{name}: the last letter varies fastest; the machine's own word for this order is "
-        f"{letters[::-1]}, in which the first does"
+        f"{name}: the last letter varies fastest; the machine's name of this order, with the first "
+        f"varying fastest, is {letters[::-1]}"
     )
 
 
-def _expected_words(torus: Torus) -> str:
+def _describe_rank_orders(torus: Torus) -> str:
     word = f"{torus.axes}T"
     if torus.name in _FUJITSU:
         return f"rank-map-bynode={torus.axes} or rank-map-bychip:{torus.axes}, in any order"
@@ -216,11 +211,10 @@ def _expected_words(torus: Torus) -> str:
         return f"the letters {word} in any order, the first varying fastest"
     if torus.name in _LAST_FASTEST:
         return f"the letters {word} in any order, the last varying fastest"
-    return f"a strategy such as permute-{word}: {torus} has no words of its own"
+    return f"a strategy such as permute-{word}, because {torus} has no named rank orders"
 
 
-# Placements of a job on Fugaku that no order of letters gives, as candidates for a vcoordfile
-# beside walks over its shape, which fold a chain or ring of ranks into it.
+# Candidates for a vcoordfile on Fugaku, in addition to walks over the shape of the job.
 _JOB_STRATEGIES = ("bisect-refined", "greedy-heaviest")
 _TOFU_UNIT = (2, 3, 2)
 
@@ -228,15 +222,15 @@ _TOFU_UNIT = (2, 3, 2)
 def job_torus(
     shape: Sequence[int], coords: NDArray[np.int64] | None = None
 ) -> tuple[Torus, NDArray[np.int32]]:
-    """Return the network of a job, and the network's node of each node of the job.
+    """Return the torus of a Fugaku job, and the torus's node of each node of the job.
 
-    Without coordinates it is the torus that the job asks for; sides of one or two nodes are lines.
-    With the coordinates of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it
-    is the box of the machine around them, whose X, Y and Z do not wrap.
+    Without coordinates it is the requested torus; dimensions of one or two nodes are meshes. With
+    the machine coordinates of the job's nodes, ``(n_nodes, 6)`` in C order of the shape, it is
+    their bounding box, in which X, Y and Z do not wrap.
     """
     sizes = whole_sizes(shape, "torus shape")
     if not 1 <= len(sizes) <= 3:
-        raise InputError("bad Fugaku job shape", found=sizes, expected="1 or 2 or 3 sizes")
+        raise InputError("bad Fugaku job shape", found=sizes, expected="1 to 3 sizes")
     n_nodes = int(np.prod(sizes))
     if coords is None:
         torus = machines.tofu_d(sizes, wrap=tuple(size > 2 for size in sizes))
@@ -245,8 +239,8 @@ def job_torus(
         found = " x ".join(map(str, coords.shape))
         expected = f"a line of X Y Z a b c for each of the job's {n_nodes} nodes"
         raise InputError("bad coordinates of a job", found=found, expected=expected)
-    inside = (coords[:, 3:] >= 0) & (coords[:, 3:] < np.array(_TOFU_UNIT))
-    if not inside.all() or len(np.unique(coords, axis=0)) != n_nodes:
+    is_valid = (coords[:, 3:] >= 0) & (coords[:, 3:] < np.array(_TOFU_UNIT))
+    if not is_valid.all() or len(np.unique(coords, axis=0)) != n_nodes:
         expected = "different nodes, a below 2, b below 3, c below 2"
         raise InputError("bad coordinates of a job", expected=expected)
     low = coords[:, :3].min(axis=0)
@@ -261,31 +255,31 @@ def job_mappings(
     shape: Sequence[int],
     coords: NDArray[np.int64] | None = None,
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the rank orders of a job, on the network and in the job's own shape."""
-    torus, place = job_torus(shape, coords)
-    asked, _ = job_torus(shape)
-    job, n_tasks = Torus(asked.shape), traffic.n_tasks
+    """Return the candidate mappings of a Fugaku job, on its torus and in its own shape."""
+    torus, torus_node = job_torus(shape, coords)
+    requested, _ = job_torus(shape)
+    job, n_tasks = Torus(requested.shape), traffic.n_tasks
     nodes: dict[str, NDArray[Any]] = {}
     for letters in itertools.permutations(job.axes):
         word = f"rank-map-bynode={''.join(letters)}"
-        nodes[word] = ordered(word, asked, n_tasks).node
-    nodes |= _shape_walks(job, n_tasks)
+        nodes[word] = map_ranks(word, requested, n_tasks).node
+    nodes |= _walk_shape(job, n_tasks)
     if coords is None:
         nodes |= {name: make(name, traffic, torus).node for name in _JOB_STRATEGIES}
-    mappings = [TaskMapping(place[node], torus, name=name) for name, node in nodes.items()]
+    mappings = [TaskMapping(torus_node[node], torus, name=name) for name, node in nodes.items()]
     return mappings, {name: TaskMapping(node, job, name=name) for name, node in nodes.items()}
 
 
-def _shape_walks(job: Torus, n_tasks: int) -> dict[str, NDArray[np.int64]]:
-    """The job's node of each rank on walks over its shape: a snake, and a loop if it exists."""
+def _walk_shape(job: Torus, n_tasks: int) -> dict[str, NDArray[np.int64]]:
+    """Return the job's node of each rank along a snake and, if it exists, a loop."""
     shape = job.shape
     long = [d for d, size in enumerate(shape) if size > 1]
-    # A loop needs an even size first: the walk goes there and back along that dimension.
+    # A loop requires an even first size.
     even_first = sorted(long, key=lambda d: shape[d] % 2)
-    found = {}
-    for name, walk, dims in (("loop", loop, even_first), ("snake", snake, long)):
+    walks = {}
+    for name, walk, dims in (("loop", walk_loop, even_first), ("snake", walk_snake, long)):
         cells = walk([shape[d] for d in dims]) if len(long) > 1 else None
         if cells is not None:
             nodes = cells @ job.node_strides[dims]
-            found[name] = np.asarray(nodes[np.arange(n_tasks) % nodes.size], dtype=np.int64)
-    return found
+            walks[name] = np.asarray(nodes[np.arange(n_tasks) % nodes.size], dtype=np.int64)
+    return walks

@@ -1,4 +1,4 @@
-"""Kernels of hop-bytes, greedy placement and dual recursive bisection."""
+"""Kernels for hop-bytes, greedy placement and dual recursive bisection."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from toruscast._jit import inner_kernel, kernel
 
 from ..comm_graph import Partners
-from ..twist import Metric
+from ..twist import TorusMetric
 
 
 @inner_kernel
-def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: Metric) -> float:
-    """Hops between two points."""
+def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: TorusMetric) -> float:
+    """Return the hops between two points."""
     shape, wrap, images = metric
     if images.shape[0] == 0:
         total = 0.0
@@ -24,13 +24,13 @@ def torus_distance(a: NDArray[Any], b: NDArray[Any], metric: Metric) -> float:
             gap = abs(a[d] - b[d])
             total += min(gap, shape[d] - gap) if wrap[d] else gap
         return total
-    least = np.inf
+    distance = np.inf
     for i in range(images.shape[0]):
         total = 0.0
         for d in range(shape.size):
             total += abs(a[d] - b[d] + images[i, d])
-        least = min(least, total)
-    return least
+        distance = min(distance, total)
+    return distance
 
 
 @kernel
@@ -43,9 +43,10 @@ def sum_hop_bytes(
     wrap: NDArray[Any],
 ) -> float:
     # coords: (n_tasks, D), of the node of each task
-    """Sum of bytes times hops."""
+    """Return the sum of bytes times hops."""
     total = 0.0
     for e in range(src.size):
+        # Integers make this five times as fast as `torus_distance`.
         hops = 0
         for d in range(shape.size):
             gap = abs(coords[src[e], d] - coords[dst[e], d])
@@ -59,7 +60,7 @@ def sum_hop_bytes(
 @kernel
 def place_greedily(
     traffic: Partners,
-    metric: Metric,
+    metric: TorusMetric,
     coords: NDArray[Any],
     neighbors: NDArray[Any],
     capacity: int,
@@ -67,13 +68,13 @@ def place_greedily(
     first_node: int,
 ) -> NDArray[Any]:
     # T = tasks, N = nodes, D = torus dimensions; coords (N, D), neighbors (N, 2 D) -> (T,)
-    """Node of each task."""
+    """Return the node of each task."""
     first, partner, nbytes = traffic
     n_tasks, n_nodes = first.size - 1, coords.shape[0]
     node = np.full(n_tasks, -1, np.int64)
     free = np.full(n_nodes, capacity, np.int64)
-    drawn = np.zeros(n_tasks)
-    seen = np.full(n_nodes, -1, np.int64)
+    placed_bytes = np.zeros(n_tasks)  # bytes between each task and the placed tasks
+    visited = np.full(n_nodes, -1, np.int64)  # last task whose search reached the node
     queue = np.empty(n_nodes, np.int64)
     depth = np.empty(n_nodes, np.int64)
     heap = [(0.0, first_task)]
@@ -82,12 +83,13 @@ def place_greedily(
     for _ in range(n_tasks):
         t = -1
         while len(heap) > 0:
-            pull, t = heapq.heappop(heap)
-            if node[t] < 0 and -pull == drawn[t]:
+            priority, t = heapq.heappop(heap)
+            # Other entries are stale.
+            if node[t] < 0 and -priority == placed_bytes[t]:
                 break
             t = -1
         if t < 0:
-            # Nothing left talks to what is placed.
+            # No remaining task communicates with a placed task.
             while node[next_task] >= 0:
                 next_task += 1
             t = next_task
@@ -96,28 +98,29 @@ def place_greedily(
             if node[partner[e]] >= 0 and nbytes[e] > heaviest:
                 heaviest = nbytes[e]
                 start = node[partner[e]]
-        # Breadth-first from there; of the free nodes at the least distance, the cheapest.
-        best, least, ring = -1, np.inf, n_nodes
-        queue[0], depth[0], seen[start] = start, 0, t
-        head, filled = 0, 1
-        while head < filled and depth[head] <= ring:
-            here = queue[head]
-            if free[here] > 0:
-                ring = depth[head]
+        # Breadth-first search; among the nearest free nodes take the one with the lowest cost.
+        best, min_cost, max_depth = -1, np.inf, n_nodes
+        queue[0], depth[0], visited[start] = start, 0, t
+        head, size = 0, 1
+        while head < size and depth[head] <= max_depth:
+            candidate = queue[head]
+            if free[candidate] > 0:
+                max_depth = depth[head]
                 cost = 0.0
                 for e in range(first[t], first[t + 1]):
-                    there = node[partner[e]]
-                    if there >= 0:
-                        cost += nbytes[e] * torus_distance(coords[here], coords[there], metric)
-                if cost < least:
-                    best, least = here, cost
-            if ring == n_nodes:
+                    other = node[partner[e]]
+                    if other >= 0:
+                        hops = torus_distance(coords[candidate], coords[other], metric)
+                        cost += nbytes[e] * hops
+                if cost < min_cost:
+                    best, min_cost = candidate, cost
+            if max_depth == n_nodes:
                 for port in range(neighbors.shape[1]):
-                    far = neighbors[here, port]
-                    if far >= 0 and seen[far] != t:
-                        seen[far] = t
-                        queue[filled], depth[filled] = far, depth[head] + 1
-                        filled += 1
+                    neighbor = neighbors[candidate, port]
+                    if neighbor >= 0 and visited[neighbor] != t:
+                        visited[neighbor] = t
+                        queue[size], depth[size] = neighbor, depth[head] + 1
+                        size += 1
             head += 1
         node[t] = best
         free[best] -= 1
@@ -125,18 +128,18 @@ def place_greedily(
         for e in range(first[t], first[t + 1]):
             u = partner[e]
             if node[u] < 0:
-                drawn[u] += nbytes[e]
-                heapq.heappush(heap, (-drawn[u], u))
+                placed_bytes[u] += nbytes[e]
+                heapq.heappush(heap, (-placed_bytes[u], u))
     return node
 
 
-OUTSIDE = 2
+OUTSIDE = 2  # `side` of tasks in other boxes
 
 
 @kernel
 def bisect_both(
     traffic: Partners,
-    metric: Metric,
+    metric: TorusMetric,
     grid: NDArray[Any],
     capacity: int,
     by_grid: bool,
@@ -144,7 +147,7 @@ def bisect_both(
     refined: bool,
 ) -> NDArray[Any]:
     # T = tasks, D = torus dimensions, G = grid dimensions, B = 2N - 1 boxes; grid (T, G) -> (T,)
-    """Node of each task; boxes are halved in the order in which they arise, large ones first."""
+    """Return the node of each task; boxes are halved in breadth-first order."""
     first, partner, nbytes = traffic
     shape = metric.shape
     n_tasks, ndim = grid.shape[0], shape.size
@@ -164,7 +167,7 @@ def bisect_both(
     side = np.full(n_tasks, OUTSIDE, np.int8)
     node = np.zeros(n_tasks, np.int64)
     bias = np.zeros(n_tasks)
-    # Which grid dimensions were cut together with which dimensions of the torus.
+    # Grid dimensions that were cut together with a dimension of the torus.
     paired = np.zeros((grid.shape[1], ndim), np.bool_)
     used = 1
     for box in range(n_boxes):
@@ -189,55 +192,57 @@ def bisect_both(
             low[left, d] = low[right, d] = low[box, d]
             high[left, d] = high[right, d] = high[box, d]
         high[left, cut] = low[right, cut] = low[box, cut] + longest // 2
-        to_left, to_right = capacity, capacity
+        left_slots, right_slots = capacity, capacity
         for d in range(ndim):
-            to_left *= high[left, d] - low[left, d]
-            to_right *= high[right, d] - low[right, d]
+            left_slots *= high[left, d] - low[left, d]
+            right_slots *= high[right, d] - low[right, d]
             centre[left, d] = (low[left, d] + high[left, d] - 1) / 2
             centre[right, d] = (low[right, d] + high[right, d] - 1) / 2
-        mine = tasks[start:stop].copy()
-        both = to_left + to_right
-        share = (2 * mine.size * to_left + both) // (2 * both)
-        n_left = min(max(share, mine.size - to_right), to_left)
+        members = tasks[start:stop].copy()
+        total = left_slots + right_slots
+        share = (2 * members.size * left_slots + total) // (2 * total)
+        n_left = min(max(share, members.size - right_slots), left_slots)
         gap = torus_distance(centre[left], centre[right], metric)
-        for t in mine:
+        for t in members:
             side[t] = 0
             bias[t] = 0.0
-        for t in mine:
+        for t in members:
             for e in range(first[t], first[t + 1]):
                 if side[partner[e]] == OUTSIDE:
-                    there = centre[box_of[partner[e]]]
+                    other = centre[box_of[partner[e]]]
                     bias[t] += nbytes[e] * (
-                        torus_distance(centre[left], there, metric)
-                        - torus_distance(centre[right], there, metric)
+                        torus_distance(centre[left], other, metric)
+                        - torus_distance(centre[right], other, metric)
                     )
-        # Among equals, a grid dimension stays with its dimension of the torus.
+        # Prefer the grid dimensions that were cut with this dimension before, then uncut ones.
         preferred = np.empty(grid.shape[1] if by_grid else 0, np.int64)
-        filled = 0
+        n_preferred = 0
         for rank in range(3):
             for g in range(preferred.size):
-                taken = False
+                is_paired = False
                 for d in range(ndim):
-                    taken |= paired[g, d]
-                if rank == (0 if paired[g, cut] else 2 if taken else 1):
-                    preferred[filled] = g
-                    filled += 1
-        best, along = _best_order(traffic, grid, mine, n_left, bias, gap, side, preferred, by_graph)
-        if along >= 0:
-            paired[along, cut] = True
-        for i in range(mine.size):
+                    is_paired |= paired[g, d]
+                if rank == (0 if paired[g, cut] else 2 if is_paired else 1):
+                    preferred[n_preferred] = g
+                    n_preferred += 1
+        best, dimension = _find_best_order(
+            traffic, grid, members, n_left, bias, gap, side, preferred, by_graph
+        )
+        if dimension >= 0:
+            paired[dimension, cut] = True
+        for i in range(members.size):
             side[best[i]] = 0 if i < n_left else 1
         if refined:
-            _refine_halves(traffic, mine, bias, gap, side)
+            _refine_halves(traffic, members, bias, gap, side)
         i, j = start, start + n_left
-        for t in mine:
+        for t in members:
             if side[t] == 0:
                 tasks[i], box_of[t] = t, left
                 i += 1
             else:
                 tasks[j], box_of[t] = t, right
                 j += 1
-        for t in mine:
+        for t in members:
             side[t] = OUTSIDE
         span[left, 0], span[left, 1] = start, start + n_left
         span[right, 0], span[right, 1] = start + n_left, stop
@@ -245,10 +250,10 @@ def bisect_both(
 
 
 @inner_kernel
-def _best_order(
+def _find_best_order(
     traffic: Partners,
     grid: NDArray[Any],
-    mine: NDArray[Any],
+    members: NDArray[Any],
     n_left: int,
     bias: NDArray[Any],
     gap: float,
@@ -256,26 +261,27 @@ def _best_order(
     preferred: NDArray[Any],
     by_graph: bool,
 ) -> tuple[NDArray[Any], int]:
-    """Find the order whose first ``n_left`` tasks cost least on the left; its grid dimension."""
+    """Return the order whose first ``n_left`` tasks cost least on the left; its grid dimension."""
     first, partner, nbytes = traffic
-    best, best_along = mine, -1
-    least = np.inf
+    best, best_dimension = members, -1
+    min_cost = np.inf
     n_grid = preferred.size
-    level = np.empty(mine.size)
+    key = np.empty(members.size)
     for candidate in range(n_grid + 2 * by_graph):
-        along = -1
+        dimension = -1
         if candidate == n_grid:
-            order = _grow_order(traffic, mine, side)
+            order = _grow_order(traffic, members, side)
         else:
             if candidate < n_grid:
-                along = preferred[candidate]
-            differ = along < 0
-            for i in range(mine.size):
-                level[i] = bias[mine[i]] if along < 0 else float(grid[mine[i], along])
-                differ |= level[i] != level[0]
-            if not differ:
+                dimension = preferred[candidate]
+            differs = dimension < 0
+            for i in range(members.size):
+                t = members[i]
+                key[i] = bias[t] if dimension < 0 else float(grid[t, dimension])
+                differs |= key[i] != key[0]
+            if not differs:
                 continue
-            order = mine[np.argsort(level, kind="mergesort")]
+            order = members[np.argsort(key, kind="mergesort")]
         for _ in range(2):
             for i in range(order.size):
                 side[order[i]] = 0 if i < n_left else 1
@@ -286,41 +292,41 @@ def _best_order(
                 for e in range(first[t], first[t + 1]):
                     if side[partner[e]] == 1:
                         cost += gap * nbytes[e]
-            # Rounding does not decide between equals.
-            if cost < least - 1e-9 * abs(cost):
-                least, best, best_along = cost, order, along
+            # Rounding errors must not decide between equal costs.
+            if cost < min_cost - 1e-9 * abs(cost):
+                min_cost, best, best_dimension = cost, order, dimension
             order = order[::-1].copy()
-    return best, best_along
+    return best, best_dimension
 
 
 @inner_kernel
-def _grow_order(traffic: Partners, mine: NDArray[Any], side: NDArray[Any]) -> NDArray[Any]:
-    """Breadth-first order from a task at the rim, found by a first search from any."""
+def _grow_order(traffic: Partners, members: NDArray[Any], side: NDArray[Any]) -> NDArray[Any]:
+    """Return the breadth-first order from a peripheral task, which a first search finds."""
     first, partner, _ = traffic
-    for t in mine:
+    for t in members:
         side[t] = 0
-    order = mine
+    order = members
     for mark in (1, 0):
-        queue = np.empty(mine.size, np.int64)
-        filled = 0
-        # The last task reached lies far from the first.
-        for last in range(mine.size - 1, -1, -1):
+        queue = np.empty(members.size, np.int64)
+        size = 0
+        # The last task of a search is far from its first.
+        for last in range(members.size - 1, -1, -1):
             root = order[last]
             if side[root] == mark:
                 continue
-            head = filled
-            queue[filled] = root
+            head = size
+            queue[size] = root
             side[root] = mark
-            filled += 1
-            while head < filled:
+            size += 1
+            while head < size:
                 t = queue[head]
                 head += 1
                 for e in range(first[t], first[t + 1]):
                     u = partner[e]
                     if side[u] != OUTSIDE and side[u] != mark:
                         side[u] = mark
-                        queue[filled] = u
-                        filled += 1
+                        queue[size] = u
+                        size += 1
         order = queue
     return order
 
@@ -328,21 +334,21 @@ def _grow_order(traffic: Partners, mine: NDArray[Any], side: NDArray[Any]) -> ND
 @inner_kernel
 def _refine_halves(
     traffic: Partners,
-    mine: NDArray[Any],
+    members: NDArray[Any],
     bias: NDArray[Any],
     gap: float,
     side: NDArray[Any],
 ) -> None:
-    """Move the best task across and the best back, keep the best prefix, until none gains."""
+    """Exchange tasks in passes after Kernighan and Lin, each cut back to its best prefix."""
     first, partner, nbytes = traffic
-    patience = max(16, mine.size // 50)
+    patience = max(16, members.size // 50)
     gain = np.zeros(bias.size)
     locked = np.zeros(bias.size, np.bool_)
     for _ in range(4):
         scale = 0.0
         heap0 = [(0.0, -1)]
         heap1 = [(0.0, -1)]
-        for t in mine:
+        for t in members:
             locked[t] = False
             g = bias[t] if side[t] == 0 else -bias[t]
             for e in range(first[t], first[t + 1]):
@@ -357,17 +363,17 @@ def _refine_halves(
                 heap1.append((-g, t))
         heapq.heapify(heap0)
         heapq.heapify(heap1)
-        moved = np.empty(mine.size + 2, np.int64)
+        moved = np.empty(members.size + 2, np.int64)
         n_moved = n_kept = 0
         total = best = 0.0
-        while n_moved + 1 < mine.size and n_moved - n_kept < 2 * patience:
+        while n_moved + 1 < members.size and n_moved - n_kept < 2 * patience:
             pair = n_moved
             for source in range(2):
                 heap = heap0 if source == 0 else heap1
                 t = -1
                 while len(heap) > 0:
                     g, t = heapq.heappop(heap)
-                    # Entries of tasks that moved or changed their gain are stale.
+                    # Entries of moved tasks and of old gains are stale.
                     if t >= 0 and not locked[t] and side[t] == source and -g == gain[t]:
                         break
                     t = -1

@@ -1,4 +1,4 @@
-"""Samples of distinct mappings, from good to random; symmetric ones can be left out."""
+"""Samples of distinct mappings, from good to random, optionally without symmetric ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toruscast.validation import whole_number
 from ..problem import MappingProblem
 from ..task_mapping import TaskMapping
 from . import registry
-from .registry import Placement, Rng, VariantError, nodes, register
+from .registry import Placement, Rng, VariantError, place_tasks, register
 
 if TYPE_CHECKING:
     from ..comm_graph import Traffic
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @register("random", lambda _: [])
 def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Give the tasks different places, every choice equally likely."""
+    """Place the tasks on random distinct slots, with a uniform distribution."""
     return rng.permutation(placement.n_places)[: placement.n_tasks] // placement.capacity
 
 
@@ -35,103 +35,104 @@ def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     "swap-K-NAME",
     lambda _: [],
     example="swap-10-identity",
-    parameters="K: pairs of tasks that are swapped, NAME: the mapping in which they are",
+    parameters="K: number of swapped pairs of tasks, NAME: the initial mapping",
 )
 def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Exchange the nodes of K random pairs of tasks, one after the other, in the mapping NAME."""
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)
     if not match:
         raise VariantError
-    return swapped(undisturbed(placement, match[2]), int(match[1]), rng)
+    return _swap_pairs(_place_base(placement, match[2]), int(match[1]), rng)
 
 
-def undisturbed(placement: Placement, name: str) -> NDArray[Any]:
-    """Return the mapping that swaps start from, the same for every seed."""
+def _place_base(placement: Placement, name: str) -> NDArray[Any]:
+    """Return the initial mapping of swaps, which is the same for every seed."""
     if name not in placement.bases:
-        placement.bases[name] = nodes(placement, name, seed=0)
+        placement.bases[name], _ = place_tasks(placement, name, seed=0)
     return placement.bases[name]
 
 
-def swapped(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:
-    """Return ``node`` after ``count`` swaps of two random entries."""
-    changed = node.tolist()
+def _swap_pairs(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:
+    swapped = node.tolist()
     for a, b in rng.integers(0, node.size, size=(count, 2)).tolist():
-        changed[a], changed[b] = changed[b], changed[a]
-    return np.array(changed, dtype=np.int64)
+        swapped[a], swapped[b] = swapped[b], swapped[a]
+    return np.array(swapped, dtype=np.int64)
 
 
-# With more tasks than this on two nodes or more there are over a hundred thousand mappings.
-_FEW_TASKS = 20
+# More tasks on two or more nodes have over a hundred thousand mappings.
+_MAX_COUNTED_TASKS = 20
 
 
 @register(
     "nth-K",
     lambda _: [],
     example="nth-5",
-    parameters="K: which of all mappings, from 0 on and less than a million; for few tasks",
+    parameters="K: index among all mappings, from 0 and less than a million; for few tasks",
 )
 def nth(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""
-    number = int(variant) if re.fullmatch("[0-9]{1,6}", variant) else -1
-    wanted = itertools.islice(all_mappings(placement), max(number, 0), None)
-    node = next(wanted, None) if number >= 0 else None
+    """Take the mapping with index K of all, in lexicographic order; for few tasks."""
+    if not re.fullmatch("[0-9]{1,6}", variant):
+        raise VariantError
+    node = next(itertools.islice(all_mappings(placement), int(variant), None), None)
     if node is None:
         raise VariantError
     return np.array(node)
 
 
 def count_mappings(placement: Placement) -> float:
-    """Return how many different mappings there are; infinite if too many to count."""
-    tasks, capacity = placement.n_tasks, placement.capacity
-    nodes = placement.torus.usable_nodes.size
-    if nodes == 1:
+    """Return the number of distinct mappings; infinite if there are too many to count."""
+    n_tasks, capacity = placement.n_tasks, placement.capacity
+    n_nodes = placement.torus.usable_nodes.size
+    if n_nodes == 1:
         return 1
-    if tasks > _FEW_TASKS:
+    if n_tasks > _MAX_COUNTED_TASKS:
         return math.inf
-    # ways[t]: of t given tasks on the nodes so far; nodes join by doubling.
-    ways, base = [1] + [0] * tasks, [int(t <= capacity) for t in range(tasks + 1)]
-    while nodes:
-        if nodes % 2:
-            ways = _join_counts(ways, base)
-        base, nodes = _join_counts(base, base), nodes // 2
-    return ways[tasks]
+    # counts[t] is the number of mappings of t tasks onto the nodes so far; the powers of two in
+    # the number of nodes are combined by doubling.
+    counts, power = [1] + [0] * n_tasks, [int(t <= capacity) for t in range(n_tasks + 1)]
+    while n_nodes:
+        if n_nodes % 2:
+            counts = _combine_counts(counts, power)
+        power, n_nodes = _combine_counts(power, power), n_nodes // 2
+    return counts[n_tasks]
 
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
-    """Yield the nodes of the tasks of every mapping, in lexicographic order."""
+    """Yield the node of each task for every mapping, in lexicographic order."""
     free = [0] * placement.torus.n_nodes
     for node in placement.torus.usable_nodes.tolist():
         free[node] = placement.capacity
-    chosen: list[int] = []
+    prefix: list[int] = []
     node = 0
     while True:
-        if len(chosen) == placement.n_tasks:
-            yield tuple(chosen)
+        if len(prefix) == placement.n_tasks:
+            yield tuple(prefix)
         else:
             while node < len(free) and not free[node]:
                 node += 1
             if node < len(free):
                 free[node] -= 1
-                chosen.append(node)
+                prefix.append(node)
                 node = 0
                 continue
-        if not chosen:
+        if not prefix:
             return
-        node = chosen.pop()
+        node = prefix.pop()
         free[node] += 1
         node += 1
 
 
-def _join_counts(a: list[int], b: list[int]) -> list[int]:
-    """Ways to split t tasks between two groups of nodes."""
+def _combine_counts(a: list[int], b: list[int]) -> list[int]:
+    """Return the numbers of mappings of t tasks onto the union of two groups of nodes."""
     return [sum(math.comb(t, k) * a[k] * b[t - k] for k in range(t + 1)) for t in range(len(a))]
 
 
-# Shares of a sample; the rest is random.
+# Shares of a sample; the remaining mappings are random.
 _STRUCTURED, _SWAPPED = 0.55, 0.33
-# Structured mappings whose hop-bytes differ by less count as equivalent.
+# Relative difference of hop-bytes below which structured mappings are equivalent.
 _RESOLUTION = 1e-3
-_BASES = 4
+# Number of mappings from which swaps start.
+_N_BASES = 4
 
 
 def sample(
@@ -143,34 +144,34 @@ def sample(
     exclude: Sequence[TaskMapping] = (),
     kinds: Iterable[str] | None = None,
 ) -> list[TaskMapping]:
-    """Return ``n`` distinct mappings of very different quality, best kinds to random.
+    """Return ``n`` distinct mappings of different quality, from good to random.
 
-    About half come from the structured strategies, one family after the other, leaving out those
-    with the hop-bytes of one already chosen while there are enough others; a third are the best of
-    these disturbed by ever more random swaps, in even steps of quality; the rest is random.
+    About half are structured, drawn from the families in turn, and have different hop-bytes as long
+    as there are enough. A third are the best of these after an increasing number of random swaps,
+    in even steps of quality. The others are random.
 
     Parameters
     ----------
     traffic, torus
-        Traffic and host, in any form that `MappingProblem` accepts. The logical grid of the traffic
-        is used, or a near-cubic one if it has none.
+        Traffic and torus, in any form that `MappingProblem` accepts. Traffic without a task grid
+        gets a near-cubic one.
     n : int
         Number of mappings.
     seed : int
-        Seed of what is drawn at random; another seed gives other swaps and random mappings.
+        Random seed of the swaps and the random mappings.
     tasks_per_node : int, optional
-        Capacity of a node; the least that suffices if not given.
+        Capacity of a node; the minimum for all tasks to fit if not given.
     exclude : sequence of TaskMapping
-        Mappings that must not be among them, so that samples do not overlap.
+        Mappings to exclude, so that samples do not overlap.
     kinds : iterable of str, optional
         Families of mappings, the first words of `patterns`, such as ``("permute", "nested")``.
-        Swaps and random mappings are drawn only if ``swap`` and ``random`` are named. If not
-        given, all but ``nested``, which has as many variants as all others together.
+        Swaps and random mappings are included only with ``swap`` and ``random``. If not given, all
+        families except ``nested``, which has as many variants as all others together.
 
     Returns
     -------
     list of TaskMapping
-        With different names, each of which gives the same mapping to `make` with the same seed.
+        Mappings with distinct names. `make` returns the same mapping for a name and seed.
 
     Examples
     --------
@@ -193,108 +194,105 @@ def draw_mappings(
     exclude: Sequence[TaskMapping] = (),
     kinds: Iterable[str] | None = None,
 ) -> Iterator[TaskMapping]:
-    """Check the arguments of `sample`, and yield each of its mappings when it is needed."""
+    """Check the arguments of `sample`, and return a generator of its mappings."""
     n = whole_number(n, "number of mappings", 1)
     seed = whole_number(seed, "seed", 0)
     exclude = placement.problem.mappings(exclude)
-    families = registry.chosen(kinds)
-    possible, left = count_mappings(placement), count_left(placement, exclude)
-    if n > left:
-        excluded = f", {possible - left} of them excluded" if left < possible else ""
+    families = registry.select_strategies(kinds)
+    possible, remaining = count_mappings(placement), count_remaining(placement, exclude)
+    if n > remaining:
+        excluded = f", {possible - remaining} of them excluded" if remaining < possible else ""
         found = f"{possible}{excluded}"
         raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
-    return _each_mapping(_Selection(placement, seed, exclude), families, n)
+    return _draw_families(_DistinctMappings(placement, seed, exclude), families, n)
 
 
-def _each_mapping(
-    chosen: _Selection, families: Sequence[registry.Strategy], n: int
+def _draw_families(
+    sample: _DistinctMappings, families: Sequence[registry.Strategy], n: int
 ) -> Iterator[TaskMapping]:
-    named = {family.family for family in families}
-    swaps, at_random = "swap" in named, "random" in named
-    mixed = swaps or at_random
-    count = math.ceil(_STRUCTURED * n) if mixed else n
-    structured = yield from _add_structured(chosen, families, count, count // 2 if mixed else n)
-    n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if at_random and n > 1 else 0
-    if swaps:
-        yield from _add_swaps(chosen, structured, n - n_random)
-    if at_random:
-        yield from _add_random(chosen, n)
-    if chosen.n < n:
+    names = {family.family for family in families}
+    has_swaps, has_random = "swap" in names, "random" in names
+    n_structured = math.ceil(_STRUCTURED * n) if has_swaps or has_random else n
+    min_structured = n_structured // 2 if has_swaps or has_random else n
+    ranked = yield from _add_structured(sample, families, n_structured, min_structured)
+    n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if has_random and n > 1 else 0
+    if has_swaps:
+        yield from _add_swaps(sample, ranked, n - n_random)
+    if has_random:
+        yield from _add_random(sample, n)
+    if len(sample.names) < n:
         raise TooFewMappingsError(
-            "not enough different mappings of these kinds", found=chosen.n, expected=n
+            "not enough different mappings of these kinds", found=len(sample.names), expected=n
         )
 
 
-def _add_random(chosen: _Selection, n: int) -> Iterator[TaskMapping]:
-    """Fill up to ``n`` mappings with random ones."""
-    # Exhaustion ends in a list of what there is; before that, chance is faster.
-    misses = 0
+def _add_random(sample: _DistinctMappings, n: int) -> Iterator[TaskMapping]:
+    """Extend the sample to ``n`` mappings with random ones."""
+    # After 50 repeated draws few mappings remain, and enumerating them is faster.
+    n_repeats = 0
     for copy in itertools.count(1):
-        if chosen.n >= n or misses == 50:
+        if len(sample.names) >= n or n_repeats == 50:
             break
-        new = chosen.add("random" if copy == 1 else f"random@{copy}")
-        misses += not new
+        new = sample.add("random" if copy == 1 else f"random@{copy}")
+        n_repeats += not new
         yield from new
-    if chosen.n < n:
-        for number, node in enumerate(all_mappings(chosen.placement)):
-            yield from chosen.add(f"nth-{number}", np.array(node))
-            if chosen.n == n:
+    if len(sample.names) < n:
+        for number, node in enumerate(all_mappings(sample.placement)):
+            yield from sample.add(f"nth-{number}", np.array(node))
+            if len(sample.names) == n:
                 break
 
 
-def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> float:
-    """Return how many mappings are not excluded; infinite if too many to count."""
-    fit = {m.node.tobytes() for m in exclude if m.occupancy.max() <= placement.capacity}
-    return count_mappings(placement) - len(fit)
+def count_remaining(placement: Placement, exclude: Sequence[TaskMapping]) -> float:
+    """Return the number of mappings without excluded ones; infinite if too many to count."""
+    excluded = {m.node.tobytes() for m in exclude if m.occupancy.max() <= placement.capacity}
+    return count_mappings(placement) - len(excluded)
 
 
-class _Selection:
-    """The mappings chosen so far, none twice."""
+class _DistinctMappings:
+    """The names and digests of a sample of distinct mappings."""
 
     def __init__(self, placement: Placement, seed: int, exclude: Sequence[TaskMapping]) -> None:
         self.placement = placement
         self.seed = seed
         self.names: set[str] = set()
-        self.taken = {_digest_of(mapping.node) for mapping in exclude}
-
-    @property
-    def n(self) -> int:
-        """How many are chosen."""
-        return len(self.names)
+        self.digests = {_digest(mapping.node) for mapping in exclude}
 
     def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
-        """Choose the mapping of that name and return it; none if it is there already."""
+        """Return a list of the new mapping; empty if the sample contains it or it is excluded."""
         if node is None:
-            node = registry.nodes(self.placement, name, self.seed)
-        digest = _digest_of(node)
-        if digest in self.taken:
+            node, _ = place_tasks(self.placement, name, self.seed)
+        digest = _digest(node)
+        if digest in self.digests:
             return []
-        self.taken.add(digest)
+        self.digests.add(digest)
         self.names.add(name)
         return [self.placement.mapping(node, name)]
 
 
-def _digest_of(node: NDArray[Any]) -> bytes:
-    """Return a short key of a mapping."""
+def _digest(node: NDArray[Any]) -> bytes:
     return hashlib.blake2b(node.astype(np.int32).tobytes(), digest_size=16).digest()
 
 
 def _add_structured(
-    chosen: _Selection, families: Sequence[registry.Strategy], count: int, least: int
+    sample: _DistinctMappings, families: Sequence[registry.Strategy], count: int, min_size: int
 ) -> Generator[TaskMapping, None, list[tuple[float, str]]]:
-    """Choose up to ``count`` structured mappings, the families in turn; return costs and names."""
-    placement = chosen.placement
+    """Add up to ``count`` structured mappings from the families in turn.
+
+    Returns the hop-bytes and names of all mappings tried, best first.
+    """
+    placement = sample.placement
     queues = [iter(registry.variant_names(placement, family)) for family in families]
     costs: list[float] = []
-    found: list[tuple[float, str]] = []
+    tried: list[tuple[float, str]] = []
     equivalent: list[str] = []
     while queues and len(costs) < count:
         for queue in tuple(queues):
             for name in queue:
-                node = registry.nodes(placement, name, chosen.seed)
+                node, _ = place_tasks(placement, name, sample.seed)
                 cost = placement.hop_bytes(node)
-                found.append((cost, name))
-                new = [] if _is_near(cost, costs) else chosen.add(name, node)
+                tried.append((cost, name))
+                new = [] if _is_equivalent(cost, costs) else sample.add(name, node)
                 yield from new
                 if new:
                     costs.append(cost)
@@ -304,51 +302,49 @@ def _add_structured(
                 queues.remove(queue)
             if len(costs) == count:
                 break
-    # Where hop-bytes tell little apart, links may still be loaded differently.
+    # Mappings with equal hop-bytes can have different link loads.
     for name in equivalent:
-        if chosen.n >= least:
+        if len(sample.names) >= min_size:
             break
-        yield from chosen.add(name)
-    # The plainer name first among equals.
-    return sorted(found, key=lambda pair: (round(pair[0], 9), len(pair[1])))
+        yield from sample.add(name)
+    # Prefer the shorter name among equals.
+    return sorted(tried, key=lambda pair: (round(pair[0], 9), len(pair[1])))
 
 
-def _is_near(cost: float, costs: Sequence[float]) -> bool:
-    """Whether a cost is within the resolution of another one."""
+def _is_equivalent(cost: float, costs: Sequence[float]) -> bool:
     return any(abs(cost - other) <= _RESOLUTION * other for other in costs)
 
 
 def _add_swaps(
-    chosen: _Selection, structured: list[tuple[float, str]], until: int
+    sample: _DistinctMappings, ranked: list[tuple[float, str]], size: int
 ) -> Iterator[TaskMapping]:
-    """Fill up to ``until`` mappings with good ones after more and more swaps."""
-    placement = chosen.placement
-    wanted = until - chosen.n
-    if wanted <= 0 or not structured:
+    """Extend the sample to ``size`` mappings with good ones after an increasing number of swaps."""
+    placement = sample.placement
+    n = size - len(sample.names)
+    if n <= 0 or not ranked:
         return
-    # The best of each family, no two equally good, so that what is disturbed differs in kind.
+    # The best mapping of each family, with different costs, so that the bases differ in kind.
     bases: dict[str, NDArray[Any]] = {}
-    least: list[float] = []
+    costs: list[float] = []
     families: set[str] = set()
-    for cost, name in structured:
+    for cost, name in ranked:
         family = name.partition("-")[0]
-        if family not in families and not _is_near(cost, least):
-            bases[name] = undisturbed(placement, name)
-            least.append(cost)
+        if family not in families and not _is_equivalent(cost, costs):
+            bases[name] = _place_base(placement, name)
+            costs.append(cost)
             families.add(family)
-        if len(bases) == _BASES:
+        if len(bases) == _N_BASES:
             break
-    # A swap moves two tasks, so a share exp(-4 k / T) of the pairs is left after k swaps.
-    levels = (np.arange(wanted) + 0.5) / wanted
+    # A swap moves two tasks, so a share exp(-4 k / T) of the pairs is unchanged after k swaps.
+    levels = (np.arange(n) + 0.5) / n
     counts = np.maximum(1, np.round(-placement.n_tasks / 4 * np.log1p(-levels))).astype(int)
     for count, base in zip(counts.tolist(), itertools.cycle(bases), strict=False):
         plain = f"swap-{count}-{base}"
-        names = [plain, *(f"{plain}@{copy}" for copy in range(2, 6))]
-        for name in names:
-            if name in chosen.names:
+        for name in [plain, *(f"{plain}@{copy}" for copy in range(2, 6))]:
+            if name in sample.names:
                 continue
-            new = chosen.add(name, swapped(bases[base], count, registry.stream(name, chosen.seed)))
-            if new:
+            rng = registry.named_rng(name, sample.seed)
+            if new := sample.add(name, _swap_pairs(bases[base], count, rng)):
                 yield from new
                 break
 
@@ -356,32 +352,32 @@ def _add_swaps(
 def sample_inequivalent(
     placement: Placement, n: int, seed: int, exclude: Sequence[TaskMapping]
 ) -> tuple[list[TaskMapping], int]:
-    """Draw mappings of other distances than the excluded ones and each other.
+    """Draw mappings that are not symmetric to each other or to excluded ones.
 
-    A mapping turned or mirrored with the torus takes much the same time, so that a model trained on
-    it would know the answer. Where there are too few others, such twins fill up; their number is
-    returned too.
+    Symmetric mappings take nearly the same time, so a model trained on one knows the time of the
+    other. If there are too few inequivalent mappings, symmetric ones complete the sample; their
+    number is the second result.
     """
-    left = count_left(placement, exclude)
-    known = {fingerprint(placement.problem, mapping) for mapping in exclude}
-    drawn = n
+    remaining = count_remaining(placement, exclude)
+    excluded = {fingerprint(placement.problem, mapping) for mapping in exclude}
+    n_drawn = n
     for _ in range(3):
-        mappings = list(draw_mappings(placement, drawn, seed, exclude))
-        different: dict[bytes, TaskMapping] = {}
+        mappings = list(draw_mappings(placement, n_drawn, seed, exclude))
+        distinct: dict[bytes, TaskMapping] = {}
         for mapping in mappings:
-            mark = fingerprint(placement.problem, mapping)
-            if mark not in known:
-                different.setdefault(mark, mapping)
-        if len(different) >= n or drawn == left:
+            key = fingerprint(placement.problem, mapping)
+            if key not in excluded:
+                distinct.setdefault(key, mapping)
+        if len(distinct) >= n or n_drawn == remaining:
             break
-        drawn = int(min(drawn + n - len(different), left))
-    kept = list(different.values())[:n]
-    names = {mapping.name for mapping in kept}
-    twins = [mapping for mapping in mappings if mapping.name not in names][: n - len(kept)]
-    return kept + twins, len(twins)
+        n_drawn = int(min(n_drawn + n - len(distinct), remaining))
+    selected = list(distinct.values())[:n]
+    names = {mapping.name for mapping in selected}
+    symmetric = [m for m in mappings if m.name not in names][: n - len(selected)]
+    return selected + symmetric, len(symmetric)
 
 
 def fingerprint(problem: MappingProblem, mapping: TaskMapping) -> bytes:
-    """Equal for mappings that differ by a symmetry of the torus: the hops of every edge."""
+    """Return the hops of all edges, which are equal for symmetric mappings."""
     node, comm = mapping.node, problem.comm
     return problem.torus.distance(node[comm.src], node[comm.dst]).tobytes()

@@ -1,4 +1,4 @@
-"""Placements that follow the traffic: bisection, greedy growth, and spectral layout."""
+"""Placements based on the traffic: bisection, greedy growth and spectral layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toruscast._lazy import lazy
 from toruscast._slow import scipy
 
 from ..torus import Torus
-from .orders import snake
+from .orders import walk_snake
 from .registry import Placement, Rng, VariantError, placement_kernels, register
 
 # (try cuts of the task grid, try breadth-first growth, refine by swaps)
@@ -32,14 +32,13 @@ _METHODS = {
     parameters="METHOD: refined, grid or graph",
 )
 def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Halve the torus along its longest dimension and the tasks with it, again and again.
+    """Halve the torus along its longest dimension and the set of tasks, recursively.
 
-    Each half of the tasks is chosen to lower hop-bytes, as far as known: bytes between the halves
-    count the distance of the two boxes' centres, bytes to tasks in other boxes that to those.
-    The candidates are cuts of the task grid (``grid``), growth from a task at the rim of the graph,
-    then pairwise refinement after Kernighan and Lin (``graph``), or all of these (``refined``).
-    Dual recursive bisection is due to Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput.
-    10, 1990, and Pellegrini, SHPCC'94.
+    Each bisection minimises estimated hop-bytes, with the distances of the boxes' centres. The
+    candidates are cuts of the task grid (``grid``), breadth-first growth with pairwise refinement
+    after Kernighan and Lin (``graph``), or both (``refined``). Dual recursive bisection is due to
+    Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput. 10, 1990, and Pellegrini,
+    SHPCC'94.
     """
     if variant not in _METHODS:
         raise VariantError
@@ -60,10 +59,11 @@ def bisect(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     parameters="START: heaviest or random",
 )
 def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Place task after task, each time the one with the most bytes to those already placed.
+    """Place the tasks one by one, always the task with the most bytes to placed tasks.
 
-    It goes to the free node, among those nearest to its heaviest partner, with the least hop-bytes.
-    The first is the task with the most bytes, on node 0 (``heaviest``), or any on any (``random``).
+    Among the free nodes nearest to its heaviest partner, it takes the node with the fewest
+    hop-bytes. The first is the task with the most bytes on node 0 (``heaviest``), or a random task
+    on a random node (``random``).
     """
     first_edge, _, nbytes = placement.partners
     if variant == "heaviest":
@@ -89,119 +89,119 @@ def greedy(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     )
 
 
-# Ways to lay the dimensions of the torus along those of a layout that are tried, the fittest first,
-# and beginnings of ways that are kept.
-_MAX_LAYOUTS, _MAX_BEGINNINGS = 24, 1000
+# Maximum assignments of torus dimensions to try, and width of the beam search for them.
+_MAX_ASSIGNMENTS, _BEAM_WIDTH = 24, 1000
 
 
 @register("spectral", lambda _: [])
 def spectral(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
-    """Lay the tasks out by the slowest eigenvectors of their graph, and cut the layout into nodes.
+    """Embed the tasks by the slowest eigenvectors of their graph, and divide the layout into nodes.
 
-    The eigenvectors of a grid or torus of tasks are waves along its dimensions, mixed where several
-    are equally slow. Independent component analysis takes the mixture apart; a cosine and its sine
-    give the angle round a ring, a wave alone the place on a line. One or more dimensions of the
-    torus go along each of the layout, folded so that neighbours are a hop apart, in the way with
-    the least hop-bytes. A renumbered halo comes back as it was. Spectral layout: Hall, Management
-    Science 17, 1970; FastICA: Hyvarinen, IEEE Trans. Neural Networks 10, 1999.
+    The eigenvectors of a grid or torus of tasks are waves along its dimensions, mixed if several
+    are equally slow. Independent component analysis separates them: a cosine and its sine give the
+    angle around a ring, a single wave the position on a line. One or more dimensions of the torus
+    are assigned to each dimension of the layout and folded so that neighbours are one hop apart.
+    The best assignment has the fewest hop-bytes. The strategy recovers a renumbered halo. Spectral
+    layout: Hall, Management Science 17, 1970; FastICA: Hyvarinen, IEEE Trans. Neural Networks 10,
+    1999.
     """
     sizes = placement.torus.shape
     best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
-    least = np.inf
-    # Threads of BLAS that wait for each other take ten times the processor time of one.
+    min_cost = np.inf
+    # Several BLAS threads take ten times the processor time of one.
     with threadpool_limits(1, "blas"):
-        for layout in layouts(placement, sum(size > 1 for size in sizes), rng):
-            for way in _dimension_layouts(layout, placement.torus):
+        for layout in find_layouts(placement, sum(size > 1 for size in sizes), rng):
+            for assignment in _assign_dimensions(layout, placement.torus):
                 if placement.is_late():
                     return best
-                node = _cut_layout(layout, way, placement.torus)
+                node = _divide_layout(layout, assignment, placement.torus)
                 cost = placement.hop_bytes(node)
-                if cost < least * (1 - 1e-9):
-                    best, least = node, cost
+                if cost < min_cost * (1 - 1e-9):
+                    best, min_cost = node, cost
     return best
 
 
-def _dimension_layouts(layout: Sequence[Coordinate], torus: Torus) -> list[list[tuple[int, ...]]]:
-    """Return the dimensions of the torus along each coordinate, best first."""
+def _assign_dimensions(layout: Sequence[LayoutAxis], torus: Torus) -> list[list[tuple[int, ...]]]:
+    """Return assignments of torus dimensions to the dimensions of the layout, best first."""
     dims = [d for d, size in enumerate(torus.shape) if size > 1]
-    long = sorted(dims, key=lambda d: (-torus.shape[d], torus.wrap[d]))
-    kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in long]
-    # In units of a task's place, so that nodes along a coordinate are its extent times a factor.
-    wanted = np.log([each.extent for each in layout])
-    wanted += (np.log(torus.n_nodes) - wanted.sum()) / len(layout)
-    nodes = np.zeros((1, len(layout)))
-    along = np.zeros((1, 0), dtype=np.int64)
-    for n, d in enumerate(long):
-        start = np.repeat(np.arange(len(along)), len(layout))
-        last = np.tile(np.arange(len(layout)), len(along))
-        # Two dimensions that are alike may change places: one way of the two is enough.
-        alike = n and kinds[n] == kinds[n - 1]
-        new = last >= along[start, -1] if alike else np.full(last.shape, True)
-        start, last = start[new], last[new]
-        more = nodes[start]
-        more[np.arange(len(last)), last] += np.log(torus.shape[d])
-        best = np.argsort(((more - wanted) ** 2).sum(axis=1), kind="stable")[:_MAX_BEGINNINGS]
-        nodes, along = more[best], np.column_stack([along[start], last])[best]
+    dims.sort(key=lambda d: (-torus.shape[d], torus.wrap[d]))
+    kinds = [(torus.shape[d], torus.wrap[d], torus.twist and d) for d in dims]
+    # The nodes along a dimension of the layout should be proportional to its extent.
+    target = np.log([dimension.extent for dimension in layout])
+    target += (np.log(torus.n_nodes) - target.sum()) / len(layout)
+    log_nodes = np.zeros((1, len(layout)))
+    assignments = np.zeros((1, 0), dtype=np.int64)
+    for n, d in enumerate(dims):
+        parent = np.repeat(np.arange(len(assignments)), len(layout))
+        choice = np.tile(np.arange(len(layout)), len(assignments))
+        # Dimensions of the same kind are interchangeable, so their choices ascend.
+        is_equal = n and kinds[n] == kinds[n - 1]
+        is_new = choice >= assignments[parent, -1] if is_equal else np.full(choice.shape, True)
+        parent, choice = parent[is_new], choice[is_new]
+        extended = log_nodes[parent]
+        extended[np.arange(len(choice)), choice] += np.log(torus.shape[d])
+        best = np.argsort(((extended - target) ** 2).sum(axis=1), kind="stable")[:_BEAM_WIDTH]
+        log_nodes = extended[best]
+        assignments = np.column_stack([assignments[parent], choice])[best]
     return [
         [
-            tuple(d for d, k in zip(long, way, strict=True) if k == number)
+            tuple(d for d, k in zip(dims, choices, strict=True) if k == number)
             for number in range(len(layout))
         ]
-        for way in along[:_MAX_LAYOUTS]
+        for choices in assignments[:_MAX_ASSIGNMENTS]
     ]
 
 
-def _cut_layout(
-    layout: Sequence[Coordinate], way: Sequence[tuple[int, ...]], torus: Torus
+def _divide_layout(
+    layout: Sequence[LayoutAxis], assignment: Sequence[tuple[int, ...]], torus: Torus
 ) -> NDArray[Any]:
-    """Cut into slabs of equal numbers of tasks, along one coordinate after the other."""
+    """Return the node of each task, from equal slabs along each dimension of the layout."""
     n_tasks = len(layout[0].value)
     node = np.zeros(n_tasks, dtype=np.int64)
     group = np.zeros(n_tasks, dtype=np.int64)
-    for coordinate, dims in zip(layout, way, strict=True):
-        places = _folded_path([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
+    for dimension, dims in zip(layout, assignment, strict=True):
+        offsets = _walk_dimensions([torus.shape[d] for d in dims]) @ torus.node_strides[list(dims)]
         # Stable sorts of short integers are radix sorts.
-        among = group[coordinate.order].astype(np.min_scalar_type(torus.n_nodes))
-        ordered = coordinate.order[np.argsort(among, kind="stable")]
+        key = group[dimension.order].astype(np.min_scalar_type(torus.n_nodes))
+        order = dimension.order[np.argsort(key, kind="stable")]
         size = np.bincount(group)
         first = np.repeat(np.cumsum(size) - size, size)
-        slab = (np.arange(n_tasks) - first) * len(places) // np.repeat(size, size)
-        node[ordered] += places[slab]
-        group[ordered] = group[ordered] * len(places) + slab
-        # Groups without a task have no number.
+        slab = (np.arange(n_tasks) - first) * len(offsets) // np.repeat(size, size)
+        node[order] += offsets[slab]
+        group[order] = group[order] * len(offsets) + slab
+        # Renumber the groups without empty ones.
         group = (np.cumsum(np.bincount(group) > 0) - 1)[group]
     return node
 
 
-def _folded_path(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Coordinates of all places, ``(n, dims)``, each a neighbour of the last, the first fastest."""
+def _walk_dimensions(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return coordinates along a snake, shape ``(n, n_dims)``, with the first varying fastest."""
     if not sizes:
         return np.zeros((1, 0), dtype=np.int64)
-    return snake(sizes[::-1])[:, ::-1]
+    return walk_snake(sizes[::-1])[:, ::-1]
 
 
-# Graphs up to this size are decomposed whole, which is surer than iterating.
-_DENSE = 1500
-# Degree of the polynomials that leave slow eigenvectors only, their most, and the accepted error.
-_DEGREE, _ROUNDS, _SETTLED = 24, 12, 0.01
-# Squares of a cosine and its sine add up to a constant: noise leaves less of their correlation.
-_PAIRED = -0.6
-# Share of the largest amount that a task sends to another one.
-_MUCH = 0.1
-# Eigenvectors that are looked at; how much faster the next group is than one of equally slow ones.
-_WAVES, _FASTER = 16, 1.1
-# Share of an eigenvector that the found coordinates leave unexplained, harmonics and functions.
-_NEW, _HARMONICS, _MAX_KNOWN = 0.7, 2, 200
-# Tasks that are enough to take a mixture apart.
-_ENOUGH = 2000
+# Maximum tasks for a dense eigendecomposition, which is more reliable than an iterative one.
+_MAX_DENSE = 1500
+_CHEBYSHEV_DEGREE, _MAX_ITERATIONS, _TOLERANCE = 24, 12, 0.01
+# The squares of a cosine and its sine have a correlation of -1 without noise.
+_MAX_PAIR_CORRELATION = -0.6
+# Edges below this share of both tasks' largest edge are ignored.
+_MIN_SHARE = 0.1
+# Minimum eigenvectors to compute, and ratio of eigenvalues between groups of equal ones.
+_MIN_EIGENVECTORS, _GROUP_GAP = 16, 1.1
+# Unexplained share that makes an eigenvector new, and harmonics and functions that explain it.
+_MIN_UNEXPLAINED, _HARMONICS, _MAX_REGRESSORS = 0.7, 2, 200
+# Tasks in the sample for independent component analysis.
+_MAX_ICA_TASKS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinate:
-    """Place of every task along one dimension of a layout."""
+class LayoutAxis:
+    """Coordinate of each task along one dimension of a layout."""
 
-    value: NDArray[Any]  # (n_tasks,), angle round a ring, 0 to 2 pi, or place on a line
-    extent: float  # length of the dimension, in an unknown unit
+    value: NDArray[Any]  # (n_tasks,), angle around a ring, 0 to 2 pi, or position on a line
+    extent: float  # relative length of the dimension
     is_ring: bool
 
     @lazy
@@ -210,53 +210,53 @@ class Coordinate:
         return np.argsort(self.value, kind="stable")
 
 
-def layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[list[Coordinate]]:
-    """Yield what may be the coordinates of the tasks.
+def find_layouts(placement: Placement, n_dimensions: int, rng: Rng) -> Iterator[list[LayoutAxis]]:
+    """Yield candidate layouts of the tasks.
 
-    The number of eigenvectors of the grid is not known: rings have two each, lines one. A long
-    dimension has overtones that are as slow as the waves of a short one: what functions of the
-    coordinates found so far do not explain gives further ones.
+    The number of eigenvectors of a layout is unknown, because a ring has two and a line has one.
+    Harmonics of a long dimension can be as slow as the waves of a short one. Therefore eigenvectors
+    that functions of the previous dimensions do not explain give further dimensions.
     """
-    most = min(2 * n_dimensions, placement.n_tasks - 2)
-    if most < 1 or not placement.partners.partner.size:
+    max_waves = min(2 * n_dimensions, placement.n_tasks - 2)
+    if max_waves < 1 or not placement.partners.partner.size:
         return
-    # Without their weights, equal edges are the same graph.
-    for even in (True, False) if np.ptp(placement.partners.nbytes) else (True,):
+    n_eigenvectors = max(max_waves, min(_MIN_EIGENVECTORS, placement.n_tasks - 2))
+    # Equal weights do not change a graph whose edges are equal.
+    varies = bool(np.ptp(placement.partners.nbytes))
+    for equal_weights in (True, False) if varies else (True,):
         if placement.is_late():
             return
-        eigenvalues, slow = _slow_eigenvectors(
-            placement, max(most, min(_WAVES, placement.n_tasks - 2)), even
-        )
-        found: list[Coordinate] = []
-        while len(found) < n_dimensions and (
-            more := _next_coordinates(found, slow, rng, eigenvalues)
+        eigenvalues, slow = _slow_eigenvectors(placement, n_eigenvectors, equal_weights)
+        layout: list[LayoutAxis] = []
+        while len(layout) < n_dimensions and (
+            new := _find_next_dimensions(layout, slow, rng, eigenvalues)
         ):
-            found = [*found, *more]
-            yield found
-        for n in range(min(n_dimensions, most), most + 1):
-            yield _find_coordinates(_unmix_waves(slow[:, :n], rng), slow, eigenvalues)
+            layout = [*layout, *new]
+            yield layout
+        for n in range(min(n_dimensions, max_waves), max_waves + 1):
+            yield _pair_waves(_unmix_waves(slow[:, :n], rng), slow, eigenvalues)
 
 
 def _slow_eigenvectors(
-    placement: Placement, n: int, even: bool
+    placement: Placement, n: int, equal_weights: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Smallest eigenvalues of the Laplacian but 0, and their eigenvectors, ``(n_tasks, n)``."""
+    """Return the smallest positive eigenvalues of the Laplacian and eigenvectors, (n_tasks, n)."""
     first, partner, nbytes = placement.partners
     n_tasks = placement.n_tasks
-    if even:
-        # Halos send more through some faces than through others, and most little to the edges.
-        most = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
+    if equal_weights:
+        # The faces of a halo differ in bytes, and its edges and corners have few.
+        max_bytes = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
         task = np.repeat(np.arange(n_tasks), np.diff(first))
-        much = nbytes >= _MUCH * np.minimum(most[task], most[partner])
-        nbytes = much.astype(np.float64)
+        is_heavy = nbytes >= _MIN_SHARE * np.minimum(max_bytes[task], max_bytes[partner])
+        nbytes = is_heavy.astype(np.float64)
     weight = scipy.sparse.csr_array((nbytes, partner, first), shape=(n_tasks, n_tasks))
-    # A task without traffic may stand anywhere.
+    # Tasks without traffic need a positive degree.
     degree = np.maximum(weight.sum(axis=1), 1e-9 * max(nbytes.mean(), 1e-290))
     scale = scipy.sparse.diags_array(1 / np.sqrt(degree))
     normal = (scale @ weight @ scale).tocsr()
-    if n_tasks <= _DENSE:
-        last = [n_tasks - n - 1, n_tasks - 1]
-        values, vectors = scipy.linalg.eigh(normal.toarray(), subset_by_index=last)
+    if n_tasks <= _MAX_DENSE:
+        largest = [n_tasks - n - 1, n_tasks - 1]
+        values, vectors = scipy.linalg.eigh(normal.toarray(), subset_by_index=largest)
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
         values, vectors = _filtered_eigenvectors(normal, n + 1, placement)
@@ -268,100 +268,103 @@ def _slow_eigenvectors(
 def _filtered_eigenvectors(
     normal: scipy.sparse.csr_array, n: int, placement: Placement
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Largest eigenvalues, all below 1, and their vectors: Chebyshev-filtered subspaces."""
+    """Return the largest eigenvalues below 1 and eigenvectors, by Chebyshev-filtered iteration."""
     block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
-    cut, before = 0.9, np.full(n, np.inf)
-    for _ in range(_ROUNDS):
-        half, middle = (cut + 1) / 2, (cut - 1) / 2
-        last, now = block, (normal @ block - middle * block) / half
-        for _ in range(_DEGREE):
-            last, now = now, 2 / half * (normal @ now - middle * now) - last
-        block, _ = np.linalg.qr(now)
-        values, turn = np.linalg.eigh(block.T @ (normal @ block))
-        block, values = block @ turn[:, ::-1], values[::-1]
+    cutoff, previous_gaps = 0.9, np.full(n, np.inf)
+    for _ in range(_MAX_ITERATIONS):
+        half_width, centre = (cutoff + 1) / 2, (cutoff - 1) / 2
+        previous, current = block, (normal @ block - centre * block) / half_width
+        for _ in range(_CHEBYSHEV_DEGREE):
+            following = 2 / half_width * (normal @ current - centre * current) - previous
+            previous, current = current, following
+        block, _ = np.linalg.qr(current)
+        values, rotation = np.linalg.eigh(block.T @ (normal @ block))
+        block, values = block @ rotation[:, ::-1], values[::-1]
         gaps = 1 - values[:n]
-        if np.abs(gaps - before).max() <= _SETTLED * gaps[-1] or placement.is_late():
+        if np.abs(gaps - previous_gaps).max() <= _TOLERANCE * gaps[-1] or placement.is_late():
             break
-        cut, before = min(values[-1], 1 - 1e-9), gaps
+        cutoff, previous_gaps = min(values[-1], 1 - 1e-9), gaps
     return values[:n], block[:, :n]
 
 
 def _unmix_waves(mixed: NDArray[Any], rng: Rng) -> NDArray[Any]:
-    """Turn columns so that they are as independent as can be: symmetric FastICA, by kurtosis."""
+    """Rotate columns for maximum independence, by symmetric FastICA with kurtosis."""
     n = mixed.shape[1]
-    # Whiten first; eigenvectors that hardly differ from others are left out.
+    # Whitening drops linearly dependent eigenvectors.
     values, vectors = np.linalg.eigh(np.cov(mixed.T).reshape(n, n))
-    kept = values > 1e-9
-    white = mixed @ (vectors[:, kept] / np.sqrt(values[kept]))
-    turn = np.linalg.qr(rng.normal(size=(kept.sum(), kept.sum())))[0]
-    some = white
-    if len(white) > _ENOUGH:
-        some = white[rng.choice(len(white), _ENOUGH, replace=False)]
+    is_independent = values > 1e-9
+    white = mixed @ (vectors[:, is_independent] / np.sqrt(values[is_independent]))
+    n_sources = white.shape[1]
+    rotation = np.linalg.qr(rng.normal(size=(n_sources, n_sources)))[0]
+    sample = white
+    if len(white) > _MAX_ICA_TASKS:
+        sample = white[rng.choice(len(white), _MAX_ICA_TASKS, replace=False)]
     for _ in range(100):
-        sources = some @ turn.T
-        grown = (sources**3).T @ some / some.shape[0] - 3 * turn
-        left, _, right = np.linalg.svd(grown)
+        sources = sample @ rotation.T
+        update = (sources**3).T @ sample / sample.shape[0] - 3 * rotation
+        left, _, right = np.linalg.svd(update)
         new = left @ right
-        settled = np.abs(np.abs((new * turn).sum(axis=1)) - 1).max() < 1e-6
-        turn = new
-        if settled:
+        is_converged = np.abs(np.abs((new * rotation).sum(axis=1)) - 1).max() < 1e-6
+        rotation = new
+        if is_converged:
             break
-    return np.asarray(white @ turn.T)
+    return np.asarray(white @ rotation.T)
 
 
-def _find_coordinates(
+def _pair_waves(
     waves: NDArray[Any], slow: NDArray[Any], eigenvalues: NDArray[Any]
-) -> list[Coordinate]:
-    """Angles of waves that are a cosine and its sine, places of the others."""
-    likeness = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
-    np.fill_diagonal(likeness, 0)
-    alone = set(range(waves.shape[1]))
-    # Eigenvalue of a mixture of eigenvectors; a line is half as long as a ring of its wave.
+) -> list[LayoutAxis]:
+    """Return the rings of pairs of a cosine and its sine, and the lines of the other waves."""
+    correlation = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
+    np.fill_diagonal(correlation, 0)
+    unpaired = set(range(waves.shape[1]))
+    # A line is half as long as a ring with the same wavelength.
     share = (waves.T @ slow / len(slow)) ** 2
     lengths = 1 / np.sqrt(np.maximum(share @ eigenvalues / share.sum(axis=1), 1e-30))
-    found = []
-    for i, j in zip(
-        *np.unravel_index(np.argsort(likeness, axis=None), likeness.shape), strict=True
-    ):
-        if likeness[i, j] > _PAIRED:
+    rings = []
+    pairs = np.unravel_index(np.argsort(correlation, axis=None), correlation.shape)
+    for i, j in zip(*pairs, strict=True):
+        if correlation[i, j] > _MAX_PAIR_CORRELATION:
             break
-        if {i, j} <= alone:
-            alone -= {i, j}
+        if {i, j} <= unpaired:
+            unpaired -= {i, j}
             angle = np.arctan2(waves[:, i], waves[:, j])
-            # Cut at the widest gap, so that groups stay together.
+            # Start the angle after the widest gap, to keep groups of tasks together.
             ordered = np.sort(angle)
             gaps = np.diff(np.append(ordered, ordered[0] + 2 * np.pi))
-            seam = ordered[(gaps.argmax() + 1) % angle.size]
-            value = (angle - seam + 1e-6) % (2 * np.pi)
-            found.append(Coordinate(value, float(lengths[[i, j]].mean()), True))
-    return found + [Coordinate(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(alone)]
+            start = ordered[(gaps.argmax() + 1) % angle.size]
+            value = (angle - start + 1e-6) % (2 * np.pi)
+            rings.append(LayoutAxis(value, float(lengths[[i, j]].mean()), True))
+    lines = [LayoutAxis(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(unpaired)]
+    return rings + lines
 
 
-def _next_coordinates(
-    found: list[Coordinate], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
-) -> list[Coordinate]:
-    """Return the next coordinates, from the slowest eigenvectors less what those found explain."""
-    known = np.ones((len(slow), 1))
-    for each in found:
-        angle = each.value if each.is_ring else np.pi * _share_of(each.value)
-        turns = angle[:, None] * np.arange(1, _HARMONICS + 1)
-        waves = np.hstack([np.ones((len(slow), 1)), np.cos(turns), np.sin(turns)])
-        known = (known[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
-        if known.shape[1] > _MAX_KNOWN:
+def _find_next_dimensions(
+    layout: list[LayoutAxis], slow: NDArray[Any], rng: Rng, eigenvalues: NDArray[Any]
+) -> list[LayoutAxis]:
+    """Return dimensions from the first eigenvectors that the layout does not explain."""
+    regressors = np.ones((len(slow), 1))
+    for dimension in layout:
+        value = dimension.value
+        angle = value if dimension.is_ring else np.pi * _rank_values(value)
+        phases = angle[:, None] * np.arange(1, _HARMONICS + 1)
+        waves = np.hstack([np.ones((len(slow), 1)), np.cos(phases), np.sin(phases)])
+        regressors = (regressors[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
+        if regressors.shape[1] > _MAX_REGRESSORS:
             return []
-    basis, _ = np.linalg.qr(known)
-    rest = slow - basis @ (basis.T @ slow)
-    # Eigenvectors that are equally slow belong together: the group ends where a faster one follows.
-    for n in np.flatnonzero(eigenvalues[1:] > _FASTER * eigenvalues[:-1]) + 1:
-        left, sizes, _ = np.linalg.svd(rest[:, :n], full_matrices=False)
-        new = left[:, sizes > _NEW * np.sqrt(len(slow))] * np.sqrt(len(slow))
+    basis, _ = np.linalg.qr(regressors)
+    residuals = slow - basis @ (basis.T @ slow)
+    # Equal eigenvalues form a group; try each prefix of complete groups.
+    for n in np.flatnonzero(eigenvalues[1:] > _GROUP_GAP * eigenvalues[:-1]) + 1:
+        left, sizes, _ = np.linalg.svd(residuals[:, :n], full_matrices=False)
+        new = left[:, sizes > _MIN_UNEXPLAINED * np.sqrt(len(slow))] * np.sqrt(len(slow))
         if new.size:
-            return _find_coordinates(_unmix_waves(new, rng), slow, eigenvalues)
+            return _pair_waves(_unmix_waves(new, rng), slow, eigenvalues)
     return []
 
 
-def _share_of(value: NDArray[Any]) -> NDArray[Any]:
-    """Place of every value among all, from 0 to 1."""
-    place = np.empty(len(value))
-    place[np.argsort(value, kind="stable")] = np.arange(len(value))
-    return place / max(len(value) - 1, 1)
+def _rank_values(value: NDArray[Any]) -> NDArray[Any]:
+    """Return the rank of each value, scaled to 0 to 1."""
+    rank = np.empty(len(value))
+    rank[np.argsort(value, kind="stable")] = np.arange(len(value))
+    return rank / max(len(value) - 1, 1)

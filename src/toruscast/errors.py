@@ -85,7 +85,7 @@ class MissingFileError(InputError):
 
 
 class DuplicateEdgeError(InputError):
-    """An edge of a communication graph stands twice."""
+    """A communication graph has a duplicate edge."""
 
 
 class TaskGridError(InputError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 import toruscast as tc
-from toruscast._features.registry import select
+from toruscast._features.registry import select_features
 from toruscast.decision.measured import learn
 from toruscast.decision.runs import possible_rcc
 from toruscast.training import r2, rcc, rcc_told_apart
@@ -71,7 +71,7 @@ def run(inputs: Inputs) -> Findings:
 
 def _scored(case: Case, n_jobs: int) -> list[dict[str, object]]:
     """Score every method on every split."""
-    features = [feature.name for feature in select(None, 2)]
+    features = [feature.name for feature in select_features(None, 2)]
     problem = tc.MappingProblem(case.workload, TORUS)
     names = (*features, *REFERENCES)
     table = with_references(problem, case.mappings, names, n_jobs=n_jobs)

@@ -9,7 +9,7 @@ import pytest
 from toruscast.cli import main
 from toruscast.mapping import Torus
 from toruscast.mapping.patterns import halo_3d, ring
-from toruscast.mapping.strategies.permute import job_mappings, job_torus, ordered
+from toruscast.mapping.strategies.permute import job_mappings, job_torus, map_ranks
 from toruscast.simulation import simulate_flows
 
 
@@ -28,7 +28,7 @@ def test_orders_as_the_system_lays_ranks_out():
         for place in product(*map(range, sizes)):
             at = dict(zip(reversed(order), place, strict=True))
             expected.append((at["X"] * 3 + at["Y"]) * 4 + at["Z"])
-        made = ordered(f"rank-map-bynode={order}", job_torus(shape)[0], 30)
+        made = map_ranks(f"rank-map-bynode={order}", job_torus(shape)[0], 30)
         assert made.node.tolist() == expected + expected[:6]
 
 

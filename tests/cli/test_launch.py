@@ -176,7 +176,7 @@ def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
         (
             {"SLURM_JOB_NODELIST": "c[00-03]", "SLURM_TASKS_PER_NODE": "2(x4)"},
             "srun ./app",
-            "more tasks than places: found 16",
+            "more tasks than slots: found 16",
         ),
     ],
 )

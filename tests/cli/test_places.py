@@ -44,8 +44,8 @@ def test_every_command_keeps_to_the_allocation(files, words):
     result = run(*words, "--fix", "0=7", "--json", "-")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    name = found.get("torus", {}).get("name", "4 nodes of others")
-    assert "4 nodes of others" in name
+    name = found.get("torus", {}).get("name", "4 excluded nodes")
+    assert "4 excluded nodes" in name
 
 
 def test_rank_writes_mappings_on_our_nodes_with_bound_tasks_in_place(files):
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
         ("--comm few.edges --torus 2x2x2x2 --out a.vcoord", "the job's own coordinates"),
         (
             "--comm few.edges --torus 4x4 --out a.rankfile --hosts hosts.csv",
-            "more tasks than places",
+            "more tasks than slots",
         ),
         ("--comm ring.edges --torus 4x4 --out a.nodelist --hosts odd.csv", "Slurm does not take"),
         ("--comm ring.edges --torus 4x4 --out a.json --hosts odd.csv", "host without a number"),

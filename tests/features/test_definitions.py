@@ -305,7 +305,7 @@ def test_own_feature_in_three_lines(own_name):
     table = tc.features(comm, torus, [TaskMapping(node, torus)])
     assert table["own_feature"].tolist() == [0.0]
     assert own_name in feature_names(1)
-    with pytest.raises(InputError, match="taken"):
+    with pytest.raises(InputError, match="duplicate"):
         register_feature(own_name)
 
 

@@ -110,7 +110,7 @@ def test_columns_are_named(tmp_path):
     with pytest.raises(InputError, match=r"bad column names: .*--columns src=NAME"):
         read_comm(path)
     columns = {"src": "a", "dst": "b", "nbytes": "n"}
-    with pytest.raises(InputError, match=r"edge stands twice: .*--duplicates sum"):
+    with pytest.raises(InputError, match=r"duplicate edge: .*--duplicates sum"):
         read_comm(path, columns=columns)
     comm = read_comm(path, columns=columns, duplicates="sum")
     assert (edges(comm), comm.n_messages.tolist()) == ({(0, 1): 30}, [2])

@@ -301,7 +301,7 @@ def test_positions_count_the_nodes_that_are_ours(tmp_path, name):
     mapping = TaskMapping([5, 0, 3, 2], torus)
     write_mapping(mapping, tmp_path / "best", name)
     assert read_mapping(tmp_path / "best", torus, format=name).node.tolist() == [5, 0, 3, 2]
-    with pytest.raises(InputError, match="a node of others"):
+    with pytest.raises(InputError, match="an excluded node"):
         write_mapping(TaskMapping([1], Torus((6,))), tmp_path / "best", name, torus=torus)
 
 

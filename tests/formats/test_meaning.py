@@ -123,7 +123,7 @@ def test_arrays_of_numpy(tmp_path):
     assert edges(read_comm(path)) == {(0, 1): 64.0, (1, 0): 8.0}
     np.savez(tmp_path / "b.npz", i=[0, 0], j=[1, 1], v=[3, 4])
     names = {"src": "i", "dst": "j", "nbytes": "v"}
-    with pytest.raises(InputError, match="edge stands twice"):
+    with pytest.raises(InputError, match="duplicate edge"):
         read_comm(tmp_path / "b.npz", columns=names)
     summed = read_comm(tmp_path / "b.npz", columns=names, duplicates="sum")
     assert edges(summed) == {(0, 1): 7.0}

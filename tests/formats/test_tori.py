@@ -10,7 +10,7 @@ import toruscast as tc
 from toruscast.errors import InputError, InputWarning
 from toruscast.formats import read_torus, write_torus
 from toruscast.formats.registry import dialects
-from toruscast.mapping.twist import usual_twist
+from toruscast.mapping.twist import default_twist
 from toruscast.validation import read_bandwidth, read_seconds
 
 KNOWN = {dialect.name: dialect for dialect in dialects("torus")}
@@ -52,7 +52,7 @@ def tori(draw):
     wrap = tuple(same or draw(st.booleans()) for _ in shape)
     speed = draw(st.sampled_from([1e9, 12.5e9, 5e10]) | st.floats(1, 1e12))
     bandwidth = tuple(speed * (draw(st.integers(1, 4)) if same else 1) for _ in shape)
-    twist = usual_twist(shape) if all(wrap) and draw(st.booleans()) else ()
+    twist = default_twist(shape) if all(wrap) and draw(st.booleans()) else ()
     name = draw(st.sampled_from(["", "mine"]) | st.text(st.characters(exclude_categories=["Cs"])))
     torus = tc.Torus(shape, wrap=wrap, bandwidth=bandwidth, twist=twist, name=name)
     torus = torus.with_network(hop_latency=draw(st.sampled_from([0, 4e-8, 1.5e-6])))

@@ -36,8 +36,8 @@ def blocks(draw, network=None):
 
 @pytest.fixture(params=FACTORS)
 def as_large_blocks(request, monkeypatch):
-    limits = [(least // request.param, *rest) for least, *rest in bluegene_routes._DEFAULTS]
-    monkeypatch.setattr(bluegene_routes, "_DEFAULTS", limits)
+    limits = [(start // request.param, *rest) for start, *rest in bluegene_routes._ZONE_DEFAULTS]
+    monkeypatch.setattr(bluegene_routes, "_ZONE_DEFAULTS", limits)
     monkeypatch.setattr(naive, "RACK", naive.RACK // request.param)
 
 
@@ -175,7 +175,7 @@ def test_a_line_keeps_to_the_tie_rule_and_a_flexible_way_to_the_order():
 
 @pytest.mark.parametrize("shape", [(4, 4), (2, 2, 2, 2)])
 def test_zones_of_blue_gene_are_of_five_dimensions(shape):
-    with pytest.raises(InputError, match="bluegene_q: of five dimensions"):
+    with pytest.raises(InputError, match="bluegene_q: only five dimensions"):
         Torus(shape, zones="bluegene_q")
     with pytest.raises(InputError, match="once, or bluegene_q"):
         Torus((2, 2, 2, 2, 2), zones="bluegene_p")

@@ -425,12 +425,12 @@ def test_ports_use_different_links():
 
 
 def test_trees_have_the_depth_of_their_kind():
-    assert shapes.depths(shapes.flat(9)).max() == 1
-    assert shapes.depths(shapes.chains(9)).max() == 8
-    assert shapes.depths(shapes.chains(9, 4)).max() == 2
-    assert shapes.depths(shapes.binary(15)).max() == 3
-    assert shapes.depths(shapes.in_order_binary(15)).max() == 3
-    assert shapes.depths(shapes.dimension_chains((4, 5), 0)).max() == 3 + 4 + 1
+    assert shapes.tree_depths(shapes.flat_parents(9)).max() == 1
+    assert shapes.tree_depths(shapes.chain_parents(9)).max() == 8
+    assert shapes.tree_depths(shapes.chain_parents(9, 4)).max() == 2
+    assert shapes.tree_depths(shapes.binary_parents(15)).max() == 3
+    assert shapes.tree_depths(shapes.in_order_binary_parents(15)).max() == 3
+    assert shapes.tree_depths(shapes.dimension_chain_parents((4, 5), 0)).max() == 3 + 4 + 1
 
 
 def test_workload_runs_as_dependent_rounds():
@@ -474,7 +474,7 @@ def test_bad_input(arguments, found):
 
 
 def test_bad_ports_and_families():
-    with pytest.raises(InputError, match="ports of a ring: found 3, expected 1 or 2"):
+    with pytest.raises(InputError, match="ports for a ring: found 3, expected 1 or 2"):
         schedule("allgather/ring", 8, 8.0, ports=3)
     with pytest.raises(InputError, match="one port"):
         schedule("alltoall/bine", 8, 8.0, ports=3)

@@ -1,4 +1,4 @@
-"""Tori with nodes of others, missing links and slow ones."""
+"""Tori with excluded nodes, missing links and slow links."""
 
 import numpy as np
 import pytest
@@ -124,7 +124,7 @@ def test_what_cannot_be_is_refused(change):
 def test_labels_and_numbers_name_the_same_links():
     torus = Torus((4, 4, 2)).without(nodes=[1], links=[3]).with_links({5: 1e9})
     assert all(torus.read_link(torus.link_label(link)) == link for link in range(torus.n_links))
-    assert str(torus) == "4x4x2 (1 nodes of others, 1 missing, 1 slow)"
+    assert str(torus) == "4x4x2 (1 excluded node, 1 missing link, 1 slow link)"
 
 
 def test_a_strategy_that_reaches_no_further_node_says_so():

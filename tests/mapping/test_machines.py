@@ -138,7 +138,7 @@ def test_every_machine_says_where_its_numbers_come_from(name):
     assert machine.title
     assert {source.how for source in machine.sources} >= {"published", "assumed"}
     keys = {key for key in machine.content if key not in ("shape", "name")} | {*machine.network}
-    plain = machines.Shapes()
+    plain = machines.ShapeRules()
     keys |= {
         item.name
         for item in fields(plain)

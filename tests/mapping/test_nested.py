@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toruscast import InputError
 from toruscast.mapping import CommGraph, Torus, patterns, strategies
-from toruscast.mapping.strategies.orders import boxes
+from toruscast.mapping.strategies.orders import list_boxes
 
 
 def cell_order(shape, levels):
@@ -54,7 +54,7 @@ def nestings(draw):
         if math.prod(wholes[0]) % volume:
             break
         for side in (0, 1):
-            box = draw(st.sampled_from(boxes(wholes[side], volume)))
+            box = draw(st.sampled_from(list_boxes(wholes[side], volume)))
             kind = draw(st.sampled_from(["tile", "divide", "mod"]))
             counts = tuple(n // k for n, k in zip(wholes[side], box, strict=True))
             levels[side].append((kind, box if kind == "tile" else counts))

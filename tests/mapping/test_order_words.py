@@ -4,7 +4,7 @@ import pytest
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus, strategies
-from toruscast.mapping.strategies.permute import ordered, remark
+from toruscast.mapping.strategies.permute import explain_letters, map_ranks
 
 WORDS = [
     # (machine, word, letters of a strategy, the last varying fastest)
@@ -22,28 +22,28 @@ def test_words_are_orders_of_letters(name, word, letters):
     torus = tc.torus(name)
     n_tasks = 2 * torus.n_nodes
     made = strategies.make(f"permute-{letters}", CommGraph(n_tasks, [], [], []), torus)
-    np.testing.assert_array_equal(ordered(word, torus, n_tasks).node, made.node)
+    np.testing.assert_array_equal(map_ranks(word, torus, n_tasks).node, made.node)
 
 
 def test_the_first_letter_of_blue_gene_p_varies_fastest():
     torus = tc.torus("bluegene_p:4x4x2")
-    mapping = ordered("XYZT", torus, 3)
+    mapping = map_ranks("XYZT", torus, 3)
     assert torus.coords[mapping.node].tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
-    pairs = ordered("TXYZ", torus, 64)
+    pairs = map_ranks("TXYZ", torus, 64)
     assert pairs.node[::2].tolist() == pairs.node[1::2].tolist()
 
 
 def test_strategies_whose_letters_run_the_other_way_say_so():
     torus = tc.torus("bluegene_p:4x4x2")
-    assert "the machine's own word for this order is ZYXT" in remark("permute-TXYZ", torus)
-    assert "unlike in the machine's own words" in remark("zigzag-XYZ", torus)
-    assert not remark("permute-ABCDET", tc.torus("bluegene_q:512"))
-    assert not remark("random", torus)
+    assert "first varying fastest, is ZYXT" in explain_letters("permute-TXYZ", torus)
+    assert "unlike in the machine's rank orders" in explain_letters("zigzag-XYZ", torus)
+    assert not explain_letters("permute-ABCDET", tc.torus("bluegene_q:512"))
+    assert not explain_letters("random", torus)
 
 
 @pytest.mark.parametrize("word", ["XYZ", "XXYZ", "rank-map-bynode=XYZ", "ABCT"])
 def test_what_is_no_word_of_a_machine(word):
-    with pytest.raises(InputError, match="no order of this machine"):
-        ordered(word, tc.torus("bluegene_p:4x4x2"), 4)
-    with pytest.raises(InputError, match="no order of this machine"):
-        ordered(word, Torus((4, 4, 4)), 4)
+    with pytest.raises(InputError, match="no rank order of this machine"):
+        map_ranks(word, tc.torus("bluegene_p:4x4x2"), 4)
+    with pytest.raises(InputError, match="no rank order of this machine"):
+        map_ranks(word, Torus((4, 4, 4)), 4)

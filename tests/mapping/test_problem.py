@@ -125,7 +125,7 @@ def test_every_function_takes_a_torus_as_text_or_shape(torus, tmp_path):
     assert tc.routing.routes(torus, [(0, 0)], [(1, 1)])[0].tolist() == [0, 2]
     assert tc.mesh(torus, {"x": 4}, "x:exchange:4MB").best.time > 0
     # Not even with as many nodes.
-    with pytest.raises(tc.InputError, match="of another torus"):
+    with pytest.raises(tc.InputError, match="for another torus"):
         tc.rank(comm, "4", [mapping])
 
 

@@ -22,7 +22,7 @@ from toruscast.mapping import (
     strategies,
 )
 from toruscast.mapping.strategies import Placement, orders, registry
-from toruscast.mapping.strategies.orders import block_shape, near_cube
+from toruscast.mapping.strategies.orders import factor_near_cube, find_block_shape
 from toruscast.mapping.strategies.sampling import all_mappings, count_mappings
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
@@ -227,7 +227,7 @@ def test_tiles_and_blocks():
 
 @pytest.mark.parametrize("shape", [(4, 4), (8, 8), (16, 16), (2, 2, 2), (8, 8, 8), (4, 4, 4, 4)])
 def test_hilbert_neighbours_adjoin(shape):
-    coords = np.array(list(np.ndindex(shape)))[orders.hilbert(shape)]
+    coords = np.array(list(np.ndindex(shape)))[orders.order_hilbert(shape)]
     assert (np.abs(np.diff(coords, axis=0)).sum(axis=1) == 1).all()
 
 
@@ -237,11 +237,11 @@ def test_orders_visit_every_cell_once(shape):
     everything = list(range(math.prod(shape)))
     axes = range(len(shape))
     for order in (
-        orders.hilbert(shape),
-        orders.z_order(shape),
-        orders.zigzag(shape, axes[::-1]),
-        orders.permuted(shape, axes[::-1]),
-        orders.tiled(shape, [2] * len(shape)),
+        orders.order_hilbert(shape),
+        orders.order_z_curve(shape),
+        orders.order_zigzag(shape, axes[::-1]),
+        orders.order_by_axes(shape, axes[::-1]),
+        orders.order_by_tile(shape, [2] * len(shape)),
     ):
         assert sorted(order.tolist()) == everything
 
@@ -249,14 +249,14 @@ def test_orders_visit_every_cell_once(shape):
 @settings(deadline=None)
 @given(shapes)
 def test_z_order_equals_interleaved_bits(shape):
-    assert orders.z_order(shape).tolist() == naive.z_order(shape)
+    assert orders.order_z_curve(shape).tolist() == naive.z_order(shape)
 
 
 @settings(deadline=None)
 @given(shapes)
 def test_zigzag_equals_recursive_walk(shape):
     cells = list(np.ndindex(shape))
-    walk = [cells[i] for i in orders.zigzag(shape, range(len(shape)))]
+    walk = [cells[i] for i in orders.order_zigzag(shape, range(len(shape)))]
     assert walk == naive.zigzag(shape)
 
 
@@ -282,14 +282,14 @@ def test_hop_bytes_equals_loop(case):
 @settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 4))
 def test_near_cube_multiplies_up(volume, ndim):
-    assert math.prod(near_cube(volume, ndim)) == volume
-    assert len(near_cube(volume, ndim)) == ndim
+    assert math.prod(factor_near_cube(volume, ndim)) == volume
+    assert len(factor_near_cube(volume, ndim)) == ndim
 
 
 @settings(deadline=None)
 @given(shapes, st.integers(1, 40))
 def test_block_fits(shape, volume):
-    block = block_shape(shape, volume)
+    block = find_block_shape(shape, volume)
     assert math.prod(block) <= volume
     assert all(1 <= edge <= size for edge, size in zip(block, shape, strict=True))
 

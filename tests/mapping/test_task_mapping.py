@@ -61,7 +61,7 @@ def test_check_names_the_mapping():
         mapping.check(3, Torus((2, 2)))
     with pytest.raises(InputError, match="near does not fit the torus: found 4 nodes, expected 8"):
         mapping.check(2, Torus(8))
-    with pytest.raises(InputError, match="near is one of another torus: found nodes of 4x2, exp"):
+    with pytest.raises(InputError, match="near is for another torus: found nodes of 4x2, expec"):
         TaskMapping([0, 1], (4, 2), name="near").check(2, "2x4")
 
 

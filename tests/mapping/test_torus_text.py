@@ -91,10 +91,15 @@ def test_nothing_behind_the_colon(name, blank):
     assert tc.torus(str(caught.value).split()[-1]) == machines.torus_from_text(name)
 
 
-@pytest.mark.parametrize("value", [8, None, b"8x8", 4.0, "eight", "", {8: 8}])
+@pytest.mark.parametrize("value", [8, None, b"8x8", 4.0, "", {8: 8}])
 def test_what_is_no_torus(value):
     with pytest.raises(InputError, match="bad torus"):
         tc.torus(value)
+
+
+def test_a_word_is_a_machine():
+    with pytest.raises(InputError, match="unknown machine: found eight"):
+        tc.torus("eight")
 
 
 TORUS = Torus((2,))

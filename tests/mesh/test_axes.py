@@ -15,10 +15,10 @@ from toruscast._mesh.layouts import (
     curves,
     cut_curves,
     lines_along,
-    loop,
     mesh_of,
-    snake,
     splits,
+    walk_loop,
+    walk_snake,
 )
 from toruscast._mesh.traffic import MeshAxes, MeshTraffic, groups_along, parse_axes, parse_traffic
 from toruscast.errors import InputError
@@ -76,14 +76,14 @@ def test_layouts_are_permutations_and_their_lines_are_those_of_the_mesh(torus, s
 
 @given(SIZES)
 def test_snakes_visit_all_cells_in_steps_of_one(sizes):
-    cells = snake(sizes)
+    cells = walk_snake(sizes)
     assert {*map(tuple, cells)} == {*product(*map(range, sizes))}
     assert (np.abs(np.diff(cells, axis=0)).sum(axis=1) == 1).all()
 
 
 @given(SIZES)
 def test_loops_close(sizes):
-    cells = loop(sizes)
+    cells = walk_loop(sizes)
     if len(sizes) < 2 or sizes[0] % 2:
         assert cells is None
         return

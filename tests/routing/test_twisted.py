@@ -11,7 +11,7 @@ from random_cases import graphs, mapped, simulated_networks, twisted
 
 from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload, strategies
 from toruscast.mapping.patterns import all_to_all
-from toruscast.mapping.twist import usual_twist
+from toruscast.mapping.twist import default_twist
 from toruscast.routing import link_loads, release_bound, routes, time_bounds
 from toruscast.routing.loads import loads_along_routes
 from toruscast.routing.routing import dilations, injection_fifos
@@ -80,7 +80,7 @@ def test_flows_equal_their_twin(data):
 
 @pytest.mark.parametrize("shape", [(4, 4, 8), (4, 8, 8)])
 def test_a_twisted_torus_spreads_all_to_all_better(shape):
-    twist = usual_twist(shape)
+    twist = default_twist(shape)
     plain, torus = Torus(shape), Torus(shape, twist=twist)
     comm = all_to_all(torus.n_nodes, 1000)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
@@ -94,7 +94,7 @@ def test_a_twisted_torus_spreads_all_to_all_better(shape):
 @pytest.mark.parametrize("name", ["greedy-heaviest", "bisect-refined"])
 def test_strategies_know_the_twist(name):
     # A halo over the rings of the slice itself: its neighbours are nodes' neighbours.
-    torus = Torus((4, 4, 8), twist=usual_twist((4, 4, 8)))
+    torus = Torus((4, 4, 8), twist=default_twist((4, 4, 8)))
     src, port = np.divmod(np.arange(128 * 6), 6)
     order = np.random.default_rng(3).permutation(128)
     comm = CommGraph(128, order[src], order[torus.neighbors[src, port]], np.ones(src.size))
@@ -109,7 +109,7 @@ def jam(seed, deadlock):
     shape = [(2, 2, 4), (4, 4, 8), (2, 4, 4)][seed % 3]
     network = {"payload": 64, "overhead": 0.0, "deadlock": deadlock}
     network |= {"buffer_packets": 2 if deadlock == "bubble" else 1, "fifo_packets": 2}
-    torus = Torus(shape, twist=usual_twist(shape), routing_order=tuple(rng.permutation(3)))
+    torus = Torus(shape, twist=default_twist(shape), routing_order=tuple(rng.permutation(3)))
     torus = torus.with_network(**network)
     n = min(torus.n_nodes, 32)
     pairs = np.unique(rng.integers(0, n, (4 * n, 2)), axis=0)

@@ -207,12 +207,12 @@ def test_a_renumbered_grid_comes_back():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"nodes": OURS[:5], "tasks_per_node": 1}, "more tasks than places"),
+        ({"nodes": OURS[:5], "tasks_per_node": 1}, "more tasks than slots"),
         ({"nodes": OURS, "fixed": {0: 5}}, "node 5 is not in the allocation"),
-        ({"fixed": {0: 1, 2: 1}, "tasks_per_node": 1}, "too many tasks are bound"),
+        ({"fixed": {0: 1, 2: 1}, "tasks_per_node": 1}, "too many tasks are fixed"),
         ({"fixed": {task: task for task in range(12)}}, "nothing left to move"),
-        ({"nodes": [1, 1, *OURS]}, "twice"),
-        ({"fixed": {12: 1}}, "task that is bound"),
+        ({"nodes": [1, 1, *OURS]}, "duplicate node"),
+        ({"fixed": {12: 1}}, "fixed task"),
         ({"objective": "speed"}, "unknown objective"),
     ],
 )
