@@ -304,7 +304,7 @@ def test_workload_is_mapped_by_its_total():
 
 def test_names_cover_the_registry():
     assert len(strategies.patterns()) == len(strategies.STRATEGIES)
-    with pytest.raises(InputError, match="taken"):
+    with pytest.raises(InputError, match="duplicate strategy name"):
         strategies.register("identity")
 
 
