@@ -1,4 +1,4 @@
-# `make rank` and `make test` set up everything they need in .venv; nothing else is written.
+# `make rank` and `make test` install what they need into .venv and write nothing else.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -20,14 +20,14 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	MYPYPATH=src $(BIN)/mypy --cache-dir .venv/mypy -p toruscast
 
-# The site, into .venv/site; a warning is an error.
+# Build the documentation into .venv/site. Warnings are errors.
 docs: .venv/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 docs-serve: .venv/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-# What the notebooks show is what they give.
+# Run the notebooks and store their output.
 notebooks: .venv/installed-dev
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
 
@@ -52,8 +52,8 @@ bench: .venv/installed-dev
 	$(BIN)/python -m studies.patterns --csv benchmarks/results/composition.csv
 	$(BIN)/python benchmarks/report.py benchmarks/results .
 
-# DATA=FOLDER holds the public measurements: without them the page would lose what they show. What
-# other studies found stays where one is not run, such as that of SimGrid where it is absent.
+# DATA=FOLDER has the public measurements, which the results page needs. Results of studies that
+# cannot run are kept, such as those of SimGrid if it is not installed.
 results: .venv/installed-dev
 	@test -n "$(DATA)" || { echo "make results DATA=FOLDER: expected the folder of measurements"; exit 1; }
 	rm -rf .venv/results
@@ -69,41 +69,41 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_strategies.py
 	$(BIN)/python tools/draw_report.py docs/figures/report.png
 
-# The default model, with intervals by kind of traffic: about ten minutes. What it prints stands in
-# docs/how-it-works/forecast.md; with --check it compares the file instead.
+# Train the default model, with intervals by kind of traffic, in about ten minutes.
+# docs/how-it-works/forecast.md quotes the output. With --check it compares the model with the file.
 model: .venv/installed
 	$(BIN)/python tools/train_default.py --samples .venv/default-samples.parquet
 
-# The pages of docs/reference that are made from the program.
+# Generate the pages of docs/reference that describe the program.
 pages: .venv/installed
 	$(BIN)/python tools/pages.py
 
-# Hostile files for every reader: RUNS of them a family, FAMILIES by name or all.
+# Fuzz the readers with RUNS files per family. FAMILIES selects families by name.
 RUNS ?= 10000
 fuzz: .venv/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[fuzz]'
 	$(BIN)/python tools/fuzz.py --runs $(RUNS) $(FAMILIES)
 
-# Each long command is killed so many times, and goes on: what it leaves must be the same.
+# Kill each long command KILLS times and resume it. The results must not change.
 KILLS ?= 50
 kills: .venv/installed
 	$(BIN)/python tools/kills.py --kills $(KILLS) --keep
 
-# Random tori, mappings and traffic, so many for each law.
+# Check each law on EXAMPLES random tori, mappings and traffic graphs.
 EXAMPLES ?= 10000
 laws: .venv/installed-dev
 	$(BIN)/python tools/laws.py --examples $(EXAMPLES) --keep
 	$(BIN)/python tools/bound_law.py --cases $(EXAMPLES)
 
-# Known faults of the packages that 'make' installs; asks a server.
+# Check the installed packages for known vulnerabilities, which needs a server.
 audit: .venv/installed-dev
 	$(BIN)/pip install --quiet pip-audit
 	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip 2> .venv/audit.log; \
 	code=$$?; if grep -q "^requests.exceptions" .venv/audit.log; then \
-		echo "make audit: no server that knows of faults can be reached (.venv/audit.log)"; exit 1; \
+		echo "make audit: the vulnerability server cannot be reached (.venv/audit.log)"; exit 1; \
 	fi; cat .venv/audit.log; exit $$code
 
-# Meshes inside the newest JAX, and the text of programs that it compiles: 100 MB more.
+# Test meshes and compiled programs with the newest JAX, a download of 100 MB.
 jax: jax-installed
 	$(BIN)/python -m pytest -q tests/mesh/test_frameworks.py tests/mesh/test_mesh_jax.py \
 		tests/mesh/test_hlo.py tests/cli/test_mesh.py
@@ -111,8 +111,8 @@ jax: jax-installed
 jax-installed: .venv/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[jax]'
 
-# The lower bounds of pyproject.toml, with Python 3.11 or 3.12.
-# Made by: uv pip compile --resolution lowest-direct --python-version 3.11 pyproject.toml
+# Test the minimum versions in pyproject.toml with Python 3.11 or 3.12. They were resolved by
+# uv pip compile --resolution lowest-direct --python-version 3.11 pyproject.toml
 lower:
 	rm -rf .venv/lower build
 	$(PYTHON) -m venv .venv/lower
@@ -124,8 +124,7 @@ lower:
 	.venv/lower/bin/python -m pytest -q -m "not slow" tests/mapping tests/routing tests/features tests/scaling \
 		tests/search/test_search.py tests/decision/test_plan.py tests/training/test_model_file.py
 
-# The newest numba, whatever constraints.txt names: `_llvm.py` and the private options of `_jit.py`
-# rest on what another version may change.
+# Test the newest numba, because `_llvm.py` and `_jit.py` use private options that may change.
 newest:
 	rm -rf .venv/newest build
 	$(PYTHON) -m venv .venv/newest
@@ -135,24 +134,24 @@ newest:
 	.venv/newest/bin/python -m pytest -q -m "not slow" tests/house/test_llvm.py tests/house/test_kept_kernels.py \
 		tests/routing tests/simulation
 
-# The wheel in an empty environment of each Python that is here, PYTHONS="..." naming them.
+# Test the wheel in an empty environment of each installed Python in PYTHONS.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 pythons: .venv/installed
 	rm -rf .venv/pythons build
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .venv/pythons .
 	rm -rf build
 	for python in $(PYTHONS); do \
-		$$python -m venv --clear .venv/pythons/env 2> /dev/null || { echo "$$python: not here"; continue; }; \
+		$$python -m venv --clear .venv/pythons/env 2> /dev/null || { echo "$$python: not installed"; continue; }; \
 		.venv/pythons/env/bin/pip install --quiet .venv/pythons/*.whl || exit 1; \
 		.venv/pythons/env/bin/toruscast rank --comm lammps-lj-64 --torus 4x4x4 > /dev/null || exit 1; \
 		echo "$$(.venv/pythons/env/bin/python --version): the wheel ranks lammps-lj-64"; \
 	done
 
-# A wheel with compiled kernels in dist/, tried in a new environment that cannot be written to.
+# Build a wheel with compiled kernels in dist/, and test it in a read-only environment.
 wheel: .venv/installed
 	$(BIN)/python tools/wheel.py --pythons "$(PYTHONS)" --out dist
 
-# Two hours of forecasts and simulations, without growth of memory.
+# Check for memory growth during MINUTES of predictions and simulations.
 MINUTES ?= 120
 soak: .venv/installed
 	$(BIN)/python tools/soak.py --minutes $(MINUTES)

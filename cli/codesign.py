@@ -1,4 +1,4 @@
-"""``toruscast codesign``: what an upgrade or a machine offers an application."""
+"""``toruscast codesign``: requirements of applications on upgraded or other machines."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import click
 
 import toruscast as tc
-from toruscast import answers, datasets
+from toruscast import datasets
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table, records
 from toruscast.text import joined, rounded
 
-from .app import SubCommands
-from .options import by_name, named_numbers, option, read_numbers, read_pair, refuse, sub_command
+from .app import CommandGroup
+from .options import (
+    collect_by_name,
+    multi_option,
+    named_numbers_reader,
+    option,
+    read_numbers,
+    read_pair,
+    refuse_options,
+    sub_command,
+)
 from .output import Output
 
-# Half of the last digit that ratios are published with.
+# Half a unit of the last published digit of ratios.
 RATIO_ROUNDING = 0.05
-Named = tuple[str, list[float]]
-_FAR = "* farther from the published value than its rounding: docs/scaling/codesign.md says why"
+NamedNumbers = tuple[str, list[float]]
+_DIFFERENCE_NOTE = "* differs from the published value; docs/scaling/codesign.md explains why"
 
 
 def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Add the columns of a published table where it knows the application."""
+    """Add the columns of a published table for its applications."""
     keys = ["application", "system" if "system" in table else "requirement"]
     published = pd.read_csv(datasets.table_path(name), comment="#").set_index(keys)
     if "system" in table:
@@ -38,11 +47,12 @@ def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
             ignore_index=False, var_name="upgrade", value_name="published"
         ).set_index("upgrade", append=True)
     both = table.join(published, on=keys)
+    # Move the reasons to the last column.
     return both.assign(reason=both.pop("reason"))
 
 
 def agrees(value: float, published: float) -> bool:
-    """Whether a value rounds to a published one, given with as many digits as it needs.
+    """Whether a value, rounded to the significant digits of a published one, equals it.
 
     Examples
     --------
@@ -51,18 +61,19 @@ def agrees(value: float, published: float) -> bool:
     """
     if math.isnan(value) or math.isnan(published):
         return math.isnan(value) and math.isnan(published)
+    # Count the significant digits.
     digits = len(f"{published:.12e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-"))
     return float(f"{value:.{max(digits, 1) - 1}e}") == published
 
 
-@click.group("codesign", cls=SubCommands)
+@click.group("codesign", cls=CommandGroup)
 def command() -> None:
-    """Show from requirement models what an upgrade or a machine offers an application.
+    """Predict from requirement models how applications use an upgraded or another machine.
 
-    Applications are kripke, lulesh, milc, relearn, icofoam (published models), files in TOML or
-    JSON with a table of expressions in p (processes) and n (problem size a process), such as below,
-    what pmnf fit --json wrote, or measurements, to which models are fitted. All write their tables
-    with --json and --csv.
+    Applications are kripke, lulesh, milc, relearn, icofoam (published models), TOML or JSON files
+    with a table of expressions in p (processes) and n (problem size per process) as below, the
+    output of pmnf fit --json, or measurements, to which models are fitted. All commands write their
+    tables with --json and --csv.
 
     \b
     [requirements]
@@ -72,71 +83,58 @@ def command() -> None:
 
 
 @dataclass(frozen=True)
-class Applications:
-    """The applications that are asked about."""
-
-    app: tuple[str, ...] = option(
-        "Published application, file with models, or measurements of one; again for more.  "
-        "[default: the five]",
+class _ApplicationOptions:
+    GROUP: ClassVar = "Input"
+    app: tuple[str, ...] = multi_option(
+        "Published application, file with models, or measurements.  [default: the five published]",
         "NAME|FILE",
-        default=(),
-        group="Input",
     )
-    metric: tuple[tuple[str, str], ...] = option(
-        "Metric of the measurements that is a requirement, such as bytes_used=VmPeak; again for "
-        "more.",
+    metric: tuple[tuple[str, str], ...] = multi_option(
+        "Metric of the measurements for a requirement, such as bytes_used=VmPeak. May be given "
+        "several times.",
         "REQUIREMENT=NAME",
-        default=(),
         type=read_pair,
-        group="Input",
         needs=("app",),
     )
-    callpath: str | None = option(
-        "Call path of the measurements to take.", "NAME", group="Input", needs=("app",)
-    )
+    callpath: str | None = option("Call path of the measurements to use.", "NAME", needs=("app",))
     printed: bool = option(
-        "Published models as printed, where others are readings of a damaged table.",
+        "Use the published models as printed, without corrections of a damaged table.",
         default=False,
-        group="Input",
     )
 
     def read(self) -> list[tc.scaling.Application]:
-        """Return the applications; the five with published models if none is named."""
         names = self.app or tuple(tc.scaling.application_names())
-        # A folder or an extension tells a file from a name.
+        # Files have a folder or an extension.
         files = [name for name in names if Path(name).name != name or Path(name).suffix]
         if not files:
-            refuse("with --app FILE of measurements or fitted models", "metric", "callpath")
+            refuse_options("needs --app FILE of measurements or models", "metric", "callpath")
         if len(files) == len(names):
-            refuse("with a published application", "printed")
-        metrics = by_name("--metric", self.metric)
-        chosen = [
+            refuse_options("needs a published application", "printed")
+        metrics = collect_by_name("--metric", self.metric)
+        applications = [
             tc.scaling.read_application(name, metrics, self.callpath)
             if name in files
             else tc.scaling.application(name, self.printed)
             for name in names
         ]
-        seen = [app.name for app in chosen]
-        if len(set(seen)) < len(seen):
-            raise click.UsageError(f"applications need different names: found {', '.join(seen)}")
-        return chosen
+        found = [app.name for app in applications]
+        if len(set(found)) < len(found):
+            raise click.UsageError(f"applications need different names: found {', '.join(found)}")
+        return applications
 
 
 @dataclass(frozen=True)
-class UpgradeOptions:
-    """The system before, and the upgrades."""
-
+class _UpgradeOptions:
     processes: float | None = option("Processes before the upgrade.  [default: 1e5]", "N")
-    memory: float | None = option("Memory a process before the upgrade.  [default: 1e12]", "BYTES")
-    upgrade: tuple[Named, ...] = option(
-        "Factors of processes and of memory a process; again for more.  [default: A=2,1 (double "
-        "racks), B=2,0.5 (double sockets), C=1,2 (double memory)]",
+    memory: float | None = option("Memory per process before it.  [default: 1e12]", "BYTES")
+    upgrade: tuple[NamedNumbers, ...] = multi_option(
+        "Factors of processes and of memory per process.  [default: "
+        "A=2,1 (double racks), B=2,0.5 (double sockets), C=1,2 (double memory)]",
         "NAME=P,M",
-        default=(),
-        type=named_numbers(2, 2),
+        type=named_numbers_reader(2, 2),
     )
     by: Sequence[float] | None = option(
-        "Instead: the three default upgrades by other factors than 2, such as 2,4,8.",
+        "Apply the default upgrades with other factors than 2, such as 2,4,8.",
         "K,K,..",
         type=read_numbers,
         excludes=("upgrade",),
@@ -144,161 +142,152 @@ class UpgradeOptions:
 
 
 @sub_command("upgrade", command)
-def upgrade(chosen: Applications, asked: UpgradeOptions, output: Output) -> None:
-    """Ratios of a process's requirements, after to before an upgrade.
+def upgrade(source: _ApplicationOptions, options: _UpgradeOptions, output: Output) -> None:
+    """Ratios of a process's requirements after an upgrade to those before.
 
-    The problem fills the memory, before and after. Beside the ratio stands its growth alone, with
-    logarithms held, and, on the default base, what was published.
+    The problem fills the memory before and after. The table also has the growth of the ratio with
+    constant logarithms and, for the default base, the published value.
 
     \b
     toruscast codesign upgrade --app solver.toml --processes 4096 --memory 4e9
     toruscast codesign upgrade --app runs.csv --metric bytes_used=VmPeak --by 2,4,8
     """  # noqa: D301
     output.check()
-    usual = replace(tc.scaling.LARGE_BASE, name="before")
-    asked_for = {"processes": asked.processes, "memory": asked.memory}
-    changes: dict[str, Any] = {k: value for k, value in asked_for.items() if value is not None}
-    base = replace(usual, **changes)
-    wanted = [tc.scaling.Upgrade(name, *numbers) for name, numbers in asked.upgrade]
-    sets: dict[str, Sequence[tc.scaling.Upgrade]] = {"": wanted or tc.scaling.UPGRADES}
-    if asked.by is not None:
-        sets = {f"{k:g}": tc.scaling.upgrades_by(k) for k in asked.by}
+    default_base = replace(tc.scaling.LARGE_BASE, name="before")
+    sizes = {"processes": options.processes, "memory": options.memory}
+    changes: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+    base = replace(default_base, **changes)
+    upgrades = [tc.scaling.Upgrade(name, *factors) for name, factors in options.upgrade]
+    sets: dict[str, Sequence[tc.scaling.Upgrade]] = {"": upgrades or tc.scaling.UPGRADES}
+    if options.by is not None:
+        sets = {f"{k:g}": tc.scaling.upgrades_by(k) for k in options.by}
     ratios = [
         tc.scaling.upgrade_ratios(app, base, each).assign(**({"by": by} if by else {}))
-        for app in chosen.read()
+        for app in source.read()
         for by, each in sets.items()
     ]
     table = pd.concat(ratios, ignore_index=True)
-    if asked.by is None and not wanted and base == usual:
+    if options.by is None and not upgrades and base == default_base:
         table = with_published(table, "codesign-upgrades")
     content = {"processes": base.processes, "memory": base.memory, "ratios": records(table)}
-    shown, notes = _upgrades(table)
-    _deliver(output, shown, table, content, below=notes)
+    printed, notes = _tabulate_upgrades(table)
+    _write_answer(output, printed, table, content, below=notes)
 
 
-def _upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
-    """Return a row a requirement, and for each upgrade the ratio, its growth, the published one."""
+def _tabulate_upgrades(table: pd.DataFrame) -> tuple[Table, list[str]]:
+    """Return a row per requirement with the values of each upgrade side by side, and notes."""
     notes = ["growth: the ratio with logarithms held at their value before the upgrade"]
-    keyed = ["application", "requirement", *(["by"] if "by" in table else [])]
-    values = {"ratio": "", "growth_ratio": "growth of "}
+    keys = ["application", "requirement", *(["by"] if "by" in table else [])]
+    prefixes = {"ratio": "", "growth_ratio": "growth of "}
     if "published" in table and table["published"].notna().any():
-        far = (table["growth_ratio"] - table["published"]).abs() > RATIO_ROUNDING
-        table = table.assign(published=_starred(table["published"], far))
-        values["published"] = "published of "
-        notes.append(_FAR)
-    wide = table.pivot(index=keyed, columns="upgrade", values=[*values])
-    # A pivot is sorted by its keys.
-    wide = wide.loc[list(dict.fromkeys(table[keyed].itertuples(index=False, name=None)))]
-    columns = [Column(name, kind="name") for name in keyed]
+        differs = (table["growth_ratio"] - table["published"]).abs() > RATIO_ROUNDING
+        table = table.assign(published=_mark_differences(table["published"], differs))
+        prefixes["published"] = "published of "
+        notes.append(_DIFFERENCE_NOTE)
+    wide = table.pivot(index=keys, columns="upgrade", values=[*prefixes])
+    # Restore the order of the rows, which pivot sorts.
+    wide = wide.loc[list(dict.fromkeys(table[keys].itertuples(index=False, name=None)))]
+    columns = [Column(name, kind="name") for name in keys]
     for name in dict.fromkeys(table["upgrade"]):
-        columns += [
-            Column(
-                f"{value} {name}", f"{words}{name}", "text" if value == "published" else "number"
-            )
-            for value, words in values.items()
-        ]
+        for value, prefix in prefixes.items():
+            kind: Literal["text", "number"] = "text" if value == "published" else "number"
+            columns.append(Column(f"{value} {name}", f"{prefix}{name}", kind))
     wide.columns = wide.columns.map(" ".join)
     frame = wide.reset_index()
     frame["requirement"] = frame["requirement"].str.replace("_", " ")
     return Table(frame, columns), notes
 
 
-def _starred(values: pd.Series, far: pd.Series) -> list[str]:
-    """Return published values as text, with a star at those that are far from ours."""
-    stars = far.map({True: "*", False: ""})
-    return [f"{rounded(x, 3)}{star}" for x, star in zip(values, stars, strict=True)]
+def _mark_differences(published: pd.Series, differs: pd.Series) -> list[str]:
+    """Return published values as text, with a star where ours differs."""
+    stars = differs.map({True: "*", False: ""})
+    return [f"{rounded(value, 3)}{star}" for value, star in zip(published, stars, strict=True)]
 
 
 @dataclass(frozen=True)
-class Systems:
-    """The systems that are compared."""
-
-    system: tuple[Named, ...] = option(
-        "Processes, bytes a process, flop/s a process; then, if known, bytes/s that a process "
-        "sends, loads and stores a second, and locations that its cache holds; again for more.  "
+class _SystemOptions:
+    system: tuple[NamedNumbers, ...] = multi_option(
+        "Processes, bytes per process, flop/s per process, then optionally bytes/s sent per "
+        "process, loads and stores per second, and cache locations.  "
         "[default: three straw-man systems of 10 PB]",
         "NAME=P,M,F,..",
-        default=(),
-        type=named_numbers(3, 6),
+        type=named_numbers_reader(3, 6),
         group="Machine",
     )
 
 
 @sub_command("systems", command)
-def systems(chosen: Applications, asked: Systems, output: Output) -> None:
+def systems(source: _ApplicationOptions, options: _SystemOptions, output: Output) -> None:
     """Largest problem and shortest wall time on each system.
 
     The wall time is that of the requirement that takes longest at the full rate of the system, for
-    the largest problem that all of the systems hold.
+    the largest problem that fits on all systems.
 
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
     """  # noqa: D301
     output.check()
-    wanted = [tc.scaling.System(name, *numbers) for name, numbers in asked.system]
-    table = pd.concat(
-        [tc.scaling.compare_systems(app, wanted or tc.scaling.STRAW_MEN) for app in chosen.read()],
-        ignore_index=True,
-    )
-    if not wanted:
+    given = [tc.scaling.System(name, *numbers) for name, numbers in options.system]
+    applications = source.read()
+    tables = [tc.scaling.compare_systems(a, given or tc.scaling.STRAW_MEN) for a in applications]
+    table = pd.concat(tables, ignore_index=True)
+    if not given:
         table = with_published(table, "codesign-systems")
-    shown, notes = _systems(table)
+    printed, notes = _tabulate_systems(table)
     content = {"systems": records(table)}
-    _deliver(output, shown, table, content, _fastest(table), notes)
+    _write_answer(output, printed, table, content, _describe_fastest(table), notes)
 
 
-def _fastest(table: pd.DataFrame) -> list[str]:
-    """Return on which systems each application is fastest, a sentence each."""
+def _describe_fastest(table: pd.DataFrame) -> list[str]:
     lines = []
     for app, part in table.groupby("application", sort=False):
         times = part.dropna(subset=["wall_time"]).sort_values("wall_time", kind="stable")
         if times.empty:
-            lines.append(f"{app} fits on none.")
+            lines.append(f"{app} fits on no system.")
             continue
-        shown = [rounded(time, 3) for time in times["wall_time"].tolist()]
-        alike = times["system"].tolist()[: shown.count(shown[0])]
-        names = joined(alike, len(alike)) + " alike" * (len(alike) > 1)
+        texts = [rounded(time, 3) for time in times["wall_time"].tolist()]
+        fastest = times["system"].tolist()[: texts.count(texts[0])]
+        names = joined(fastest, len(fastest)) + " (equal)" * (len(fastest) > 1)
         largest = rounded(float(times["largest_problem"].min()), 3)
-        lines.append(f"{app}: fastest on {names}: {shown[0]} s for a problem of {largest}.")
+        lines.append(f"{app}: fastest on {names}: {texts[0]} s for a problem of {largest}.")
     return lines
 
 
-def _systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
-    """Return a row an application and system, and notes."""
+def _tabulate_systems(table: pd.DataFrame) -> tuple[Table, list[str]]:
+    """Return a row per application and system, and notes."""
     columns = [
         Column("application", kind="name"),
         Column("system", kind="name"),
-        Column("n", "n a process", digits=3, kind="general"),
+        Column("n", "n per process", digits=3, kind="general"),
     ]
-    known = table.get("published_wall_time", pd.Series(dtype=float)).notna().any()
-    for name, words in (("largest_problem", "largest problem"), ("wall_time", "wall time (s)")):
-        columns.append(Column(name, words, digits=3, kind="general"))
-        if known:
+    has_published = "published_wall_time" in table and table["published_wall_time"].notna().any()
+    for name, heading in (("largest_problem", "largest problem"), ("wall_time", "wall time (s)")):
+        columns.append(Column(name, heading, digits=3, kind="general"))
+        if has_published:
             published = table[f"published_{name}"]
-            far = ~pd.Series(map(agrees, table[name], published), index=table.index)
-            table = table.assign(**{f"starred_{name}": _starred(published, far)})
-            columns.append(Column(f"starred_{name}", f"published {words}"))
+            differs = ~pd.Series(map(agrees, table[name], published), index=table.index)
+            table = table.assign(**{f"starred_{name}": _mark_differences(published, differs)})
+            columns.append(Column(f"starred_{name}", f"published {heading}"))
     table = table.assign(bound_by=table["bound_by"].str.replace("_", " "))
-    return Table(table, [*columns, Column("bound_by")]), [_FAR] * bool(known)
+    notes = [_DIFFERENCE_NOTE] if has_published else []
+    return Table(table, [*columns, Column("bound_by")]), notes
 
 
 @dataclass(frozen=True)
-class SharedSystem:
-    """The system that is shared, and how."""
-
-    system: Named = option(  # noqa: RUF009
-        "Processes, bytes a process, and, if known, its rates, as for systems.",
+class _ShareOptions:
+    system: NamedNumbers = option(  # noqa: RUF009
+        "Processes, bytes per process, and optionally rates, as for systems.",
         "NAME=P,M,..",
-        type=named_numbers(2, 6),
+        type=named_numbers_reader(2, 6),
         required=True,
         group="Machine",
     )
     of: Literal["processes", "memory"] = option(
-        "What is shared: each application has processes of its own, or both run on all of them.",
+        "Give each application its own processes, or run both on all and divide the memory.",
         default="processes",
     )
     shares: Sequence[float] = option(
-        "Parts that the first application gets.",
+        "Shares of the first application.",
         "S,S,..",
         default="0.1,0.25,0.5,0.75,0.9",
         type=read_numbers,
@@ -306,48 +295,48 @@ class SharedSystem:
 
 
 @sub_command("share", command)
-def share(chosen: Applications, asked: SharedSystem, output: Output) -> None:
-    """Say what two applications can do side by side on one system.
+def share(source: _ApplicationOptions, options: _ShareOptions, output: Output) -> None:
+    """Largest problems of two applications that share a system.
 
     \b
     toruscast codesign share --app kripke --app milc --system now=1e5,4e9,5e10
     """  # noqa: D301
     output.check()
-    name, numbers = asked.system
+    name, numbers = options.system
     system = tc.scaling.System(name, *numbers)
-    table = tc.scaling.share_system(chosen.read(), system, asked.shares, asked.of)
-    shown = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
-    columns = [replace(each, digits=3) for each in Table(table[shown]).shown]
-    _deliver(output, Table(table, columns), table, {"shares": records(table)})
+    table = tc.scaling.share_system(source.read(), system, options.shares, options.of)
+    names = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
+    columns = [replace(each, digits=3) for each in Table(table[names]).shown]
+    _write_answer(output, Table(table, columns), table, {"shares": records(table)})
 
 
 @sub_command("models", command)
-def models(chosen: Applications, output: Output) -> None:
-    """Show requirement models, and notes on them."""
+def models(source: _ApplicationOptions, output: Output) -> None:
+    """Show requirement models with their notes."""
     output.check()
-    found = chosen.read()
+    applications = source.read()
     rows = [
         {"application": app.name, "requirement": name, "model": model.text}
-        for app in found
+        for app in applications
         for name, model in app.requirements.items()
     ]
-    notes = [f"{app.name}: {note}" for app in found for note in app.notes]
-    content = {"models": rows, "notes": {app.name: app.notes for app in found}}
+    notes = [f"{app.name}: {note}" for app in applications for note in app.notes]
+    content = {"models": rows, "notes": {app.name: app.notes for app in applications}}
     head, table = "Requirements of a process", Table(pd.DataFrame(rows))
-    output.deliver(answers.blocks.of_table(head, table, below=notes, content=content))
+    output.write_table(head, table, below=notes, content=content)
 
 
-def _deliver(
+def _write_answer(
     output: Output,
-    shown: Table,
+    printed: Table,
     table: pd.DataFrame,
     content: dict[str, Any],
     lines: Sequence[str] = ("",),
     below: Sequence[str] = (),
 ) -> None:
-    """Write an answer, and say why values are missing; CSV holds all columns of the table."""
+    """Write an answer whose CSV has all columns, and print why values are missing."""
     head, *notes = lines
-    blocks, how = (Table(table, ()), shown), {"notes": notes, "content": content}
-    output.deliver(answers.blocks.of_table(head, *blocks, below=below, **how))
+    tables = (Table(table, ()), printed)
+    output.write_table(head, *tables, below=below, notes=notes, content=content)
     for reason in dict.fromkeys(reason for reason in table["reason"].tolist() if reason):
         output.message(reason)

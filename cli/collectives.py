@@ -1,4 +1,4 @@
-"""``toruscast collectives``: the algorithms of a collective, ranked for a torus and a size."""
+"""``toruscast collectives``: rank the algorithms of a collective."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from toruscast.validation import read_bytes
 
 from .mappings import check_seed, load_mapping
 from .options import (
-    Placing,
-    Seed,
+    MappingFileOptions,
+    SeedOptions,
     TorusOptions,
     argument,
     mapping_option,
@@ -25,79 +25,77 @@ from .output import Output
 from .problem import load_torus
 from .slow import flows
 
+_COLUMNS = [
+    Column("algorithm", kind="name"),
+    Column("ports", kind="count", priority=0),
+    Column("time", kind="seconds", priority=0),
+    Column("lower_bound", kind="seconds"),
+    Column("rounds", kind="count"),
+    Column("GBps", "GB/s", "number"),
+]
+
 
 @dataclass(frozen=True)
-class Collective(Placing):
-    """A collective, and where its ranks run."""
-
-    what: str = argument("COLLECTIVE:SIZE")
-    tasks: int | None = tasks_option("Number of tasks.  [default: one on every node]")
-    mapping: str = mapping_option("Where the ranks run.", default="identity")
+class _CollectiveOptions(MappingFileOptions):
+    collective: str = argument("COLLECTIVE:SIZE")
+    tasks: int | None = tasks_option("Number of tasks.  [default: one per node]")
+    mapping: str = mapping_option("Mapping of the ranks.", default="identity")
 
 
 @sub_command("collectives")
-def command(machine: TorusOptions, asked: Collective, draw: Seed, output: Output) -> None:
-    """Rank the algorithms of a collective for a torus, a size and a rank map.
+def command(
+    machine: TorusOptions, options: _CollectiveOptions, seed: SeedOptions, output: Output
+) -> None:
+    """Rank the algorithms of a collective for a torus, a size and a mapping.
 
     COLLECTIVE is allgather, allreduce, alltoall, bcast, gather, reduce, reduce_scatter or scatter.
-    Times are of simulated flows: no buffer is ever full. Ports are those that an algorithm drives
-    at once: the ways round a ring, or the directions of the torus.
+    Times are of simulated flows with unlimited buffers. Ports are the links that an algorithm uses
+    at once: both directions of a ring, or the directions of the torus.
 
     \b
     toruscast collectives allreduce:64MB --torus tpu_v5p:4x4x4
     toruscast collectives bcast:16KiB --torus tofu_d:4x6x8 --mapping permute-ZYX
     """  # noqa: D301
     output.check()
-    kind, colon, size = asked.what.partition(":")
+    kind, colon, size = options.collective.partition(":")
     if not colon:
-        raise InputError("bad collective", found=asked.what, expected="such as allreduce:64MB")
+        expected = "such as allreduce:64MB"
+        raise InputError("bad collective", found=options.collective, expected=expected)
     nbytes = read_bytes(size)
     torus = load_torus(machine)
-    places = torus.n_nodes * (asked.tasks_per_node or 1)
-    tasks = places if asked.tasks is None else asked.tasks
-    # A strategy looks at the ring of ranks, the commonest of the patterns.
-    ring = tc.Workload([tc.patterns.ring(tasks, 1)])
+    n_slots = torus.n_nodes * (options.tasks_per_node or 1)
+    n_tasks = n_slots if options.tasks is None else options.tasks
+    # Strategies optimise a ring of ranks, the most common pattern.
+    ring = tc.Workload([tc.patterns.ring(n_tasks, 1)])
     problem = tc.MappingProblem(ring, torus)
-    check_seed(problem, asked, asked.mapping)
-    chosen = load_mapping(problem, asked.mapping, asked, draw.seed)
+    check_seed(problem, options, options.mapping)
+    mapping = load_mapping(problem, options.mapping, options, seed.seed)
     with output.progress("Simulating") as progress:
-        table = flows.rank_collectives(kind, nbytes, torus, chosen, progress=progress)
-    ran = table[table["time"].notna()]
-    head = answers.blocks.Headline("No algorithm runs so.")
-    if len(ran):
-        best = ran.iloc[0]
-        head = answers.blocks.Headline("Use ", best["algorithm"], f": {seconds(best['time'])}")
-    if not ran["time"].any() and len(ran):
-        head = answers.blocks.Headline("No algorithm sends anything over the network.")
+        table = flows.rank_collectives(kind, nbytes, torus, mapping, progress=progress)
+    timed = table[table["time"].notna()]
+    headline = answers.blocks.Headline("No algorithm applies.")
+    if len(timed) and not timed["time"].any():
+        headline = answers.blocks.Headline("No algorithm sends anything over the network.")
+    elif len(timed):
+        best = timed.iloc[0]
+        headline = answers.blocks.Headline("Use ", best["algorithm"], f": {seconds(best['time'])}")
     notes = [
-        f"{kind} of {size} on {tasks} tasks, {chosen.name} on {torus}; "
-        "times of simulated flows, no buffer is ever full",
-        *(
-            f"not run: {joined(own['algorithm'].unique(), len(own))}: {why}"
-            for why, own in table[table["time"].isna()].groupby("why", sort=False)
-        ),
+        f"{kind} of {size} on {n_tasks} tasks, {mapping.name} on {torus}; "
+        "times of simulated flows with unlimited buffers"
     ]
-    columns = [
-        Column("algorithm", kind="name"),
-        Column("ports", kind="count", priority=0),
-        Column("time", kind="seconds", priority=0),
-        Column("lower_bound", kind="seconds"),
-        Column("rounds", kind="count"),
-        Column("GBps", "GB/s", "number"),
-    ]
-    output.deliver(
-        answers.blocks.of_table(
-            head,
-            Table(table, columns, best=0 if len(ran) else None),
-            notes=notes,
-            content={
-                "collective": kind,
-                "bytes": nbytes,
-                "tasks": tasks,
-                "torus": str(torus),
-                "mapping": chosen.name,
-                "source": "simulated flows",
-                "ranking": records(table),
-            },
-        )
+    for reason, rows in table[table["time"].isna()].groupby("why", sort=False):
+        notes.append(f"not run: {joined(rows['algorithm'].unique(), len(rows))}: {reason}")
+    output.write_table(
+        headline,
+        Table(table, _COLUMNS, best=0 if len(timed) else None),
+        notes=notes,
+        content={
+            "collective": kind,
+            "bytes": nbytes,
+            "tasks": n_tasks,
+            "torus": str(torus),
+            "mapping": mapping.name,
+            "source": "simulated flows",
+            "ranking": records(table),
+        },
     )

@@ -1,4 +1,4 @@
-"""``toruscast convert``: communication graphs and mappings between formats."""
+"""``toruscast convert``: convert communication graphs, mappings and tori between formats."""
 
 from __future__ import annotations
 
@@ -17,62 +17,66 @@ from toruscast.files import check_target
 from toruscast.mapping.omissions import describe_omissions
 from toruscast.text import counted
 
-from .mappings import MappingFile, is_folder, write_to_folder
+from .mappings import MappingFile, is_folder_path, write_to_folder
 from .options import (
-    Placing,
-    Reading,
+    GraphFileOptions,
+    MappingFileOptions,
     TorusOptions,
     argument,
     option,
-    refuse,
+    refuse_options,
     sub_command,
     tasks_option,
 )
 from .output import Output
-from .problem import graph_line, load_torus, occupancy, per_iteration, read_traffic
-from .slow import rank_orders, registry
+from .problem import (
+    describe_occupancy,
+    divide_by_iterations,
+    format_graph,
+    load_torus,
+    read_traffic,
+)
+from .slow import format_registry, permute
 
 
 @dataclass(frozen=True)
-class GraphFile(Reading):
-    """How the graph of a file is read, and what the file does not say."""
-
+class _ConvertGraphOptions(GraphFileOptions):
     tasks: int | None = tasks_option("Number of tasks of the graph.")
     messages: str | None = option("A second matrix, with the message counts.", "FILE")
 
 
 @dataclass(frozen=True)
-class Conversion:
-    """From where to where."""
-
+class _ConvertOptions:
     source: str = argument("IN")
     target: str = argument("OUT")
     mapping: bool = option(
-        "IN holds mappings, not a communication graph; needs --torus. A folder; a file in any of "
-        "the formats that are read; or the machine's own word for an order, such as TXYZ.",
+        "IN is a file or folder of mappings, or a rank order of the machine such as TXYZ; needs "
+        "--torus.",
         default=False,
         group="Input",
     )
     machine: bool = option(
-        "IN is a torus: sizes, a machine or a file of one; --network changes it.",
+        "IN is a torus: sizes, a machine or a torus file. --network changes it.",
         default=False,
         group="Input",
     )
-    out_format: str | None = option(
-        "Format of OUT; by its suffix if not given.", "NAME", group="Output"
-    )
+    out_format: str | None = option("Format of OUT.  [default: by suffix]", "NAME", group="Output")
 
 
 @sub_command("convert")
 def command(
-    what: Conversion, place: TorusOptions, placing: Placing, graph: GraphFile, output: Output
+    options: _ConvertOptions,
+    machine: TorusOptions,
+    mappings: MappingFileOptions,
+    graph: _ConvertGraphOptions,
+    output: Output,
 ) -> None:
     """Convert a communication graph, mappings or a torus, by OUT's suffix or --out-format.
 
     Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, mappings
-    to a launcher's file, .map, .csv or FOLDER/, tori to a machine file or those of other tools;
-    'toruscast formats' lists all. IN is a file in any of the formats that are read, or a shipped
-    dataset; it is not divided by its iterations unless --iterations says so.
+    to a launcher's file, .map, .csv or FOLDER/, tori to a machine file or the files of other tools;
+    'toruscast formats' lists all. IN is a file in any format, or a shipped dataset. A graph is only
+    divided by its iterations with --iterations.
 
     \b
     toruscast convert app.prof app.npz
@@ -80,94 +84,107 @@ def command(
     toruscast convert --mapping --torus 8x8x8 best.map best.rankfile --hosts hosts.csv
     toruscast convert --machine bluegene_q:1024 mine.toml --network hop_latency=90ns
     """  # noqa: D301
-    output.check(also={"OUT": what.target})
-    if what.mapping and what.machine:
+    output.check(others={"OUT": options.target})
+    if options.mapping and options.machine:
         raise click.UsageError("--mapping and --machine exclude each other")
-    graphs, placings = (
-        [each.name for each in fields(record) if each.name != "form"]
-        for record in (GraphFile, Placing)
+    graph_options, mapping_options = (
+        [each.name for each in fields(group) if each.name != "form"]
+        for group in (_ConvertGraphOptions, MappingFileOptions)
     )
-    if what.machine:
-        refuse("without --machine", *graphs, *placings, "form", "torus")
-        content, words = _machine(what, place)
-    elif what.mapping:
-        refuse("without --mapping", *graphs)
-        if place.torus is None:
+    if options.machine:
+        reason = "cannot be used with --machine"
+        refuse_options(reason, *graph_options, *mapping_options, "form", "torus")
+        content, summary = _convert_torus(options, machine)
+    elif options.mapping:
+        refuse_options("cannot be used with --mapping", *graph_options)
+        if machine.torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content, words = _mappings(what, place, placing, output)
+        content, summary = _convert_mappings(options, machine, mappings, output)
     else:
-        refuse("with --mapping", "torus", *placings)
-        refuse("with --mapping or --machine", "changes")
-        content, words = _graph(what, graph, output)
-    output.save(answers.blocks.of_table("", Table(pd.DataFrame([content]), ()), content=content))
-    output.say(f"{what.target}: {words}")
+        refuse_options("needs --mapping", "torus", *mapping_options)
+        refuse_options("needs --mapping or --machine", "changes")
+        content, summary = _convert_graph(options, graph, output)
+    table = Table(pd.DataFrame([content]), ())
+    output.write_files(answers.blocks.of_table("", table, content=content))
+    output.print_line(f"{options.target}: {summary}")
 
 
-def _graph(what: Conversion, graph: GraphFile, output: Output) -> tuple[dict[str, Any], str]:
-    """Convert a graph; return what was written, and a line about it."""
-    target = what.target
+def _convert_graph(
+    options: _ConvertOptions, graph: _ConvertGraphOptions, output: Output
+) -> tuple[dict[str, Any], str]:
+    """Convert a graph; return JSON entries and a line for people."""
+    target = options.target
     check_target(target)
-    registry.dialect_to_write("graph", target, what.out_format)
-    read, _ = read_traffic(
-        what.source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
+    format_registry.dialect_to_write("graph", target, options.out_format)
+    workload, _ = read_traffic(
+        options.source,
+        graph.include,
+        n_tasks=graph.tasks,
+        messages=graph.messages,
+        **graph.reader_arguments,
     )
-    comm = per_iteration(read.total, graph.iterations)
+    comm = divide_by_iterations(workload.total, graph.iterations)
     with output.progress("Writing"):
-        tc.write_comm(comm, target, what.out_format)
+        tc.write_comm(comm, target, options.out_format)
     if target.endswith(".mtx") and (comm.n_messages != 1).any():
         output.message(f"{target}: Matrix Market files hold bytes only; message counts are lost")
-    if read.omitted:
-        output.message(f"{what.source}: {describe_omissions(read.omitted)}")
+    if workload.omitted:
+        output.message(f"{options.source}: {describe_omissions(workload.omitted)}")
     content = {
         "out": target,
-        "omitted": list(map(asdict, read.omitted)),
+        "omitted": list(map(asdict, workload.omitted)),
         "tasks": comm.n_tasks,
         "edges": comm.n_edges,
         "bytes": float(comm.nbytes.sum()),
         "messages": float(comm.n_messages.sum()),
     }
-    return content, graph_line(content)
+    return content, format_graph(content)
 
 
-def _mappings(
-    what: Conversion, place: TorusOptions, placing: Placing, output: Output
+def _convert_mappings(
+    options: _ConvertOptions, machine: TorusOptions, reading: MappingFileOptions, output: Output
 ) -> tuple[dict[str, Any], str]:
-    """Convert one mapping to a file, or several to a folder."""
-    source, to = what.source, MappingFile(what.target, what.out_format)
-    to.check(placing.hosts, folder=True)
-    host = load_torus(place)
-    if rank_orders.parse_rank_order(source, host) and not Path(source).exists():
-        mappings = [rank_orders.map_ranks(source, host, tasks_per_node=placing.tasks_per_node)]
+    """Convert a mapping to a file, or several to a folder."""
+    source, target = options.source, options.target
+    file = MappingFile(target, options.out_format)
+    file.check(reading.hosts, may_be_folder=True)
+    torus = load_torus(machine)
+    if permute.parse_rank_order(source, torus) and not Path(source).exists():
+        mappings = [permute.map_ranks(source, torus, tasks_per_node=reading.tasks_per_node)]
     else:
-        mappings = tc.read_mappings(source, host, **placing.how)
-    target, advice = to.out or "", ""
-    if is_folder(target):
-        write_to_folder(mappings, host, target, output)
+        mappings = tc.read_mappings(source, torus, **reading.reader_arguments)
+    advice = ""
+    if is_folder_path(target):
+        write_to_folder(mappings, torus, target, output)
     elif len(mappings) > 1:
         raise InputError(
-            "one file cannot take several mappings",
+            "one file cannot hold several mappings",
             file=target,
             found=len(mappings),
             expected="a folder, such as maps/",
         )
     else:
-        advice = to.write(mappings[0], host, placing.hosts).partition("; ")[2]
+        advice = file.write(mappings[0], torus, reading.hosts).partition("; ")[2]
     content = {
         "out": target,
         "mappings": len(mappings),
         "tasks": mappings[0].n_tasks,
-        "occupancy": occupancy(mappings),
+        "occupancy": describe_occupancy(mappings),
         "advice": advice,
     }
-    of = f"{counted(len(mappings), 'mapping')} of {counted(mappings[0].n_tasks, 'task')}"
-    return content, f"{of}, {content['occupancy']}" + (f"; {advice}" if advice else "")
+    line = f"{counted(len(mappings), 'mapping')} of {counted(mappings[0].n_tasks, 'task')}"
+    return content, f"{line}, {content['occupancy']}" + (f"; {advice}" if advice else "")
 
 
-def _machine(what: Conversion, place: TorusOptions) -> tuple[dict[str, Any], str]:
-    """Write a torus of text or a file to a file."""
-    check_target(what.target)
-    torus = load_torus(replace(place, torus=what.source))
-    advice = tc.write_torus(torus, what.target, what.out_format)
-    content = {"out": what.target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
-    words = f"{torus}, {counted(torus.n_nodes, 'node')}"
-    return content, words + (f"; to use it: {advice}" if advice else "")
+def _convert_torus(options: _ConvertOptions, machine: TorusOptions) -> tuple[dict[str, Any], str]:
+    check_target(options.target)
+    torus = load_torus(replace(machine, torus=options.source))
+    advice = tc.write_torus(torus, options.target, options.out_format)
+    content = {
+        "out": options.target,
+        "torus": str(torus),
+        "nodes": torus.n_nodes,
+        "advice": advice,
+    }
+    line = f"{torus}, {counted(torus.n_nodes, 'node')}"
+    return content, line + (f"; to use it: {advice}" if advice else "")

@@ -14,16 +14,25 @@ from toruscast.answers.table import Column, Table, records
 from toruscast.mapping.omissions import Omission
 from toruscast.text import counted
 
-from .learning import check_use, load_plugin, names_of
+from .learning import check_plugin_is_used, load_plugin, parse_features
 from .mappings import check_seed, stream_mappings
-from .options import Candidates, Traffic, Work, option, plugin_option, refuse, sub_command
-from .output import Output, growing
-from .problem import Occupancy, load_setting
+from .options import (
+    CandidateOptions,
+    TrafficOptions,
+    WorkOptions,
+    option,
+    plugin_option,
+    refuse_options,
+    sub_command,
+)
+from .output import Output, open_tables
+from .problem import Occupancy, load_problem
 from .slow import feature_table
 
-# Rows that a terminal shows.
-MOST_SHOWN = 1000
-SHOWN = (
+# Maximum number of rows to print.
+MAX_ROWS = 1000
+# Features to print by default.
+DEFAULT_COLUMNS = (
     "lower_bound",
     "max_bytes",
     "avg_bytes",
@@ -35,120 +44,128 @@ SHOWN = (
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Which features, and where they go."""
-
+class _FeatureOptions:
     level: int = option(
-        "1: from the routes alone; 2: those of the simulator too, and the simulated time.",
+        "1: features of the routes; 2: also those of the simulator, and the simulated time.",
         default=1,
         type=click.IntRange(1, 2),
     )
-    chosen: str | None = option(
-        "These features, or named sets of them, instead of all of the level.",
+    names: str | None = option(
+        "Compute these features or feature sets instead of a level.",
         "SET|NAME,NAME",
         "--features",
         excludes=("level",),
     )
     plugin: str | None = plugin_option()
-    listing: bool = option("List the features and stop.", "", "--list", default=False)
+    listing: bool = option("List the features and exit.", "", "--list", default=False)
     parquet: str | None = option("Write the table as Parquet.", "FILE", group="Output")
 
 
 @sub_command("features")
 def command(
-    traffic: Traffic, candidates: Candidates, what: Chosen, work: Work, output: Output
+    traffic: TrafficOptions,
+    candidates: CandidateOptions,
+    options: _FeatureOptions,
+    work: WorkOptions,
+    output: Output,
 ) -> None:
-    """Compute the named features of mappings: one row a mapping, one column a feature.
+    """Compute the named features of mappings, with a row per mapping and a column per feature.
 
     \b
     toruscast features --list
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
 
-    CSV and Parquet are written as rows come, so that very many mappings are not held.
+    Rows are written to CSV and Parquet as they are computed, so very many mappings fit in memory.
     """  # noqa: D301
-    output.check({"--parquet": what.parquet})
-    mine = load_plugin(what.plugin)
-    if what.listing:
-        refuse("without --list", Traffic, Candidates, Work, "level", "chosen", "parquet")
-        output.deliver(_listed())
+    output.check({"--parquet": options.parquet})
+    plugin_features = load_plugin(options.plugin)
+    if options.listing:
+        others = ("level", "names", "parquet")
+        classes = (TrafficOptions, CandidateOptions, WorkOptions)
+        refuse_options("cannot be used with --list", *classes, *others)
+        output.write_answer(_list_features())
         return
-    setting = load_setting(traffic, work.routing, simulated=False)
-    problem = setting.problem
+    loaded = load_problem(traffic, work.routing, simulated=False)
+    problem = loaded.problem
     check_seed(problem, candidates)
-    picked, n = stream_mappings(problem, candidates, work.seed)
-    wanted = None if what.chosen is None else names_of(what.chosen, mine)
-    check_use(mine, wanted)
-    seen = Occupancy()
+    mappings, n = stream_mappings(problem, candidates, work.seed)
+    names = None if options.names is None else parse_features(options.names, plugin_features)
+    check_plugin_is_used(plugin_features, names)
+    occupancy = Occupancy()
     with (
         output.progress("Computing features") as progress,
-        growing(output.csv_path, what.parquet) as add,
+        open_tables(output.csv_path, options.parquet) as append,
     ):
         blocks = feature_table.extract_blocks(
             problem,
-            map(seen.note, picked),
-            level=max(what.level, tc.training.needed_level(mine)),
-            features=wanted,
+            map(occupancy.add, mappings),
+            level=max(options.level, tc.training.needed_level(plugin_features)),
+            features=names,
             n_jobs=work.jobs,
             progress=lambda done: progress(done, n),
         )
-        table = _kept(blocks, add, all_rows=output.json_path is not None)
+        table = _write_blocks(blocks, append, keep_all=output.json_path is not None)
     output.write_json(
         {
-            **setting.describe(),
+            **loaded.describe(),
             "routing": work.routing,
             "omitted": list(map(asdict, problem.workload.omitted)),
             "features": records(table) if output.json_path is not None else [],
         }
     )
     columns = list(table.columns)
-    if wanted is None:
-        columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
+    if names is None:
+        has_time = "time" in table.columns
+        columns = [*DEFAULT_COLUMNS, *plugin_features, *(["time"] if has_time else [])]
     tasks = counted(problem.n_tasks, "task")
-    head = f"{counted(seen.n, 'mapping')} of {tasks} on torus {problem.torus}: {seen}."
-    output.show(_answer(head, table, columns, seen.n, problem.workload.omitted))
+    n_mappings = occupancy.n_mappings
+    head = f"{counted(n_mappings, 'mapping')} of {tasks} on torus {problem.torus}: {occupancy}."
+    output.print_answer(_make_answer(head, table, columns, n_mappings, problem.workload.omitted))
 
 
-def _kept(
-    blocks: Iterable[pd.DataFrame], add: Callable[[pd.DataFrame], None], all_rows: bool
+def _write_blocks(
+    blocks: Iterable[pd.DataFrame], append: Callable[[pd.DataFrame], None], keep_all: bool
 ) -> pd.DataFrame:
-    """Hand all rows over; return all of them, or the first that a terminal shows."""
+    """Append all rows to the files; return all, or those that are printed."""
     kept: list[pd.DataFrame] = []
     for block in blocks:
-        add(block)
-        if all_rows or sum(map(len, kept)) < MOST_SHOWN:
+        append(block)
+        if keep_all or sum(map(len, kept)) < MAX_ROWS:
             kept.append(block)
     return pd.concat(kept)
 
 
-def _answer(
-    head: str, table: pd.DataFrame, columns: list[str], n: int, omitted: Sequence[Omission]
+def _make_answer(
+    head: str,
+    table: pd.DataFrame,
+    columns: list[str],
+    n_mappings: int,
+    omitted: Sequence[Omission],
 ) -> answers.blocks.Answer:
-    """Return the first rows, and what is not shown."""
     notes = []
-    if n > MOST_SHOWN:
-        more = counted(n - MOST_SHOWN, "more mapping")
+    if n_mappings > MAX_ROWS:
+        more = counted(n_mappings - MAX_ROWS, "more mapping")
         notes.append(f"{more} in --csv, --json or --parquet.")
-    if hidden := len(table.columns) - len(columns):
+    if n_hidden := len(table.columns) - len(columns):
         notes.append(
-            f"{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
+            f"{n_hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
             "describes all."
         )
     names = [Column(str(table.index.name), kind="name")]
     names += [Column(name, name, "number", digits=4) for name in columns]
-    shown = Table(table.iloc[:MOST_SHOWN], names)
-    return answers.blocks.of_table(head, shown, notes=notes, omitted=omitted)
+    printed = Table(table.iloc[:MAX_ROWS], names)
+    return answers.blocks.of_table(head, printed, notes=notes, omitted=omitted)
 
 
-def _listed() -> answers.blocks.Answer:
-    """Return what features there are."""
-    known = ["name", "level", "unit", "description"]
-    frame = pd.DataFrame(map(asdict, tc.FEATURES.values()))[known]
+def _list_features() -> answers.blocks.Answer:
+    fields = ["name", "level", "unit", "description"]
+    frame = pd.DataFrame(map(asdict, tc.FEATURES.values()))[fields]
     columns = [
         Column("name", kind="name"),
         Column("level", kind="count"),
         Column("unit"),
         Column("description", priority=0),
     ]
-    head = f"{counted(len(frame), 'feature')}, those of level 2 from a simulation"
+    head = f"{counted(len(frame), 'feature')}; level 2 needs a simulation"
     content = {"features": records(frame)}
     return answers.blocks.of_table(head, Table(frame, columns), content=content)

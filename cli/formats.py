@@ -1,10 +1,9 @@
-"""``toruscast formats``: which files are read and written."""
+"""``toruscast formats``: the file formats that can be read and written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toruscast import answers
 from toruscast._slow import pandas as pd
 from toruscast.answers.table import Column, Table
 from toruscast.errors import InputError
@@ -12,7 +11,7 @@ from toruscast.text import closest
 
 from .options import argument, sub_command
 from .output import Output
-from .slow import registry
+from .slow import format_registry
 
 _COLUMNS = [
     Column("format", kind="name"),
@@ -25,20 +24,18 @@ _COLUMNS = [
 
 
 @dataclass(frozen=True)
-class NamedFormat:
-    """One of them."""
-
+class _FormatArguments:
     name: str | None = argument("[NAME]", required=False)
 
 
 @sub_command("formats")
-def command(which: NamedFormat, output: Output) -> None:
-    """List the formats of files; with NAME, explain one and show an example."""
+def command(asked: _FormatArguments, output: Output) -> None:
+    """List the file formats, or describe one with an example."""
     output.check()
-    name = which.name
-    known = [dialect for dialect in registry.dialects() if name in (None, dialect.name)]
-    if not known:
-        expected = closest(str(name), {dialect.name for dialect in registry.dialects()})
+    name = asked.name
+    dialects = [each for each in format_registry.dialects() if name in (None, each.name)]
+    if not dialects:
+        expected = closest(str(name), {each.name for each in format_registry.dialects()})
         raise InputError("unknown format", found=name, expected=expected)
     rows = [
         {
@@ -49,17 +46,17 @@ def command(which: NamedFormat, output: Output) -> None:
             "written": dialect.write is not None,
             "needs": dialect.needs,
         }
-        for dialect in known
+        for dialect in dialects
     ]
     below: list[str] = []
-    head = f"{len(known)} formats; 'toruscast formats NAME' shows one with an example"
+    head = f"{len(dialects)} formats. 'toruscast formats NAME' describes one with an example."
     if name is not None:
-        head = "; ".join(f"{each.name}: {each.title} ({each.holds})" for each in known)
-        for dialect in known:
+        head = "; ".join(f"{each.name}: {each.title} ({each.holds})" for each in dialects)
+        for dialect in dialects:
             texts = [dialect.documentation.strip()]
             if isinstance(dialect.example, str):
                 texts.append(dialect.example.rstrip())
             texts += [f"to use it: {text.replace('{file}', 'FILE')}" for text in dialect.advices]
             below += [f"{text}\n" for text in texts if text]
     table = Table(pd.DataFrame(rows), _COLUMNS if name is None else ())
-    output.deliver(answers.blocks.of_table(head, table, below=below, content={"formats": rows}))
+    output.write_table(head, table, below=below, content={"formats": rows})

@@ -1,4 +1,4 @@
-"""Learning in the command line: samples, measured runs and models, and how good forecasts are."""
+"""Samples, measured runs and plugins for the commands that learn."""
 
 from __future__ import annotations
 
@@ -19,51 +19,52 @@ from toruscast.files import check_target
 from toruscast.text import closest
 
 from .mappings import stream_files
-from .options import MINE, SampleSource, Traffic, Work, refuse
+from .options import PLUGIN_SET, SampleSourceOptions, TrafficOptions, WorkOptions, refuse_options
 from .output import PageOutput
-from .problem import load_setting
-from .slow import drawn_samples, metrics
+from .problem import load_problem
+from .slow import metrics, training_application
 
 if TYPE_CHECKING:
     from toruscast.decision import RunModel
     from toruscast.mapping import MappingProblem, Omission
 
-# Share of the times that the intervals shall hold.
+# Coverage of prediction intervals.
 COVERAGE = 0.9
 
 
-def names_of(
-    text: str, mine: tuple[str, ...] = (), known: Iterable[str] | None = None
+def parse_features(
+    text: str, plugin_features: tuple[str, ...] = (), known: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the features of names joined by commas or plus signs, each once."""
+    """Return the features of names and sets that are joined by commas or plus signs."""
     features = tuple(tc.FEATURES if known is None else known)
-    sets = {**tc.training.FEATURE_SETS, **({MINE: mine} if mine else {})}
-    found: list[str] = []
-    for part in (word.strip() for word in text.replace("+", ",").split(",")):
-        if part in sets:
-            found += sets[part]
-        elif part in features:
-            found.append(part)
-        elif part == MINE:
-            raise InputError("no features of your own", found=MINE, expected="--plugin FILE.py")
+    own = {PLUGIN_SET: plugin_features} if plugin_features else {}
+    sets = {**tc.training.FEATURE_SETS, **own}
+    selected: list[str] = []
+    for name in (part.strip() for part in text.replace("+", ",").split(",")):
+        if name in sets:
+            selected += sets[name]
+        elif name in features:
+            selected.append(name)
+        elif name == PLUGIN_SET:
+            raise InputError("no own features", found=PLUGIN_SET, expected="--plugin FILE.py")
         else:
-            similar = closest(part, (*sets, *features), f"a name in {', '.join(sets)} or a feature")
-            raise InputError("unknown feature or feature set", found=part, expected=similar)
-    return tuple(dict.fromkeys(found))
+            similar = closest(name, (*sets, *features), f"a set ({', '.join(sets)}) or a feature")
+            raise InputError("unknown feature or feature set", found=name, expected=similar)
+    return tuple(dict.fromkeys(selected))
 
 
-def check_use(mine: tuple[str, ...], wanted: Iterable[str] | None) -> None:
-    """Raise if features are named and none of them is the user's own, though there are some."""
-    if mine and wanted is not None and not set(mine) & set(wanted):
+def check_plugin_is_used(plugin_features: tuple[str, ...], selected: Iterable[str] | None) -> None:
+    """Raise if features are selected but none of the plugin's."""
+    if plugin_features and selected is not None and not set(plugin_features) & set(selected):
         raise InputError(
             "no feature of --plugin is used",
-            found=", ".join(mine),
-            expected=f"--features with one, such as prior+{MINE}",
+            found=", ".join(plugin_features),
+            expected=f"--features with one, such as prior+{PLUGIN_SET}",
         )
 
 
 def load_plugin(path: str | None) -> tuple[str, ...]:
-    """Run a Python file, if one is given, and return the features that it registers."""
+    """Run a Python file if one is given, and return the features that it registers."""
     if path is None:
         return ()
     if not Path(path).is_file():
@@ -78,47 +79,47 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
         raise InputError("plugin failed", file=path, line=line, found=found) from None
     added = tuple(name for name in tc.FEATURES if name not in before)
     if not added:
-        expected = "a function under toruscast.register_feature"
+        expected = "a function with toruscast.register_feature"
         raise InputError("plugin registers no feature", file=path, expected=expected)
     return added
 
 
 @dataclass
-class Samples:
-    """Mappings with their times, as a command's options ask for them."""
+class LearningSession:
+    """Options of a command that learns, with the loading of its samples."""
 
-    traffic: Traffic
-    source: SampleSource
-    work: Work
+    traffic: TrafficOptions
+    source: SampleSourceOptions
+    work: WorkOptions
     output: PageOutput
     omitted: Sequence[Omission] | None = None
-    """What the traffic lacks, once it is read."""
+    """Traffic that the reader omitted, set when the traffic is read."""
 
     def read_problem(self) -> MappingProblem:
-        """Read the problem that the options ask for."""
-        problem = load_setting(self.traffic, self.work.routing).problem
+        """Read the mapping problem."""
+        problem = load_problem(self.traffic, self.work.routing).problem
         self.omitted = problem.workload.omitted
         return problem
 
-    def deliver(self, answer: answers.blocks.Answer) -> None:
-        """Write an answer, with what the traffic lacks."""
-        self.output.deliver(replace(answer, omitted=self.omitted))
+    def write_answer(self, answer: answers.blocks.Answer) -> None:
+        """Write an answer with the omitted traffic."""
+        self.output.write_answer(replace(answer, omitted=self.omitted))
 
-    def obtain(self, level: int) -> pd.DataFrame:
-        """Simulate samples where an application is given, else read them."""
+    def load_samples(self, level: int) -> pd.DataFrame:
+        """Simulate samples if traffic is given, otherwise read them."""
         traffic, source, work = self.traffic, self.source, self.work
         if not traffic.is_given:
             if source.samples is None:
                 raise click.UsageError("give --comm and --torus, or --samples")
             others = ("number", "tasks_per_node", "hosts", "routing", "level")
-            refuse("with --comm", Traffic, *others)
+            refuse_options("needs --comm", TrafficOptions, *others)
             return tc.training.read_samples(source.samples)
         if source.samples is not None:
             check_target(source.samples)
-        refuse("with --times and --mappings", "hosts", "fixed")
+        refuse_options("needs --times and --mappings", "hosts", "fixed")
         problem = self.read_problem()
         with self.output.progress("Simulating mappings") as progress:
-            return drawn_samples.draw_samples(
+            return training_application.draw_samples(
                 problem,
                 source.number,
                 seed=work.seed,
@@ -130,17 +131,20 @@ class Samples:
             )
 
     def learn_runs(self, names: Sequence[str], more: Sequence[str]) -> RunModel:
-        """Learn from the measured runs of mappings."""
+        """Fit a model to measured runs, with the features ``names`` if there are any.
+
+        The features in ``more`` are computed but not used by the model.
+        """
         source, work = self.source, self.work
-        refuse("without --times", "target")
+        refuse_options("cannot be used with --times", "target")
         runs = tc.Runs.from_times(source.times)
         problem = self.read_problem()
-        mappings = list(stream_files(problem, source.mappings, source, source.bound))
-        missing = len(mappings) - len(runs.names)
-        if missing > 0:
-            self.output.message(f"{missing} of {len(mappings)} mappings have no time")
-        with self.output.progress("Simulating what was measured") as progress:
-            found = tc.learn_runs(
+        mappings = list(stream_files(problem, source.mappings, source, source.fixed_nodes))
+        n_missing = len(mappings) - len(runs.names)
+        if n_missing > 0:
+            self.output.message(f"{n_missing} of {len(mappings)} mappings have no time")
+        with self.output.progress("Simulating the measured mappings") as progress:
+            run_model = tc.learn_runs(
                 problem.workload,
                 problem.torus,
                 mappings,
@@ -153,24 +157,25 @@ class Samples:
                 n_jobs=work.jobs,
                 progress=progress,
             )
-        found.model.provenance_ |= {"times": source.times}
-        return found
+        run_model.model.provenance_ |= {"times": source.times}
+        return run_model
 
-    def score(self, table: pd.DataFrame, learners: Any, n_splits: int, **how: Any) -> pd.DataFrame:
-        """Score every learner on the same splits; ``how`` goes to `repeated_splits`."""
-        work = self.work
+    def score(
+        self, table: pd.DataFrame, learners: Any, n_splits: int, **options: Any
+    ) -> pd.DataFrame:
+        """Score every learner on the same splits; ``options`` go to `repeated_splits`."""
         with self.output.progress("Measuring quality") as progress:
             return tc.training.repeated_splits(
                 table,
                 learners,
                 n_splits=n_splits,
-                seed=work.seed,
-                n_jobs=work.jobs,
+                seed=self.work.seed,
+                n_jobs=self.work.jobs,
                 progress=progress,
-                **how,
+                **options,
             )
 
-    def score_runs(self, found: RunModel, learners: Any, n_splits: int) -> pd.DataFrame:
-        """Score learners on measured runs, by the metrics that suit those."""
-        table = found.table.assign(time=found.runs.times)
+    def score_runs(self, run_model: RunModel, learners: Any, n_splits: int) -> pd.DataFrame:
+        """Score learners on measured runs with the metrics for such."""
+        table = run_model.table.assign(time=run_model.runs.times)
         return self.score(table, learners, n_splits, metrics=metrics.METRICS_OF_RUNS)

@@ -1,10 +1,10 @@
-"""``toruscast machines`` and ``toruscast calibrate``: known machines, and constants of another."""
+"""``toruscast machines`` and ``toruscast calibrate``: known machines, and constants of new ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,16 @@ from toruscast.answers.table import Column, Table, records
 from toruscast.files import check_target
 from toruscast.text import change, percent
 
-from .options import TIMED, TorusOptions, Traffic, argument, option, sub_command, times_option
+from .options import (
+    MEASURED_HELP,
+    TorusOptions,
+    TrafficOptions,
+    argument,
+    multi_option,
+    option,
+    sub_command,
+    times_option,
+)
 from .output import Output
 from .problem import load_application
 
@@ -23,20 +32,37 @@ if TYPE_CHECKING:
     from toruscast.decision.calibration import Calibration
     from toruscast.mapping import Omission
 
+_MACHINE_COLUMNS = [
+    Column("machine", kind="name"),
+    Column("what", priority=0),
+    Column("torus", "such as", "label"),
+    Column("nodes", kind="count"),
+]
+_MACHINE_NOTES = (
+    "A name alone has the sizes in the table. 'toruscast machines NAME' lists the sources.",
+    "Any torus: --torus 8x8x8, or 8x8x8m for a mesh in the last dimension.",
+)
+_CONSTANT_COLUMNS = [
+    Column("constant", kind="name"),
+    Column("value", "", "general", 4),
+    Column("low", "from", "general", 4),
+    Column("high", "to", "general", 4),
+    Column("unit", kind="label"),
+    Column("source", "source"),
+]
+
 
 @dataclass(frozen=True)
-class MachineName:
-    """A machine of which all is shown."""
-
+class _MachineArguments:
     name: str | None = argument("[NAME]")
 
 
 @sub_command("machines")
-def machines(which: MachineName, output: Output) -> None:
-    """List the machines that --torus knows; with a NAME, all that is known of one.
+def machines(asked: _MachineArguments, output: Output) -> None:
+    """List the machines that --torus accepts, or describe one with its sources.
 
-    A machine is typed as its name, alone or with sizes. An m after a size makes that dimension a
-    mesh, where the site or the job decides what wraps; other machines decide that by the sizes.
+    A machine is written as its name, alone or with sizes. If the site or the job decides which
+    dimensions wrap, an m after a size makes that dimension a mesh; otherwise the sizes decide.
 
     \b
     toruscast machines
@@ -44,65 +70,51 @@ def machines(which: MachineName, output: Output) -> None:
     toruscast rank --comm lammps-lj-64 --torus bluegene_q:64
     """  # noqa: D301
     output.check()
-    if which.name is None:
+    if asked.name is None:
         chosen = [(known, tc.Machine.from_name(known)()) for known in tc.machines.names()]
     else:
-        torus = tc.machines.torus_from_text(which.name)
+        torus = tc.machines.torus_from_text(asked.name)
         chosen = [(torus.name, torus)]
-    rows = [_row(known, torus) for known, torus in chosen]
+    rows = [_describe_machine(name, torus) for name, torus in chosen]
     frame = pd.DataFrame(rows).drop(columns=["about", "sources"])
-    if which.name is not None:
-        shown = _one(rows[0], chosen[0][1], Table(frame, ()))
+    if asked.name is not None:
+        answer = _answer_machine(rows[0], chosen[0][1], Table(frame, ()))
     else:
-        shown = answers.blocks.of_table(
-            f"{len(rows)} machines", Table(frame, _COLUMNS), below=_NOTES
-        )
-    output.deliver(replace(shown, content={"machines": rows}))
+        head, table = f"{len(rows)} machines", Table(frame, _MACHINE_COLUMNS)
+        answer = answers.blocks.of_table(head, table, below=_MACHINE_NOTES)
+    output.write_answer(replace(answer, content={"machines": rows}))
 
 
-def _row(name: str, torus: tc.Torus) -> dict[str, Any]:
-    """Return what programs get to know of a machine."""
-    known = tc.Machine.from_name(name)
+def _describe_machine(name: str, torus: tc.Torus) -> dict[str, Any]:
+    """Return the JSON entries of a machine."""
+    machine = tc.Machine.from_name(name)
     return {
         "machine": name,
         "torus": str(torus).replace(" ", ":"),
         "nodes": torus.n_nodes,
-        "what": known.title,
+        "what": machine.title,
         "link_GBps": "/".join(f"{rate / 1e9:g}" for rate in dict.fromkeys(torus.bandwidth)),
         "wraps": "".join("-" if not w else a for a, w in zip(torus.axes, torus.wrap, strict=True)),
-        "about": known.about,
-        "sources": [asdict(source) for source in known.sources],
+        "about": machine.about,
+        "sources": [asdict(source) for source in machine.sources],
     }
 
 
-_COLUMNS = [
-    Column("machine", kind="name"),
-    Column("what", priority=0),
-    Column("torus", "such as", "label"),
-    Column("nodes", kind="count"),
-]
-_NOTES = (
-    "The name alone means the sizes shown. 'toruscast machines NAME' says where the numbers "
-    "come from.",
-    "Any torus: --torus 8x8x8, or 8x8x8m, a mesh in the last.",
-)
-
-
-def _one(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.Answer:
+def _answer_machine(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.Answer:
     network = torus.network
-    rates = ", ".join(
+    bandwidths = ", ".join(
         f"{axis} {rate / 1e9:g}" for axis, rate in zip(torus.axes, torus.bandwidth, strict=True)
     )
-    kinds = (
-        f"{axis} {size} ({'ring' if ring else 'line'})"
-        for axis, size, ring in zip(torus.axes, torus.shape, torus.wrap, strict=True)
+    dimensions = ", ".join(
+        f"{axis} {size} ({'ring' if wraps else 'line'})"
+        for axis, size, wraps in zip(torus.axes, torus.shape, torus.wrap, strict=True)
     )
     notes = [
         f"{torus.n_nodes:,} nodes, {torus.n_existing_links:,} directed links",
-        f"dimensions: {', '.join(kinds)}",
-        f"GB/s of a link each way: {rates}",
+        f"dimensions: {dimensions}",
+        f"link bandwidth in each direction, GB/s: {bandwidths}",
         f"packets of {network.payload} + {network.header} bytes, "
-        f"{network.hop_latency * 1e9:g} ns a hop, {network.fifos} injection queues, "
+        f"{network.hop_latency * 1e9:g} ns per hop, {network.fifos} injection FIFOs, "
         f"{network.memory_bandwidth / 1e9:g} GB/s into memory",
     ]
     if network.start:
@@ -117,13 +129,11 @@ def _one(row: dict[str, Any], torus: tc.Torus, table: Table) -> answers.blocks.A
 
 
 @dataclass(frozen=True)
-class Benchmarks:
-    """Times of microbenchmarks, and what becomes of them."""
-
+class _CalibrateOptions:
     files: tuple[str, ...] = argument("FILE...", nargs=-1)
     torus: str = option(TorusOptions.TORUS, "TORUS", required=True, group="Machine")
     between: tuple[int, int] = option(
-        "Nodes of the two processes, where a file does not say.",
+        "Nodes of the two processes, if a file does not state them.",
         "A B",
         default=(0, 1),
         type=click.Tuple([int, int]),
@@ -131,105 +141,82 @@ class Benchmarks:
     )
     check: bool = option("Hold out every fifth time and predict it.", default=False)
     target: str | None = option("Write the machine file.", "FILE.toml", "--write", group="Output")
-
-
-@dataclass(frozen=True)
-class MeasuredProgram:
-    """A program, its mappings and their times."""
-
-    GROUP: ClassVar = "Input"
-    comm: tuple[str, ...] = option(
-        "Communication graph of a program that ran under --mappings: its times weigh the rules "
-        "that no microbenchmark tells.",
+    comm: tuple[str, ...] = multi_option(
+        "Communication graph of a program that ran with --mappings. Its times weight networks with "
+        "different rules, which microbenchmarks cannot distinguish.",
         "FILE|NAME",
-        default=(),
+        group="Input",
         needs=("mappings",),
     )
-    mappings: str | None = option(TIMED, "FILE|FOLDER", needs=("runs",))
+    mappings: str | None = option(MEASURED_HELP, "FILE|FOLDER", needs=("runs",), group="Input")
     runs: str | None = times_option("Measured times of --mappings", needs=("comm",))
 
 
 @sub_command("calibrate")
-def calibrate(times: Benchmarks, program: MeasuredProgram, output: Output) -> None:
-    """Find the constants of a machine's network from microbenchmarks.
+def calibrate(options: _CalibrateOptions, output: Output) -> None:
+    """Fit the network constants of a machine to microbenchmarks.
 
-    Reads what OSU's latency, bandwidth and message-rate tests, IMB and nccom-test print,
-    and a CSV of source,destination,bytes,time. Times over several distances tell the time a hop.
+    Reads the output of OSU's latency, bandwidth and message-rate tests, IMB and nccom-test, and a
+    CSV of source,destination,bytes,time. The hop latency needs times over several distances.
 
-    With --comm, --mappings and --times the second table weighs networks of other rules (which FIFO
-    a message takes, how a node feeds its messages, flows) by what they say of the mappings. The
-    machine file then says that the rules are unknown: forecasts are means over these networks.
+    With --comm, --mappings and --times a second table weights networks with other rules (the FIFO
+    of a message, the order in which a node sends, flows) by how well they predict the times. The
+    machine file then states unknown rules, and predictions are means over these networks.
 
     \b
     toruscast calibrate times.csv --torus tpu_v5p:4x4x4 --check --write mine.toml
     toruscast calibrate times.csv --torus 8x8 --comm app.goal --mappings maps/ --times runs.csv
     """  # noqa: D301
-    target = times.target
+    target = options.target
     output.check({"--write": target})
     if target is not None:
         check_target(target)
-    torus = tc.torus(times.torus)
-    found = tc.calibrate(times.files, torus, between=times.between, check=times.check)
+    torus = tc.torus(options.torus)
+    fit = tc.calibrate(options.files, torus, between=options.between, check=options.check)
     weights: dict[str, float] = {}
     omitted: Sequence[Omission] | None = None
-    if program.runs is not None:
-        workload = load_application(Traffic(comms=program.comm)).workload
+    if options.runs is not None:
+        workload = load_application(TrafficOptions(comms=options.comm)).workload
         omitted = workload.omitted
-        found, weights = _weighed(found, workload, program)
+        fit, weights = _weight_networks(fit, workload, options)
     if target is not None:
-        found.write(target)
-    constants = records(found.table)
-    notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
-    notes += [
-        f"Outlier: {row['place']}, {change(row['error'])}." for row in records(found.outliers)
-    ]
-    if times.check and len(found.check):
-        error = found.check.abs()
+        fit.write(target)
+    notes = [f"{note[0].upper()}{note[1:]}." for note in fit.notes]
+    notes += [f"Outlier: {row['place']}, {change(row['error'])}." for row in records(fit.outliers)]
+    if options.check and len(fit.check):
+        error = fit.check.abs()
         notes.append(
-            f"Held out: {len(error)} times, off by {percent(error.median(), 1)} in the median and "
-            f"{percent(error.max(), 1)} at most."
+            f"{len(error)} held-out times have a median error of {percent(error.median(), 1)} and "
+            f"a maximum of {percent(error.max(), 1)}."
         )
     if target is not None:
         notes.append(f"The machine file is {target}: --torus {target}")
-    output.deliver(
-        answers.blocks.of_table(
-            f"The network of {torus}, from {len(found.rows)} measured times",
-            Table(found.table, _CONSTANTS),
-            *([_likely(weights)] if weights else []),
-            below=notes,
-            omitted=omitted,
-            content={
-                "constants": constants,
-                "rows": records(found.rows),
-                "notes": list(found.notes),
-                "networks": weights,
-            },
-        )
+    output.write_table(
+        f"The network of {torus}, from {len(fit.rows)} measured times",
+        Table(fit.table, _CONSTANT_COLUMNS),
+        *([_tabulate_weights(weights)] if weights else []),
+        below=notes,
+        omitted=omitted,
+        content={
+            "constants": records(fit.table),
+            "rows": records(fit.rows),
+            "notes": list(fit.notes),
+            "networks": weights,
+        },
     )
 
 
-def _weighed(
-    found: Calibration, workload: tc.Workload, program: MeasuredProgram
+def _weight_networks(
+    fit: Calibration, workload: tc.Workload, options: _CalibrateOptions
 ) -> tuple[Calibration, dict[str, float]]:
-    """Return how likely networks of other rules are, and the machine without rules of its own."""
-    torus = found.torus.with_network(rules="unknown")
-    mappings = tc.read_mappings(program.mappings or "", torus)
-    said = tc.rank(workload, torus, mappings, times=program.runs).networks
-    return replace(found, torus=torus), {} if said is None else said.weights
+    """Return the machine with unknown rules, and the probabilities of networks with other rules."""
+    torus = fit.torus.with_network(rules="unknown")
+    mappings = tc.read_mappings(options.mappings or "", torus)
+    networks = tc.rank(workload, torus, mappings, times=options.runs).networks
+    return replace(fit, torus=torus), {} if networks is None else networks.weights
 
 
-_CONSTANTS = [
-    Column("constant", kind="name"),
-    *(
-        Column(name, words, "general", 4)
-        for name, words in (("value", ""), ("low", "from"), ("high", "to"))
-    ),
-    Column("unit", kind="label"),
-    Column("source", "source"),
-]
-
-
-def _likely(weights: dict[str, float]) -> Table:
+def _tabulate_weights(weights: dict[str, float]) -> Table:
     frame = pd.DataFrame(weights.items(), columns=["network", "probability"])
     frame = frame.sort_values("probability", ascending=False, kind="stable")
     return Table(frame, [Column("network", kind="name"), Column("probability", kind="share")])

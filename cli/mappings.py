@@ -1,4 +1,4 @@
-"""From words to mappings, and mappings to files."""
+"""Read or make the mappings of a command, and write the best."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -22,121 +22,133 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.files import at_file, check_target
 from toruscast.text import closest, joined
 
-from .options import Candidates, Placing, is_default, option, refuse
-from .output import Output, check_folder
-from .problem import is_file
-from .progress import working
-from .slow import allocation, rank_orders, readers, registry, sampling, sources, strategy_names
+from .options import CandidateOptions, MappingFileOptions, is_default, option, refuse_options
+from .output import Output, check_output_folder
+from .problem import path_exists
+from .progress import show_progress
+from .slow import (
+    format_registry,
+    format_source,
+    permute,
+    readers,
+    sampling,
+    strategy_registry,
+    task_mapping,
+)
 
 if TYPE_CHECKING:
     from toruscast.mapping import MappingProblem, TaskMapping, Torus
 
 DEFAULT_CANDIDATES = 84
 _FUGAKU = "tofu_d"
-# A node of Fugaku, X Y Z a b c, with or without brackets and commas.
-_PLACE = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[(),;\s]*")
+# Coordinates X Y Z a b c of a node of Fugaku, with or without brackets and commas.
+_COORDINATES = re.compile(r"[(),;\s]*" + r"[(),;\s]+".join(["([0-9]{1,6})"] * 6) + r"[(),;\s]*")
 
 
-def load_mappings(problem: MappingProblem, candidates: Candidates, seed: int) -> list[TaskMapping]:
-    """Read mappings, or make a sample of them."""
-    made = not candidates.mappings
+def load_mappings(
+    problem: MappingProblem, candidates: CandidateOptions, seed: int
+) -> list[TaskMapping]:
+    """Read the candidate mappings, or sample them from the strategies."""
+    text = "Reading mappings" if candidates.mappings else "Making mappings"
     loaded: list[TaskMapping] = []
-    with working("Making mappings" if made else "Reading mappings") as progress:
-        found, n = stream_mappings(problem, candidates, seed)
-        for mapping in found:
+    with show_progress(text) as progress:
+        mappings, n = stream_mappings(problem, candidates, seed)
+        for mapping in mappings:
             loaded.append(mapping)
             progress(len(loaded), n)
     return loaded
 
 
 def stream_mappings(
-    problem: MappingProblem, candidates: Candidates, seed: int
+    problem: MappingProblem, candidates: CandidateOptions, seed: int
 ) -> tuple[Iterator[TaskMapping], int | None]:
-    """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
+    """Return an iterator over the mappings of `load_mappings`, and their number if known.
 
-    Very many are not held, but where tasks are bound, which may make some of them alike.
+    Mappings are not kept in memory, except if tasks are fixed, which creates duplicates.
     """
-    n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.bound
+    n, capacity, fixed = candidates.candidates, candidates.tasks_per_node, candidates.fixed_nodes
     if candidates.mappings:
         files = [readers.mapping_files(path) for path in candidates.mappings]
-        known = None if None in files else sum(map(len, filter(None, files)))
-        return stream_files(problem, candidates.mappings, candidates, fixed), known
-    made: Iterable[TaskMapping]
+        n_files = None if None in files else sum(map(len, filter(None, files)))
+        return stream_files(problem, candidates.mappings, candidates, fixed), n_files
+    mappings: Iterable[TaskMapping]
     if isinstance(n, str):
-        made = order_mappings(problem, capacity)
-        n = len(made)
+        mappings = make_rank_orders(problem, capacity)
+        n = len(mappings)
     else:
         placement = tc.strategies.Placement(problem, capacity)
         if n is None:
             n = int(min(DEFAULT_CANDIDATES, sampling.count_remaining(placement, ())))
-        made = sampling.draw_mappings(placement, n, seed)
+        mappings = sampling.draw_mappings(placement, n, seed)
     if fixed:
-        made = confine(made, problem.torus, fixed)
-        n = len(made)
-    return iter(made), n
+        mappings = fix_tasks(mappings, problem.torus, fixed)
+        n = len(mappings)
+    return iter(mappings), n
 
 
 def stream_files(
     problem: MappingProblem,
     paths: Sequence[str],
-    placing: Placing,
+    options: MappingFileOptions,
     fixed: Mapping[int, int] = MappingProxyType({}),
 ) -> Iterator[TaskMapping]:
-    """Give the mappings of files and folders, each after a look at whether it fits."""
-    how = placing.how
-    form = how.pop("format")
-    options = readers.mapping_options(problem.torus, n_tasks=problem.n_tasks, **how)
-    found = readers.each_mapping(paths, options, form)
-    return (check_mapping(problem, mapping, file, fixed) for file, mapping in found)
+    """Yield the mappings of files and folders, each after `check_mapping`."""
+    arguments = options.reader_arguments
+    form = arguments.pop("format")
+    reader_options = readers.mapping_options(problem.torus, n_tasks=problem.n_tasks, **arguments)
+    mappings = readers.each_mapping(paths, reader_options, form)
+    return (check_mapping(problem, mapping, file, fixed) for file, mapping in mappings)
 
 
-def load_mapping(problem: MappingProblem, mapping: str, placing: Placing, seed: int) -> TaskMapping:
-    """Read one mapping from a file, or make one by a strategy's name or the machine's own word."""
-    torus, capacity, fixed = problem.torus, placing.tasks_per_node, placing.bound
-    is_known = mapping.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
-    if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
-        chosen = tc.read_mapping(mapping, torus, n_tasks=problem.n_tasks, **placing.how)
-        return check_mapping(problem, chosen, mapping, fixed)
-    if rank_orders.parse_rank_order(mapping, torus):
-        made = rank_orders.map_ranks(mapping, torus, problem.n_tasks, capacity)
-    elif not is_known:
+def load_mapping(
+    problem: MappingProblem, name: str, options: MappingFileOptions, seed: int
+) -> TaskMapping:
+    """Read a mapping from a file, or make it by a strategy or by a rank order of the machine."""
+    torus, capacity, fixed = problem.torus, options.tasks_per_node, options.fixed_nodes
+    is_strategy = name.partition("@")[0].partition("-")[0] in tc.strategies.STRATEGIES
+    if path_exists(name) and not (is_strategy and Path(name).is_dir()):
+        mapping = tc.read_mapping(name, torus, n_tasks=problem.n_tasks, **options.reader_arguments)
+        return check_mapping(problem, mapping, name, fixed)
+    if permute.parse_rank_order(name, torus):
+        mapping = permute.map_ranks(name, torus, problem.n_tasks, capacity)
+    elif not is_strategy:
         known = tc.strategies.names()
         raise InputError(
             "neither a file nor a mapping strategy",
-            found=mapping,
-            expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
+            found=name,
+            expected=f"a file or a name such as {closest(name, known, ', '.join(known))}",
         )
     else:
-        if said := rank_orders.explain_letters(mapping, torus):
-            warnings.warn(said, InputWarning, stacklevel=2)
-        with working("Making the mapping"):
-            made = tc.strategies.make(
-                mapping, problem.workload, torus, tasks_per_node=capacity, seed=seed
+        if remark := permute.explain_letters(name, torus):
+            warnings.warn(remark, InputWarning, stacklevel=2)
+        with show_progress("Making the mapping"):
+            mapping = tc.strategies.make(
+                name, problem.workload, torus, tasks_per_node=capacity, seed=seed
             )
-    return confine([made], torus, fixed)[0]
+    return fix_tasks([mapping], torus, fixed)[0]
 
 
 def check_seed(
-    problem: MappingProblem, placing: Placing, *named: str, others: bool = False
+    problem: MappingProblem, options: MappingFileOptions, *names: str, is_drawn: bool = False
 ) -> None:
-    """Raise if a seed was given and no draw depends on it.
+    """Raise if a seed is given but nothing is drawn at random.
 
-    ``named`` are mappings of `load_mapping`; without any, candidates are drawn unless files or
-    orders are ranked. ``others`` says whether the command draws more.
+    ``names`` are those of `load_mapping`; without any, the command uses `load_mappings`.
+    ``is_drawn`` says whether the command draws anything else.
     """
-    if is_default("seed") or others:
+    if is_default("seed") or is_drawn:
         return
-    if isinstance(placing, Candidates) and not named:
-        is_drawn = not placing.mappings and not isinstance(placing.candidates, str)
+    if isinstance(options, CandidateOptions) and not names:
+        is_drawn = not options.mappings and not isinstance(options.candidates, str)
     else:
-        placement = tc.strategies.Placement(problem, placing.tasks_per_node)
+        placement = tc.strategies.Placement(problem, options.tasks_per_node)
         is_drawn = any(
-            strategy_names.place_tasks(placement, name, seed=0)[1]
-            for name in named
-            if not is_file(name) and not rank_orders.parse_rank_order(name, problem.torus)
+            strategy_registry.place_tasks(placement, name, seed=0)[1]
+            for name in names
+            if not path_exists(name) and not permute.parse_rank_order(name, problem.torus)
         )
     if not is_drawn:
-        refuse("where something is drawn at random", "seed")
+        refuse_options("has no effect because nothing is drawn at random", "seed")
 
 
 def check_mapping(
@@ -145,137 +157,144 @@ def check_mapping(
     file: str | os.PathLike[str],
     fixed: Mapping[int, int] = MappingProxyType({}),
 ) -> TaskMapping:
-    """Return a mapping of a file; raise, naming the file, if it does not fit or moves a task."""
+    """Return the mapping if it fits the problem and keeps the fixed tasks on their nodes."""
     with at_file(file):
         mapping.check(problem.n_tasks, problem.torus)
         for task, node in fixed.items():
             if task >= mapping.n_tasks or mapping.node[task] != node:
-                there = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "nowhere"
+                found = f"on node {mapping.node[task]}" if task < mapping.n_tasks else "missing"
                 raise InputError(
-                    f"mapping {mapping.name} has a bound task elsewhere",
-                    found=f"task {task} {there}",
-                    expected=f"on node {node}, as --fix has it",
+                    f"mapping {mapping.name} moves a fixed task",
+                    found=f"task {task} {found}",
+                    expected=f"on node {node} as --fix states",
                 )
     return mapping
 
 
-def confine(
+def fix_tasks(
     mappings: Iterable[TaskMapping], torus: Torus, fixed: Mapping[int, int]
 ) -> list[TaskMapping]:
-    """Return mappings of our own making with tasks put where they are bound, each once."""
+    """Move the fixed tasks to their nodes, and drop mappings that become duplicates."""
     if not fixed:
         return list(mappings)
-    confined: dict[bytes, TaskMapping] = {}
+    unique: dict[bytes, TaskMapping] = {}
     for mapping in mappings:
-        share = mapping.tasks_per_node
-        ours = allocation.Allocation(torus, tasks_per_node=share, fixed=fixed).confine(mapping)
-        confined.setdefault(ours.node.tobytes(), ours)
-    return list(confined.values())
+        n = mapping.tasks_per_node
+        changed = task_mapping.Allocation(torus, tasks_per_node=n, fixed=fixed).confine(mapping)
+        unique.setdefault(changed.node.tobytes(), changed)
+    return list(unique.values())
 
 
-def order_mappings(problem: MappingProblem, tasks_per_node: int | None = None) -> list[TaskMapping]:
-    """Return the orders of ranks that the launcher of a machine offers."""
+def make_rank_orders(problem: MappingProblem, tasks_per_node: int | None) -> list[TaskMapping]:
+    """Return the rank orders that the launcher of the machine offers."""
     torus = problem.torus
     if torus.name == _FUGAKU and torus.ndim <= 3:
-        # The nodes of a job are those of the torus that it asks for.
-        found = rank_orders.job_mappings(problem.workload, torus.shape)[1].values()
-        return [tc.TaskMapping(each.node, torus, name=each.name) for each in found]
-    words = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
-    if not rank_orders.parse_rank_order(words[0], torus):
+        # The nodes of a job are those of the torus that it requests.
+        orders = permute.job_mappings(problem.workload, torus.shape)[1].values()
+        return [tc.TaskMapping(each.node, torus, name=each.name) for each in orders]
+    names = ["".join(letters) for letters in permutations(f"{torus.axes}T")]
+    if not permute.parse_rank_order(names[0], torus):
         expected = "Fugaku or a Blue Gene, or --candidates N"
-        raise InputError("no launcher with words for orders", found=str(torus), expected=expected)
-    return [rank_orders.map_ranks(word, torus, problem.n_tasks, tasks_per_node) for word in words]
+        raise InputError("machine without rank orders", found=str(torus), expected=expected)
+    return [permute.map_ranks(name, torus, problem.n_tasks, tasks_per_node) for name in names]
 
 
-def scattered_job(
+def load_scattered_job(
     problem: MappingProblem, path: str
 ) -> tuple[list[TaskMapping], dict[str, TaskMapping]]:
-    """Return the orders of a job whose nodes are those of a file, as `job_mappings` does."""
+    """Return the rank orders on the nodes of a file, as `job_mappings` does."""
     torus = problem.torus
     if torus.name != _FUGAKU:
         expected = "a job on Fugaku, such as --torus fugaku:4x6x8"
-        raise InputError("--coords of another machine", found=str(torus), expected=expected)
-    text = sources.read_text(path)
-    found = text.matches(_PLACE, "coordinates", "six whole numbers, X Y Z a b c")
-    rows = [[int(word) for word in match.groups()] for _, match in found]
+        raise InputError("--coords with another machine", found=str(torus), expected=expected)
+    text = format_source.read_text(path)
+    matches = text.matches(_COORDINATES, "coordinates", "six whole numbers, X Y Z a b c")
+    rows = [[int(number) for number in match.groups()] for _, match in matches]
     coords = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
-    return rank_orders.job_mappings(problem.workload, torus.shape, coords)
-
-
-OUT_FORMAT = (
-    "Format of what is written, such as rank-order or rankfile; by its suffix if not given. "
-    "'toruscast formats' lists all."
-)
+    return permute.job_mappings(problem.workload, torus.shape, coords)
 
 
 @dataclass(frozen=True)
 class MappingFile:
-    """Where the best mapping goes, and in which format."""
+    """File and format of the best mapping."""
 
     GROUP: ClassVar = "Output"
     out: str | None = option(
-        "Write the fastest mapping, with search from its start on, by its suffix or --out-format "
-        "for a launcher; with rank all candidates to a FOLDER/.",
+        "Write the fastest mapping, for a launcher by its suffix or --out-format. search updates "
+        "it as it improves; rank writes all candidates to a FOLDER/.",
         "FILE",
     )
-    out_format: str | None = option(OUT_FORMAT, "NAME", needs=("out", "script"))
+    out_format: str | None = option(
+        "Format of the mapping, such as rank-order or rankfile, listed by 'toruscast formats'.  "
+        "[default: by suffix]",
+        "NAME",
+        needs=("out", "script"),
+    )
 
-    def check(self, hosts: str | None = None, *, folder: bool = False) -> None:
-        """Raise early what writing would raise after the work."""
+    def check(self, hosts: str | None = None, *, may_be_folder: bool = False) -> None:
+        """Raise before the work if the file cannot be written."""
         if self.out is None:
             return
-        if folder and is_folder(self.out):
+        if may_be_folder and is_folder_path(self.out):
             if self.out_format is not None:
-                raise click.UsageError("a folder takes .map files: --out-format needs a file")
-            check_folder(self.out)
+                raise click.UsageError("a folder takes .map files; --out-format needs a file")
+            check_output_folder(self.out)
             return
         check_format(self.out, self.out_format, hosts)
         check_target(self.out)
 
     def write(self, mapping: tc.TaskMapping, torus: tc.Torus, hosts: str | None = None) -> str:
-        """Write a mapping where it is wanted; return a line that says where, and how to use it."""
+        """Write the mapping if a file is given; return a line with the file and its use."""
         if self.out is None:
             return ""
         advice = tc.write_mapping(mapping, self.out, self.out_format, torus=torus, hosts=hosts)
         return f"{mapping.name} is in {self.out}" + (f"; to use it: {advice}" if advice else "")
 
     @contextmanager
-    def only_if_done(self) -> Iterator[None]:
-        """Put back what was in the file before, if the block that writes it fails."""
+    def restore_on_error(self) -> Iterator[None]:
+        """Restore the previous content of the file if the block fails."""
         path = None if self.out is None else Path(self.out)
-        before = path.read_bytes() if path is not None and path.is_file() else None
+        content = path.read_bytes() if path is not None and path.is_file() else None
         try:
             yield
         except BaseException:
-            if path is not None and before is not None:
-                path.write_bytes(before)
+            if path is not None and content is not None:
+                path.write_bytes(content)
             elif path is not None:
                 path.unlink(missing_ok=True)
             raise
 
 
 def check_format(path: str, name: str | None, hosts: str | None) -> None:
-    """Raise where no format to write is named, or it names hosts and no table of them is given."""
-    chosen = registry.dialect_to_write("mapping", path, name)
-    if chosen.on_hosts and hosts is None:
+    """Raise if no format is known for a mapping file, or if it needs a table of hosts."""
+    dialect = format_registry.dialect_to_write("mapping", path, name)
+    if dialect.on_hosts and hosts is None:
         expected = "add --hosts FILE, a CSV such as host,x,y,z"
-        raise InputError(f"{chosen.name} needs host names", expected=expected)
+        raise InputError(f"{dialect.name} needs host names", expected=expected)
 
 
 def check_job(
-    path: str | None, name: str | None, problem: MappingProblem, how: Placing, given: Sequence[Any]
+    path: str | None,
+    name: str | None,
+    problem: MappingProblem,
+    options: MappingFileOptions,
+    given: Sequence[TaskMapping],
 ) -> None:
-    """Raise early where none of the mappings given can be written, or hardly any of the job's."""
-    if path is None or is_folder(path):
+    """Raise before the work if the format cannot express any mapping of the job.
+
+    With ``given`` mappings one of these must be expressible.
+    """
+    if path is None or is_folder_path(path):
         return
-    form, fault = registry.dialect_to_write("mapping", path, name).name, None
+    form, hosts = format_registry.dialect_to_write("mapping", path, name).name, options.hosts
     if not given:
-        least = tc.strategies.Placement(problem, how.tasks_per_node).capacity
-        readers.check_job(form, problem, how.hosts, least)
+        capacity = tc.strategies.Placement(problem, options.tasks_per_node).capacity
+        readers.check_job(form, problem, hosts, capacity)
+    fault = None
     with TemporaryDirectory() as folder:
         for mapping in given:
             try:
-                tc.write_mapping(mapping, f"{folder}/a", form, torus=problem.torus, hosts=how.hosts)
+                tc.write_mapping(mapping, f"{folder}/a", form, torus=problem.torus, hosts=hosts)
                 return
             except InputError as error:
                 fault = error
@@ -283,23 +302,18 @@ def check_job(
         raise fault
 
 
-def is_folder(path: str) -> bool:
-    """Whether mappings that go to ``path`` go into a folder: one that stands, or ends in "/"."""
-    # Unlike that of Path, this says no of what can be no name.
+def is_folder_path(path: str) -> bool:
+    """Whether a path is an existing folder or ends in "/"."""
+    # Unlike Path.is_dir, this is False for text that cannot be a path.
     return path.endswith("/") or os.path.isdir(path)  # noqa: PTH112
 
 
 def write_to_folder(
     mappings: Sequence[tc.TaskMapping], torus: tc.Torus, folder: str, output: Output
 ) -> None:
-    """Write mappings into a folder, and say which others stay in it.
-
-    Of an earlier run or the user's own: nobody can tell, but both are read along with these.
-    """
+    """Write mappings into a folder, and warn of other mappings there, which are read with them."""
     tc.write_mappings(mappings, folder, torus=torus)
     written = {f"{mapping.name}.map" for mapping in mappings}
     others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
     if others:
-        output.message(
-            f"{folder} also holds mappings that this run has not written: {joined(others)}"
-        )
+        output.message(f"{folder} also contains mappings not written by this run: {joined(others)}")

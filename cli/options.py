@@ -1,6 +1,7 @@
-"""Options: each is a field of a record, with its name, type, help and group in one place.
+"""Options of the sub-commands, declared as fields of dataclasses.
 
-A command takes records: `sub_command` makes its options from their fields.
+`sub_command` makes a command from a function whose parameters are such dataclasses. A field holds
+the name, the type, the help and the group of its option.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from itertools import combinations
+from itertools import permutations
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -23,55 +24,62 @@ from click.core import ParameterSource
 from toruscast.errors import InputError
 from toruscast.validation import Routing, read_bytes, repeated
 
-from .slow import registry
-from .workers import on_workers
+from .slow import format_registry
+from .workers import start_workers
 
 Value = TypeVar("Value")
 Include = Literal["all", "point_to_point", "collective"]
 GROUPS = ("Input", "Machine", "Mappings", "Answer", "Work", "Output")
 MAPPING_HELP = (
-    "a map file of Blue Gene, a table below names such as task,node, MPICH_RANK_ORDER, a rankfile "
-    "or another format that 'toruscast formats' lists"
+    "a Blue Gene map file, a table with columns such as task,node, MPICH_RANK_ORDER, a rankfile or "
+    "another format listed by 'toruscast formats'"
 )
-MINE = "mine"
+# The features of --plugin, as a feature set.
+PLUGIN_SET = "mine"
 ORDERS = "orders"
 MAX_JOBS = 4096
+POSITIVE = click.FloatRange(min=0, min_open=True)
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-class Amount(click.IntRange):
-    """A number of candidates, or the word for those that a launcher offers."""
-
+class _CandidateCount(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Leave the word as it is."""
         return value if value == ORDERS else super().convert(value, param, ctx)
 
 
-ABOVE_0 = click.FloatRange(min=0, min_open=True)
-LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
+# A number of candidates, or "orders" for the rank orders of the machine's launcher.
+CANDIDATE_COUNT = _CandidateCount(min=1)
 
 
-def option(help: str, metavar: str = "", *names: str, default: Any = None, **how: Any) -> Any:
-    """Declare a field of a record that is an option.
+def option(help: str, metavar: str = "", *names: str, default: Any = None, **settings: Any) -> Any:
+    """Declare a dataclass field as an option.
 
-    It says something only beside one of the options whose fields ``needs`` names, or which have
-    that value (``name=value``), and with none of those that ``excludes`` names.
+    ``needs`` lists fields, or values of fields as ``name=value``, of which the option requires one.
+    ``excludes`` lists fields that must not be given with it. Other settings go to `click.Option`.
     """
-    declared = {"names": names, "help": help, "metavar": metavar or None, **how}
+    metadata = {"names": names, "help": help, "metavar": metavar or None, **settings}
     if default is dict:
-        return field(default_factory=dict, metadata=declared)
-    return field(default=default, metadata=declared)
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
-def argument(metavar: str, **how: Any) -> Any:
-    """Declare a field of a record that is an argument, without a name.
+def multi_option(help: str, metavar: str = "", *names: str, **settings: Any) -> Any:
+    """Declare a tuple field as an option that may be given several times."""
+    text, bracket, default = help.partition("  [default")
+    help = f"{text} May be given several times.{bracket}{default}"
+    return option(help, metavar, *names, default=(), **settings)
 
-    It must be given unless its type has None or ``required`` is False.
+
+def argument(metavar: str, **settings: Any) -> Any:
+    """Declare a dataclass field as a positional argument.
+
+    It is required unless its type includes None or ``required`` is False.
     """
-    return field(default=None, metadata={"metavar": metavar, "is_argument": True, **how})
+    return field(default=None, metadata={"metavar": metavar, "is_argument": True, **settings})
 
 
-class GroupedOption(click.Option):
-    """An option that knows in which group of the help it stands."""
+class _GroupedOption(click.Option):
+    """An option with a group in the help, and with options that it needs or excludes."""
 
     def __init__(
         self,
@@ -79,27 +87,24 @@ class GroupedOption(click.Option):
         group: str = "Answer",
         needs: tuple[str, ...] = (),
         excludes: tuple[str, ...] = (),
-        **how: Any,
+        **settings: Any,
     ) -> None:
-        super().__init__(*args, **how)
+        super().__init__(*args, **settings)
         self.group, self.needs, self.excludes = group, needs, excludes
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Convert it; NaN, which is in every range of click, is no number."""
         result = super().type_cast_value(ctx, value)
+        # click accepts NaN in every range.
         if isinstance(result, float) and math.isnan(result):
             raise click.BadParameter("found nan, expected a number", ctx, self)
         return result
 
 
-class GroupedCommand(click.Command):
-    """A command whose help has its options in groups, and whose options repeat only if they say so.
-
-    click takes the last of several values.
-    """
+class _GroupedCommand(click.Command):
+    """A command that groups its options in the help and checks their combinations."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse a second value of an option that takes one."""
+        # click would use the last value of a repeated option.
         order = self.make_parser(ctx).parse_args(list(args))[2]
         for each, times in Counter(order).items():
             if times > 1 and isinstance(each, click.Option) and not (each.multiple or each.count):
@@ -107,31 +112,27 @@ class GroupedCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it if what was given goes together and nothing is missing.
-
-        Not every version of click asks for what is required.
-        """
         for each in self.params:
+            # Some versions of click do not check this.
             if each.required and ctx.params.get(each.name or "") in (None, ()):
                 raise click.MissingParameter(ctx=ctx, param=each)
         given = [each for each in self.params if not is_default(each.name, ctx)]
-        for first, second in combinations(given, 2):
-            if _excludes(first, second) or _excludes(second, first):
-                names = f"{_shown(first)} and {_shown(second)}"
-                raise click.UsageError(f"{names} exclude each other", ctx)
-        known = {each.name: _shown(each) for each in self.params}
-        there = {each.name for each in given}
-        there |= {f"{name}={value}" for name, value in ctx.params.items()}
+        for first, second in permutations(given, 2):
+            if second.name in getattr(first, "excludes", ()):
+                names = [_display_name(each) for each in given if each in (first, second)]
+                raise click.UsageError(f"{' and '.join(names)} exclude each other", ctx)
+        labels = {each.name: _display_name(each) for each in self.params}
+        satisfied = {each.name for each in given}
+        satisfied |= {f"{name}={value}" for name, value in ctx.params.items()}
         for each in given:
-            needs = [name for name in getattr(each, "needs", ()) if name.split("=")[0] in known]
-            if needs and not there.intersection(needs):
+            needs = [name for name in getattr(each, "needs", ()) if name.split("=")[0] in labels]
+            if needs and not satisfied.intersection(needs):
                 parts = [name.partition("=") for name in needs]
-                wanted = (f"{known[name]} {value}".strip() for name, _, value in parts)
-                raise click.UsageError(f"{_shown(each)} needs {' or '.join(wanted)}", ctx)
+                needed = (f"{labels[name]} {value}".strip() for name, _, value in parts)
+                raise click.UsageError(f"{_display_name(each)} needs {' or '.join(needed)}", ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them, those of one group in the order of the command."""
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -143,109 +144,100 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(records)
 
 
-def _excludes(each: click.Parameter, other: click.Parameter) -> bool:
-    return other.name in getattr(each, "excludes", ())
-
-
-def _shown(each: click.Parameter) -> str:
-    """Return an option's name, or what stands in the place of an argument."""
-    name = each.opts[0]
-    return name if name.startswith("-") else (each.metavar or name).strip("[].")
+def _display_name(parameter: click.Parameter) -> str:
+    """Return the name of an option, or the metavar of an argument."""
+    name = parameter.opts[0]
+    return name if name.startswith("-") else (parameter.metavar or name).strip("[].")
 
 
 def sub_command(name: str, parent: click.Group | None = None) -> Callable[[Any], click.Command]:
-    """Make a command of a function of records, whose fields are its options and arguments."""
+    """Make a command from a function whose parameters are dataclasses of options."""
 
-    def make(function: Callable[..., Any]) -> click.Command:
+    def decorate(function: Callable[..., Any]) -> click.Command:
         hints = get_type_hints(function)
-        kinds: dict[str, Any] = {each: kind for each, kind in hints.items() if is_dataclass(kind)}
+        classes: dict[str, Any] = {key: kind for key, kind in hints.items() if is_dataclass(kind)}
 
         def call(**values: Any) -> Any:
-            given: dict[str, Any] = {}
-            for each, kind in kinds.items():
-                own = {f.name: values[f.name] for f in fields(kind) if f.name in values}
-                given[each] = kind(**own)
-            work = given.get("work")
-            # Its workers are there as long as the command runs.
-            with nullcontext() if work is None else on_workers(work) as ready:
-                return function(**(given if work is None else given | {"work": ready}))
+            groups: dict[str, Any] = {
+                key: kind(**{f.name: values[f.name] for f in fields(kind) if f.name in values})
+                for key, kind in classes.items()
+            }
+            if "work" not in groups:
+                return function(**groups)
+            with start_workers(groups["work"]) as work:
+                return function(**groups | {"work": work})
 
         parameters: dict[str, click.Parameter] = {}
-        for kind in kinds.values():
+        for kind in classes.values():
             types = get_type_hints(kind)
             declared = {each.name: each for each in fields(kind) if each.metadata}
-            # A record's own options stand before those that it inherits.
+            # The help lists the options of a class before those of its bases.
             for owner in kind.__mro__:
-                for each_name in inspect.get_annotations(owner):
-                    each = declared.pop(each_name, None)
-                    if each is not None:
-                        group = getattr(owner, "GROUP", "Answer")
-                        parameters[each_name] = _parameter(each, types[each_name], group)
-        made = GroupedCommand(
+                group = getattr(owner, "GROUP", "Answer")
+                for field_name in inspect.get_annotations(owner):
+                    if each := declared.pop(field_name, None):
+                        parameters[field_name] = _make_parameter(each, types[field_name], group)
+        command = _GroupedCommand(
             name,
             callback=call,
             params=list(parameters.values()),
             help=(function.__doc__ or "").strip(),
         )
         if parent is not None:
-            parent.add_command(made)
-        return made
+            parent.add_command(command)
+        return command
 
-    return make
+    return decorate
 
 
-def _parameter(each: Field[Any], hint: Any, group: str) -> click.Parameter:
-    """Make the option or argument that a field declares."""
-    how: dict[str, Any] = dict(each.metadata)
+def _make_parameter(declared: Field[Any], hint: Any, group: str) -> click.Parameter:
+    """Make the click option or argument of a field."""
+    settings: dict[str, Any] = dict(declared.metadata)
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    may_lack = NoneType in get_args(hint)
-    if may_lack and len(kinds) == 1:
+    is_optional = NoneType in get_args(hint)
+    if is_optional and len(kinds) == 1:
         hint = kinds[0]
-    if how.pop("is_argument", False):
-        how.setdefault("required", each.default is None and not may_lack)
-        return click.Argument([each.name], **how)
-    names = how.pop("names") or (f"--{each.name.replace('_', '-')}",)
+    if settings.pop("is_argument", False):
+        settings.setdefault("required", declared.default is None and not is_optional)
+        return click.Argument([declared.name], **settings)
+    names = settings.pop("names") or (f"--{declared.name.replace('_', '-')}",)
     origin = get_origin(hint)
     if origin is tuple and Ellipsis in get_args(hint):
-        how["multiple"] = True
-    if "type" in how:
-        pass
-    elif hint is bool:
-        how["is_flag"] = True
-    elif origin is Literal:
-        how["type"] = click.Choice(get_args(hint))
-    elif origin is Mapping:
-        how["callback"] = read_pairs
-    elif hint is int:
-        how["type"] = click.IntRange(min=1)
-    elif hint is float:
-        how["type"] = float
-    default = None if each.default is MISSING else each.default
+        settings["multiple"] = True
+    if hint is int:
+        settings["metavar"] = settings["metavar"] or "N"
+    inferred: dict[Any, dict[str, Any]] = {
+        bool: {"is_flag": True},
+        int: {"type": click.IntRange(min=1)},
+        float: {"type": float},
+        Literal: {"type": click.Choice(get_args(hint))},
+        Mapping: {"callback": read_pairs},
+    }
+    settings = inferred.get(origin or hint, {}) | settings
+    default = None if declared.default is MISSING else declared.default
     if default not in (None, (), False):
-        how.setdefault("show_default", True)
-    how.setdefault("group", group)
+        settings.setdefault("show_default", True)
+    settings.setdefault("group", group)
     if default is not None:
-        # An option with a default, though it is None, counts as given.
-        how["default"] = default
-    return GroupedOption([*names, each.name], **how)
+        # click counts an option as given if its default is set, even to None.
+        settings["default"] = default
+    return _GroupedOption([*names, declared.name], **settings)
 
 
 def read_pair(text: str, option: str | None = None, form: str = "NAME=VALUE") -> tuple[str, str]:
-    """Read NAME=VALUE, or what ``form`` says."""
-    name, _, value = (word.strip() for word in text.partition("="))
+    """Read NAME=VALUE; errors state the expected ``form``."""
+    name, _, value = (part.strip() for part in text.partition("="))
     if not (name and value):
         hint = None if option is None else f"'{option}'"
         raise click.BadParameter(f"found {text}, expected {form}", param_hint=hint)
     return name, value
 
 
-def read_bound(text: str) -> tuple[int, int]:
+def read_fixed_task(text: str) -> tuple[int, int]:
     """Read TASK=NODE."""
-    form = "TASK=NODE, such as 0=17"
-    words = read_pair(text, form=form)
-    if not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
-        raise click.BadParameter(f"found {text}, expected {form}")
-    return int(words[0]), int(words[1])
+    if match := re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", text):
+        return int(match[1]), int(match[2])
+    raise click.BadParameter(f"found {text}, expected TASK=NODE, such as 0=17")
 
 
 def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, str]:
@@ -253,318 +245,307 @@ def read_pairs(_: click.Context, __: click.Parameter, text: str | None) -> dict[
     return dict(map(read_pair, text.split(","))) if text else {}
 
 
-def by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """Return the values of an option by their names, and refuse a name that stands twice."""
-    if twice := repeated(name for name, _ in pairs):
-        raise click.UsageError(f"{option} given twice for {twice[0] or 'all loops'}")
+def collect_by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    """Return the values of an option by name, and refuse repeated names."""
+    if names := repeated(name for name, _ in pairs):
+        raise click.UsageError(f"{option} given twice for {names[0] or 'all loops'}")
     return dict(pairs)
 
 
-def read_numbers(text: str, least: int = 1, most: int = 100) -> list[float]:
-    """Read V,V,..: so many numbers at least and at most."""
+def read_numbers(text: str, min_count: int = 1, max_count: int = 100) -> list[float]:
+    """Read numbers separated by commas."""
     with suppress(ValueError):
         numbers = [float(part) for part in text.split(",")]
-        if least <= len(numbers) <= most:
+        if min_count <= len(numbers) <= max_count:
             return numbers
-    expected = str(least) if least == most else f"{least} to {most}"
+    expected = f"{min_count} to {max_count}" if min_count < max_count else str(min_count)
     raise click.BadParameter(f"found {text}, expected {expected} numbers")
 
 
-def named_numbers(least: int = 1, most: int = 100) -> Callable[[str], tuple[str, list[float]]]:
-    """Return a reader of NAME=V,V,.."""
+def named_numbers_reader(
+    min_count: int = 1, max_count: int = 100
+) -> Callable[[str], tuple[str, list[float]]]:
+    """Return a function that reads NAME=V,V,..."""
 
     def read(text: str) -> tuple[str, list[float]]:
         name, numbers = read_pair(text)
-        return name, read_numbers(numbers, least, most)
+        return name, read_numbers(numbers, min_count, max_count)
 
     return read
 
 
-def refuse(where: str, *names: str | type) -> None:
-    """Raise if one of these options was given, which mean something only elsewhere.
+def refuse_options(reason: str, *names: str | type) -> None:
+    """Raise if one of these options is given; a class stands for all its options.
 
-    A record represents all its options.
+    The message is the option followed by ``reason``, such as "needs --times".
     """
-    records = (each for each in names if not isinstance(each, str))
-    refused = {*names, *(own.name for each in records for own in fields(each))}
+    classes = (name for name in names if not isinstance(name, str))
+    refused = {*names, *(each.name for kind in classes for each in fields(kind))}
     for parameter in click.get_current_context().command.params:
         if parameter.name in refused and not is_default(parameter.name):
-            raise click.UsageError(f"{_shown(parameter)} goes {where}")
+            raise click.UsageError(f"{_display_name(parameter)} {reason}")
 
 
 def is_default(name: str | None, ctx: click.Context | None = None) -> bool:
-    """Whether nobody gave the option of this parameter."""
+    """Whether the user did not give this option."""
     source = (ctx or click.get_current_context()).get_parameter_source(name or "")
     return source in (None, ParameterSource.DEFAULT)
 
 
 def top_option(default: int) -> Any:
-    """Declare how much of a long table is shown."""
-    text = "Rows shown from the top; JSON and CSV have all."
-    return option(text, "N", default=default, type=click.IntRange(min=1), group="Output")
+    """Declare the number of table rows to print."""
+    text = "Number of rows to print. JSON and CSV have all rows."
+    return option(text, "N", default=default, group="Output")
 
 
-def mapping_option(help: str, default: str | None = None, **how: Any) -> Any:
-    """Declare one mapping."""
-    return option(help, "FILE|STRATEGY", default=default, group="Mappings", **how)
+def mapping_option(help: str, default: str | None = None, **settings: Any) -> Any:
+    """Declare an option that takes one mapping."""
+    return option(help, "FILE|STRATEGY", default=default, group="Mappings", **settings)
 
 
-def plugin_option(what_for: str = f"; --features {MINE} names them all", **how: Any) -> Any:
-    """Declare features of the user's own; ``what_for`` says where they are named."""
+def plugin_option(purpose: str = f", selected by --features {PLUGIN_SET}", **settings: Any) -> Any:
+    """Declare a Python file that registers features; ``purpose`` continues the help."""
     return option(
-        "RUNS THE CODE of this Python file, which registers features of your own"
-        f"{what_for}. Only give files that you trust.",
+        f"RUNS THE CODE of this Python file, which registers your own features{purpose}. Use only "
+        "files that you trust.",
         "FILE.py",
-        **how,
+        **settings,
     )
 
 
 def splits_option() -> Any:
-    """Declare the number of splits."""
-    text = "Random splits into two thirds to train on and one third to forecast."
-    return option(text, "N", default=50, group="Work", type=click.IntRange(min=1))
+    """Declare the number of random splits."""
+    text = "Random splits: two thirds of the samples train, one third tests."
+    return option(text, "N", default=50, group="Work")
 
 
-def tasks_option(what: str, needs: tuple[str, ...] = ()) -> Any:
-    """Declare a number of tasks."""
-    return option(what, "N", type=click.IntRange(1, 2**31 - 1), group="Input", needs=needs)
+def tasks_option(help: str, needs: tuple[str, ...] = ()) -> Any:
+    """Declare the number of tasks."""
+    return option(help, "N", type=click.IntRange(1, 2**31 - 1), group="Input", needs=needs)
 
 
-def search_time_option(what: str = "How long to search.") -> Any:
-    """Declare the seconds of a search."""
-    return option(what, default=30.0, type=click.FloatRange(min=0), group="Work")
+def search_time_option(help: str = "Duration of the search in seconds.") -> Any:
+    """Declare the duration of a search."""
+    return option(help, default=30.0, type=click.FloatRange(min=0), group="Work")
 
 
-def times_option(what: str, **how: Any) -> Any:
-    """Declare the file of measured times of ``what``."""
-    text = f"{what}: lines 'mapping,time' in seconds, as often as it ran."
-    return option(text, "FILE.csv", "--times", group="Input", **how)
+def times_option(subject: str, **settings: Any) -> Any:
+    """Declare a file of measured times; ``subject`` begins the help."""
+    text = f"{subject}. A line 'mapping,time' per run, in seconds."
+    return option(text, "FILE.csv", "--times", group="Input", **settings)
 
 
 @dataclass(frozen=True)
-class Formats:
-    """How files are read whose format is not clear."""
+class FormatOptions:
+    """Formats of files that do not identify their format."""
 
-    form: tuple[str, ...] = option(
-        "Format of a graph or of mappings where the file does not decide, such as matrix or "
-        "rank-order; 'toruscast formats' lists all. May be given for both; graph=table and "
-        "mapping=table say which is meant.",
+    form: tuple[str, ...] = multi_option(
+        "Format of a graph or mapping file that does not identify its format, such as matrix or "
+        "rank-order, listed by 'toruscast formats'. Give graph=NAME and mapping=NAME where both "
+        "are needed.",
         "NAME",
         "--format",
-        default=(),
         group="Input",
     )
 
     def format_of(self, holds: Literal["graph", "mapping"]) -> str:
-        """Return the format of graphs or mappings; "auto" where it is not given."""
+        """Return the format of graphs or of mappings, "auto" by default."""
         form = "graph=NAME or mapping=NAME"
         for text in self.form:
             kind, name = read_pair(text, "--format", form) if "=" in text else ("", text)
             if kind not in ("", "graph", "mapping"):
                 raise InputError("bad --format", found=text, expected=form)
-            others = {
-                each.name
-                for each in registry.dialects("graph" if holds == "mapping" else "mapping")
-            }
-            ours = {each.name for each in registry.dialects(holds)}
-            if kind == holds or (not kind and (name in ours or name not in others)):
-                return name if name == "auto" else registry.dialect_of(name, holds).name
+            names = {each.name for each in format_registry.dialects(holds)}
+            other: Literal["graph", "mapping"] = "graph" if holds == "mapping" else "mapping"
+            other_names = {each.name for each in format_registry.dialects(other)}
+            if kind == holds or (not kind and (name in names or name not in other_names)):
+                return name if name == "auto" else format_registry.dialect_of(name, holds).name
         return "auto"
 
 
 def read_named_count(text: str) -> tuple[str, int]:
-    """Read NAME=N; the name may be missing."""
-    name, _, number = (word.strip() for word in text.rpartition("="))
+    """Read NAME=N or N."""
+    name, _, number = (part.strip() for part in text.rpartition("="))
     if not re.fullmatch("[0-9]{1,12}", number):
-        raise click.BadParameter(f"found {text}, expected a whole number, or NAME= before it")
+        raise click.BadParameter(f"found {text}, expected a whole number or NAME=N")
     return name.lstrip("%"), int(number)
 
 
-# Options that read a compiled program.
-_PROGRAM = ("hlo", "comms")
+_PROGRAM_OPTIONS = ("hlo", "comms")
 
 
 @dataclass(frozen=True)
 class HloOptions:
-    """What the HLO text of a compiled program does not say."""
+    """Values that the HLO text of a compiled program leaves open."""
 
     GROUP: ClassVar = "Input"
-    trips: tuple[tuple[str, int], ...] = option(
-        "Turns of the loops of a compiled program (HLO) whose number it does not state, or of the "
-        "loop NAME; such loops count once otherwise. May be given several times.",
+    trips: tuple[tuple[str, int], ...] = multi_option(
+        "Iterations of all loops, or of the loop NAME, whose trip count a compiled program (HLO) "
+        "does not state. The default is 1.",
         "[NAME=]N",
-        default=(),
         type=read_named_count,
-        needs=_PROGRAM,
+        needs=_PROGRAM_OPTIONS,
     )
-    branches: tuple[tuple[str, int], ...] = option(
-        "Which branch of the conditional NAME of a compiled program runs, from 0; the one that "
-        "sends most otherwise. May be given several times.",
+    branches: tuple[tuple[str, int], ...] = multi_option(
+        "Branch, from 0, that the conditional NAME of a compiled program takes. The default is the "
+        "branch that sends most bytes.",
         "NAME=K",
         "--branch",
-        default=(),
         type=read_named_count,
-        needs=_PROGRAM,
+        needs=_PROGRAM_OPTIONS,
     )
     ragged_bytes: str | None = option(
-        "Bytes that each device sends in a ragged all-to-all of a compiled program, as many to "
-        "each other; it does not count otherwise.",
+        "Bytes that each device sends in a ragged all-to-all of a compiled program, evenly to all "
+        "others. Without it the operation is not counted.",
         "SIZE",
-        needs=_PROGRAM,
+        needs=_PROGRAM_OPTIONS,
     )
 
     @property
-    def stated(self) -> dict[str, Any]:
-        """Return what `read_hlo` is given."""
+    def hlo_arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `read_hlo`."""
         return {
-            "trips": by_name("--trips", self.trips) or None,
-            "branches": by_name("--branch", self.branches),
+            "trips": collect_by_name("--trips", self.trips) or None,
+            "branches": collect_by_name("--branch", self.branches),
             "ragged_bytes": None if self.ragged_bytes is None else read_bytes(self.ragged_bytes),
         }
 
 
 @dataclass(frozen=True)
-class Reading(Formats, HloOptions):
+class GraphFileOptions(FormatOptions, HloOptions):
     """How a communication graph is read."""
 
     GROUP: ClassVar = "Input"
     include: Include = option(  # noqa: RUF009
-        "Which part of Open MPI monitoring output counts.", default="all"
+        "Part of Open MPI monitoring output to read.", default="all"
     )
     iterations: float | None = option(
-        "Application steps that the graph covers: traffic is divided by it. Known for shipped "
-        "datasets; 1 for files.",
+        "Application steps that the graph covers; traffic is divided by it. The default is 1 for "
+        "files, and known for shipped datasets.",
         "N",
-        type=ABOVE_0,
+        type=POSITIVE,
     )
     columns: Mapping[str, str] = option(
-        "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes; of a list of edges "
-        "by number.",
+        "Columns of a table, such as src=Source,dst=Target,nbytes=Bytes. In a list of edges "
+        "columns have numbers.",
         "NAME=COLUMN,...",
         default=dict,
     )
     duplicates: Literal["refuse", "sum"] = option(
-        "Whether pairs of tasks that stand on several lines are added up.", default="refuse"
+        "Whether to sum the edges of a task pair that has several.", default="refuse"
     )
     collectives: Mapping[str, str] = option(
-        "How collectives of a trace are sent, such as allreduce=rabenseifner.",
+        "Algorithms of the collectives in a trace, such as allreduce=rabenseifner.",
         "NAME=ALGORITHM,...",
         default=dict,
     )
     gathered: Literal["each", "whole"] = option(
-        "Of Chakra traces: whether the size of a gather is what each rank puts in, or all.",
+        "Whether the size of a gather in a Chakra trace is the contribution of each rank or the "
+        "whole result.",
         default="each",
     )
 
     @property
-    def how(self) -> dict[str, Any]:
-        """Return what `read_comm` is given."""
+    def reader_arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `read_comm`."""
         return {
             "format": self.format_of("graph"),
             "columns": self.columns,
             "duplicates": self.duplicates,
             "collectives": self.collectives,
             "gathered": self.gathered,
-            **self.stated,
+            **self.hlo_arguments,
         }
 
 
 @dataclass(frozen=True)
 class TorusOptions:
-    """A torus, and what is changed of its network."""
+    """A torus, and changes of its network."""
 
     GROUP: ClassVar = "Machine"
     TORUS: ClassVar = (
         "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension); a machine such as "
-        "bluegene_q:1024 or tpu_v4:4x4x8 (listed by 'toruscast machines'); or a file such as "
+        "bluegene_q:1024 or tpu_v4:4x4x8, listed by 'toruscast machines'; or a file such as "
         "mine.toml."
     )
     torus: str | None = option(TORUS, "TORUS")
-    changes: tuple[str, ...] = option(
-        "Change a constant of the network, such as overhead=1us, tie_break=random, "
-        "bandwidth=1e9,2e9 (one for each dimension), routing_order=1,0 or buffer_packets=8. With "
-        "unknown, where the machine's rules for FIFOs and arbitration are not published, rank "
-        "averages over plausible networks. May be given several times.",
+    changes: tuple[str, ...] = multi_option(
+        "Set a constant of the network, such as overhead=1us, tie_break=random, "
+        "bandwidth=1e9,2e9 (one per dimension), routing_order=1,0 or buffer_packets=8. With "
+        "unknown, for machines with unpublished FIFO and arbitration rules, rank averages over "
+        "plausible networks.",
         "KEY=VALUE",
         "--network",
-        default=(),
     )
 
 
 @dataclass(frozen=True)
-class Host(TorusOptions):
-    """A torus of which some nodes and links are ours."""
+class AllocationOptions(TorusOptions):
+    """A torus with an allocation of nodes, and with slow or missing links."""
 
     allocation: str | None = option(
-        "Nodes that are yours: a number or coordinates a line, a CSV with a column node, or a "
-        "table of hosts. Other nodes still route traffic.",
+        "Nodes of the job: a number or coordinates per line, a CSV with a column node, or a table "
+        "of hosts. Other nodes still route traffic.",
         "FILE",
     )
     slow_links: str | None = option(
-        "Slow and missing links: a line link,bandwidth each, in bytes per second, 0 "
-        'for missing; a link is a number or a label such as "(0,2,1) +Z".',
+        "Slow and missing links: a line link,bandwidth each, in bytes per second, 0 for missing. "
+        'A link is a number or a label such as "(0,2,1) +Z".',
         "FILE.csv",
     )
 
 
-# Options of files of graphs alone.
-_OF_GRAPHS = [each.name for each in fields(Reading) if each.name != "form"]
+_GRAPH_FILE_OPTIONS = [each.name for each in fields(GraphFileOptions) if each.name != "form"]
 
 
 @dataclass(frozen=True)
-class Traffic(Host, Reading):
-    """What is sent, over which torus."""
+class TrafficOptions(AllocationOptions, GraphFileOptions):
+    """Traffic of an application, and the torus that carries it."""
 
-    comms: tuple[str, ...] = option(
+    GROUP: ClassVar = "Input"
+    comms: tuple[str, ...] = multi_option(
         "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a "
-        "dense matrix, .npz or .mtx, or the name of a shipped dataset, such as lammps-lj-512. "
-        "Given several times: phases, a barrier between them.",
+        "dense matrix, .npz or .mtx, or a shipped dataset such as lammps-lj-512. Several graphs "
+        "are phases with a barrier between them.",
         "FILE|NAME",
         "--comm",
-        default=(),
-        group="Input",
     )
     collective: str | None = option(
-        "Instead: the rounds of a collective, such as allreduce/ring:64MB, or with :2 "
-        "behind it on two ports; 'toruscast collectives' ranks the algorithms.",
+        "Instead of --comm: the rounds of a collective, such as allreduce/ring:64MB, or "
+        "allreduce/ring:64MB:2 on two ports. 'toruscast collectives' ranks the algorithms.",
         "ALGORITHM:SIZE",
-        group="Input",
-        excludes=("comms", "dependent", "grid", *_OF_GRAPHS),
+        excludes=("comms", "dependent", "grid", *_GRAPH_FILE_OPTIONS),
     )
     tasks: int | None = tasks_option(
-        "Tasks of the collective.  [default: one on every node]", needs=("collective",)
+        "Tasks of the collective.  [default: one per node]", needs=("collective",)
     )
     dependent: bool = option(
-        "The phases are rounds: instead of at a barrier, each task waits for its own "
-        "messages of the round.",
+        "The graphs are dependent rounds: each task waits for its own messages of a round instead "
+        "of at a barrier.",
         default=False,
-        group="Input",
     )
     grid: str | None = option(
-        "Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if unknown.",
+        "Task grid for the mapping strategies, such as 8x8x8.  [default: near-cubic]",
         "SIZES",
-        group="Input",
     )
 
     @property
     def is_given(self) -> bool:
-        """Whether it says what is sent."""
+        """Whether a graph or a collective is given."""
         return bool(self.comms) or self.collective is not None
 
 
 @dataclass(frozen=True)
-class Placing(Formats):
+class MappingFileOptions(FormatOptions):
     """How files of mappings are read."""
 
     GROUP: ClassVar = "Mappings"
     tasks_per_node: int | None = option(
-        "Tasks that a node takes; what a file of mappings states, or the least that suffices, if "
-        "not given.",
-        "N",
+        "Maximum tasks per node.  [default: as the mapping file states, or the minimum]", "N"
     )
     hosts: str | None = option(
-        "Names of hosts and the node of each, such as a CSV host,x,y,z: for files of mappings "
-        "that name hosts, or count them in the order of an allocation.",
+        "Table of host names and nodes, such as a CSV host,x,y,z, for mapping files that name "
+        "hosts or number them in the order of an allocation.",
         "FILE",
         needs=("mappings", "mapping", "against", "out", "script"),
     )
@@ -574,17 +555,13 @@ class Placing(Formats):
         default=dict,
         needs=("mappings", "mapping", "against"),
     )
-    fixed: tuple[tuple[int, int], ...] = option(
-        "A task that stays on its node. May be given several times.",
-        "TASK=NODE",
-        "--fix",
-        default=(),
-        type=read_bound,
+    fixed: tuple[tuple[int, int], ...] = multi_option(
+        "Keep a task on a node.", "TASK=NODE", "--fix", type=read_fixed_task
     )
 
     @property
-    def how(self) -> dict[str, Any]:
-        """Return what `read_mappings` is given."""
+    def reader_arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `read_mappings`."""
         return {
             "tasks_per_node": self.tasks_per_node,
             "hosts": self.hosts,
@@ -593,112 +570,109 @@ class Placing(Formats):
         }
 
     @property
-    def bound(self) -> dict[int, int]:
-        """The node of each task that stays where it is."""
-        bound: dict[int, int] = {}
+    def fixed_nodes(self) -> dict[int, int]:
+        """The node of each task that --fix names."""
+        nodes: dict[int, int] = {}
         for task, node in self.fixed:
-            if bound.setdefault(task, node) != node:
+            if nodes.setdefault(task, node) != node:
                 raise InputError(
-                    "task bound to two nodes",
+                    "task fixed to two nodes",
                     found=f"{task}={node}",
-                    expected=f"{task}={bound[task]}",
+                    expected=f"{task}={nodes[task]}",
                 )
-        return bound
+        return nodes
 
 
 @dataclass(frozen=True)
-class Candidates(Placing):
-    """Which mappings are looked at: those of files, or a number of our own."""
+class CandidateOptions(MappingFileOptions):
+    """Candidate mappings: those of files, or a sample of the strategies."""
 
-    mappings: tuple[str, ...] = option(
-        f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,... May "
-        "be given several times.",
+    mappings: tuple[str, ...] = multi_option(
+        f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
         "FILE|FOLDER",
-        default=(),
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead: N mappings from the strategies, of very different quality; or orders, those of "
-        "the machine's launcher, such as rank-map-bynode on Fugaku.  [default: 84]",
+        "Instead of --mappings: N mappings of the strategies, of very different quality; or "
+        "orders, the rank orders of the machine's launcher, such as rank-map-bynode on Fugaku.  "
+        "[default: 84]",
         f"N|{ORDERS}",
-        type=Amount(min=1),
+        type=CANDIDATE_COUNT,
         excludes=("mappings",),
     )
 
 
-TIMED = "The mappings that --times is of."
+MEASURED_HELP = "The mappings of the runs in --times."
 
 
 @dataclass(frozen=True)
-class SampleSource(Placing):
-    """Where samples come from: simulated, measured, or read."""
+class SampleSourceOptions(MappingFileOptions):
+    """Samples to learn from: simulated, measured or read from a file."""
 
     number: int | None = option(
-        "Mappings to simulate.  [default: 168]",
+        "Number of mappings to simulate.  [default: 168]",
         "N",
         "-n",
         type=click.IntRange(min=6),
         group="Input",
-        excludes=("times",),
     )
-    times: str | None = times_option("Measured times of --mappings instead", needs=("mappings",))
-    mappings: tuple[str, ...] = option(TIMED, "FILE|FOLDER", default=(), needs=("times",))
+    times: str | None = times_option(
+        "Learn from measured times of --mappings instead",
+        needs=("mappings",),
+        excludes=("number", "samples"),
+    )
+    mappings: tuple[str, ...] = multi_option(MEASURED_HELP, "FILE|FOLDER", needs=("times",))
     samples: str | None = option(
-        "Samples: with --comm, where the simulated ones are kept (a run that was stopped goes "
-        "on); else read.",
+        "File of samples. With --comm, simulated samples are stored there, and an interrupted run "
+        "resumes from it; otherwise the samples are read from it.",
         "FILE.parquet",
         group="Input",
-        excludes=("times",),
     )
 
 
 @dataclass(frozen=True)
-class Workers:
-    """Who does the work."""
+class WorkerOptions:
+    """Threads, processes or a cluster."""
 
     GROUP: ClassVar = "Work"
     jobs: int = option(
-        "Threads; all processors if not given.",
-        "N",
+        "Number of threads.  [default: all processors]",
         default=os.cpu_count() or 1,
         type=click.IntRange(1, MAX_JOBS),
         show_default=False,
     )
     workers: int | None = option(
-        "Processes instead of threads.",
-        "N",
+        "Number of processes, used instead of threads.",
         type=click.IntRange(1, MAX_JOBS),
         excludes=("jobs", "cluster"),
     )
     cluster: str | None = option(
-        "Instead: a Dask cluster, by its scheduler's address such as "
-        "tcp://host:8786, or by a file that starts one, such as slurm.toml.",
+        "Dask cluster to use instead: the address of its scheduler, such as tcp://host:8786, or a "
+        "file that starts one, such as slurm.toml.",
         "ADDRESS|FILE.toml",
         excludes=("jobs",),
     )
 
 
 @dataclass(frozen=True)
-class Seed:
-    """What is drawn at random."""
+class SeedOptions:
+    """Seed of the random numbers."""
 
     GROUP: ClassVar = "Work"
-    seed: int = option(
-        "Seed of everything drawn at random.", "N", default=1, type=click.IntRange(min=0)
-    )
+    seed: int = option("Random seed.", default=1, type=click.IntRange(min=0))
 
 
 @dataclass(frozen=True)
-class Work(Workers, Seed):
-    """How the work is done."""
+class WorkOptions(WorkerOptions, SeedOptions):
+    """Workers, seed and routing."""
 
     routing: Routing = option(  # noqa: RUF009
-        "Dimension order, minimal adaptive, or the second for phases with long messages.",
+        "Dimension order, minimal adaptive, or by_size: adaptive for phases of long messages.",
         default="deterministic",
     )
 
 
 @dataclass(frozen=True)
-class Level:
-    """How sure intervals are."""
+class LevelOptions:
+    """Probability of intervals."""
 
-    level: float = option("Probability of the intervals.", default=0.95, type=LEVEL)
+    level: float = option("Probability of the intervals.", default=0.95, type=PROBABILITY)

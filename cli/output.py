@@ -1,4 +1,4 @@
-"""Where results go: tables for people, JSON, CSV and Parquet for programs."""
+"""Output of the commands: tables on stdout, and files of JSON, CSV, Parquet and pages."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from toruscast.errors import InputError
 from toruscast.files import atomic_path, check_target
 from toruscast.text import one_line
 
-from . import progress as recording
 from .options import option
-from .progress import json_text, working
-from .slow import registry
+from .progress import format_json, print_message, show_progress, start_log
+from .slow import format_registry
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from toruscast.answers.table import Table
+
 PLAIN_WIDTH = 120
 STDOUT = "-"
-# Options whose files hold text, whatever their suffix.
-_TEXTS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
-
-# Options whose files hold no answer.
+# Options whose files contain text whatever their suffix.
+_TEXT_OPTIONS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
+# Options whose files do not contain the answer.
 _NO_ANSWER = {"--log-file", "--samples", "--times"}
 
 
-def _read() -> Iterator[tuple[str, Path]]:
-    """Give what the present command was given that exists, by option or argument."""
+def _find_inputs() -> Iterator[tuple[str, Path]]:
+    """Yield the name and path of each parameter of the current command that names a file."""
     context = click.get_current_context(silent=True)
     for parameter in context.command.params if context is not None else ():
         value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
@@ -50,56 +50,44 @@ def _read() -> Iterator[tuple[str, Path]]:
         for text in value if isinstance(value, tuple) else (value,):
             if text and isinstance(text, str):
                 with suppress(OSError, ValueError):
-                    place = Path(os.path.realpath(text))
-                    # What is no file may be the common prefix of per-rank files.
-                    ranks = place.parent.glob(glob.escape(place.name) + ".*.prof*")
-                    for found in [place] if place.exists() else ranks:
-                        yield name or parameter.opts[0].upper(), found
+                    path = Path(os.path.realpath(text))
+                    # A missing path may be the common prefix of per-rank files.
+                    rank_files = path.parent.glob(glob.escape(path.name) + ".*.prof*")
+                    for file in [path] if path.exists() else rank_files:
+                        yield name or parameter.opts[0].upper(), file
 
 
 def _is_read_with(source: str, folder: Path, file: Path) -> bool:
-    """Whether who reads a folder of mappings or per-rank files takes a file for one of them."""
-    holds_mappings = source == "--mappings"
+    """Whether reading ``folder`` for the option ``source`` would read ``file`` too."""
+    has_mappings = source == "--mappings"
     if source == "IN":
-        holds_mappings = bool(click.get_current_context().params.get("mapping"))
+        has_mappings = bool(click.get_current_context().params.get("mapping"))
     elif source not in ("--comm", "--mappings"):
         return False
-    suffixes: tuple[str, ...] = (".prof",)
-    if holds_mappings:
-        suffixes = registry.suffixes_of("mapping")
+    suffixes = format_registry.suffixes_of("mapping") if has_mappings else (".prof",)
     return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where the user wants results, and how much is said besides.
-
-    A file "-" is stdout, and then nothing else goes there.
-    """
+    """Where results are written. If a file is "-", stdout contains only that file."""
 
     GROUP: ClassVar = "Output"
     json_path: str | None = option("Write the result as JSON.", "FILE|-", "--json")
     csv_path: str | None = option("Write the table as CSV.", "FILE|-", "--csv")
     quiet: bool = option(
-        "No progress bar, no messages.",
-        "",
-        "--quiet",
-        "-q",
-        default=False,
-        excludes=("verbose",),
+        "No progress bar, no messages.", "", "--quiet", "-q", default=False, excludes=("verbose",)
     )
-    verbose: bool = option(
-        "Say what is done, and show details.", "", "--verbose", "-v", default=False
-    )
+    verbose: bool = option("Print log messages and details.", "", "--verbose", "-v", default=False)
     log_path: str | None = option(
-        "Append what is done to FILE, a line of JSON each.", "FILE", "--log-file"
+        "Append log messages to FILE, one line of JSON each.", "FILE", "--log-file"
     )
     links_path: str | None = None
     report: str | None = None
     figures: str | None = None
     figure_format: Literal["svg", "png", "pdf"] = "svg"
-    progress = staticmethod(working)
-    message = staticmethod(recording.tell)
+    progress = staticmethod(show_progress)
+    message = staticmethod(print_message)
 
     def __post_init__(self) -> None:
         to_stdout = [name for name, path in self._paths.items() if path == STDOUT]
@@ -109,41 +97,45 @@ class Output:
     def check(
         self,
         files: Mapping[str, str | None] | None = None,
-        also: Mapping[str, str | None] | None = None,
+        others: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Raise early what writing would raise after the work; then begin the log."""
+        """Raise before the work if a file cannot be written; start the log.
+
+        ``files`` are further output files by option. ``others`` are files or folders which the
+        caller checks; they must only differ from every other file.
+        """
         files = {**(files or {}), "--report": self.report, "--log-file": self.log_path}
-        also = {**(also or {}), "--figures": self.figures}
-        for name, path in {**files, **also}.items():
+        others = {**(others or {}), "--figures": self.figures}
+        for name, path in {**files, **others}.items():
             if path == STDOUT:
                 raise click.UsageError(f"{name} cannot go to stdout")
-        ours = {
+        checked = {
             name: path
             for name, path in (self._paths | files).items()
             if path is not None and path != STDOUT
         }
-        written = {name: path for name, path in (ours | also).items() if path is not None}
-        # Python has no such stream where the caller closed it.
-        if sys.__stdout__ is None and not (self.for_people and written.keys() - _NO_ANSWER):
+        written = {name: path for name, path in (checked | others).items() if path is not None}
+        # Python has no such stream if the caller closed it.
+        if sys.__stdout__ is None and not (self.is_stdout_free and written.keys() - _NO_ANSWER):
             raise click.ClickException("stdout is closed")
-        places = {name: Path(os.path.realpath(path)) for name, path in written.items()}
-        others = [(name, place) for name, place in _read() if name not in places]
-        for pair in combinations([*places.items(), *others], 2):
-            if pair[0][0] in places and pair[0][1] == pair[1][1]:
-                raise click.UsageError(f"{pair[0][0]} and {pair[1][0]} name the same file")
-        for (target, file), (source, folder) in product(places.items(), others):
+        targets = {name: Path(os.path.realpath(path)) for name, path in written.items()}
+        inputs = [(name, path) for name, path in _find_inputs() if name not in targets]
+        for (first, file), (second, other) in combinations([*targets.items(), *inputs], 2):
+            if first in targets and file == other:
+                raise click.UsageError(f"{first} and {second} name the same file")
+        for (target, file), (source, folder) in product(targets.items(), inputs):
             if _is_read_with(source, folder, file):
                 raise click.UsageError(f"{target} is a file of the folder that {source} reads")
-        for name, path in ours.items():
-            # A log may go to a device: it is appended to, never replaced.
+        for name, path in checked.items():
+            # A log is appended to and never replaced, so it may be a device.
             if name != "--log-file" or not Path(path).is_char_device():
-                check_target(path, text=name in _TEXTS)
+                check_target(path, text=name in _TEXT_OPTIONS)
         if self.report is not None:
             answers.html.check_page(self.report)
         if self.figures is not None:
-            check_folder(self.figures)
+            check_output_folder(self.figures)
             answers.figures.check_form(self.figure_format)
-        recording.begin(self.verbose, self.log_path, self.quiet)
+        start_log(self.verbose, self.log_path, self.quiet)
 
     @property
     def _paths(self) -> dict[str, str]:
@@ -151,76 +143,82 @@ class Output:
         return {name: path for name, path in paths.items() if path is not None}
 
     @property
-    def for_people(self) -> bool:
-        """Whether stdout is free for tables."""
+    def is_stdout_free(self) -> bool:
+        """Whether no file is written to stdout."""
         return STDOUT not in self._paths.values()
 
     def console(self) -> Console:
-        """Return a console on stdout: as wide as the terminal, or 120 columns without one."""
+        """Return a console on stdout, as wide as the terminal or else 120 columns."""
 
-        class Piped(rich_console.Console):
+        class PipeConsole(rich_console.Console):
             def on_broken_pipe(self) -> None:
-                # rich would end the program itself, as code of a plugin may.
+                # rich would exit, which the command reports as an exit by plugin code.
                 raise BrokenPipeError
 
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
-        return Piped(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+        return PipeConsole(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
-    def say(self, text: str) -> None:
-        """Say something to people: on stdout, if that is free for them."""
-        if self.for_people and text and not self.quiet:
+    def print_line(self, text: str) -> None:
+        """Print a line on stdout, unless a file is written there or --quiet is given."""
+        if self.is_stdout_free and text and not self.quiet:
             click.echo(one_line(text))
 
-    def deliver(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
-        """Write an answer to all places where it is wanted: page, figures, JSON, CSV and terminal.
+    def write_answer(
+        self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
+    ) -> None:
+        """Write an answer to the requested files and to the terminal.
 
-        ``more`` is what JSON says besides, before the answer.
+        The entries of ``metadata`` come before those of the answer in the JSON file.
         """
         if self.report is not None:
             command = shlex.join(["toruscast", *sys.argv[1:]])
-            with working("Writing the report"):
+            with show_progress("Writing the report"):
                 answers.html.write_page(answer, self.report, inputs=[("command", command)])
         if self.figures is not None:
-            with working("Drawing the figures"):
+            with show_progress("Drawing the figures"):
                 answers.figures.write_figures(answer, self.figures, self.figure_format)
-        self.save(answer, more)
-        self.show(answer)
+        self.write_files(answer, metadata)
+        self.print_answer(answer)
 
-    def save(self, answer: answers.blocks.Answer, more: dict[str, Any] | None = None) -> None:
-        """Write an answer as JSON and CSV where they are wanted."""
-        known = {} if answer.omitted is None else {"omitted": list(map(asdict, answer.omitted))}
-        self.write_json({**(more or {}), **known, **answer.content})
+    def write_table(self, head: str | answers.blocks.Headline, *tables: Table, **more: Any) -> None:
+        """Write an answer of a sentence and tables; ``more`` are those of `of_table`."""
+        self.write_answer(answers.blocks.of_table(head, *tables, **more))
+
+    def write_files(
+        self, answer: answers.blocks.Answer, metadata: dict[str, Any] | None = None
+    ) -> None:
+        """Write the requested JSON and CSV files of an answer."""
+        omitted = {} if answer.omitted is None else {"omitted": list(map(asdict, answer.omitted))}
+        self.write_json({**(metadata or {}), **omitted, **answer.content})
         if self.csv_path is not None and answer.table is not None:
             write_text(csv_text(answer.table.frame), self.csv_path)
 
-    def show(self, answer: answers.blocks.Answer) -> None:
-        """Print an answer, if stdout is free for people."""
-        if self.for_people:
+    def print_answer(self, answer: answers.blocks.Answer) -> None:
+        """Print an answer, unless a file is written to stdout."""
+        if self.is_stdout_free:
             answers.terminal.show(answer, self.console(), self.verbose)
 
     def write_json(self, content: dict[str, Any]) -> None:
-        """Write JSON where it is wanted."""
+        """Write the JSON file if it is requested."""
         if self.json_path is not None:
-            write_text(json_text(content), self.json_path)
+            write_text(format_json(content), self.json_path)
 
 
 @dataclass(frozen=True)
 class PageOutput(Output):
-    """Output that may also be a page, and figures."""
+    """Output with a page and figures."""
 
-    report: str | None = option(
-        "Write the answer with its pictures as one file for a browser.", "FILE.html"
-    )
+    report: str | None = option("Write the answer with its charts as an HTML page.", "FILE.html")
     figures: str | None = option(
-        "Draw the charts of the answer and its map of links into FOLDER, a file each.", "FOLDER"
+        "Write the charts and the link map of the answer as files into FOLDER.", "FOLDER"
     )
     figure_format: Literal["svg", "png", "pdf"] = option(
-        "Kind of these files.", default="svg", needs=("figures",)
+        "File format of the figures.", default="svg", needs=("figures",)
     )
 
 
 def write_text(text: str, path: str) -> None:
-    """Write text to stdout, or to a file that appears whole or not at all."""
+    """Write text to stdout, or atomically to a file."""
     if path == STDOUT:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -229,14 +227,14 @@ def write_text(text: str, path: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def check_folder(folder: str) -> None:
-    """Raise early what writing into ``folder``, which may be new, would raise after the work."""
-    place = Path(os.path.realpath(folder))
-    found: object = "no such folder" if not place.parent.is_dir() else None
-    if not folder or (place.exists() and not place.is_dir()):
+def check_output_folder(folder: str) -> None:
+    """Raise before the work if files cannot be written into ``folder``, which may be new."""
+    path = Path(os.path.realpath(folder))
+    found: object = "no such folder" if not path.parent.is_dir() else None
+    if not folder or (path.exists() and not path.is_dir()):
         found = "a file" if folder else "an empty path"
     try:
-        with TemporaryDirectory(prefix=".", dir=place if place.exists() else place.parent):
+        with TemporaryDirectory(prefix=".", dir=path if path.exists() else path.parent):
             pass
     except OSError as error:
         found = found or error.strerror or error
@@ -245,23 +243,23 @@ def check_folder(folder: str) -> None:
 
 
 @contextmanager
-def growing(
+def open_tables(
     csv_path: str | None, parquet_path: str | None
 ) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Give a function that adds rows to a CSV and a Parquet file; "-" is stdout.
+    """Yield a function that appends rows to a CSV and a Parquet file.
 
-    Files appear whole, at the end, or not at all.
+    The files appear at the end of the block, and only if it succeeds.
     """
-    with ExitStack() as files:
+    with ExitStack() as stack:
         stream = sys.stdout if csv_path == STDOUT else None
         if csv_path is not None and stream is None:
-            path = files.enter_context(atomic_path(csv_path))
-            stream = files.enter_context(path.open("w", encoding="utf-8", newline=""))
-        target = None if parquet_path is None else files.enter_context(atomic_path(parquet_path))
+            path = stack.enter_context(atomic_path(csv_path))
+            stream = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+        target = None if parquet_path is None else stack.enter_context(atomic_path(parquet_path))
         writer: Any = None
         is_first = True
 
-        def add(rows: pd.DataFrame) -> None:
+        def append(rows: pd.DataFrame) -> None:
             nonlocal writer, is_first
             if stream is not None:
                 stream.write(csv_text(rows, header=is_first))
@@ -270,7 +268,7 @@ def growing(
             if target is not None:
                 table = pyarrow.Table.from_pandas(rows)
                 if writer is None:
-                    writer = files.enter_context(parquet.ParquetWriter(target, table.schema))
+                    writer = stack.enter_context(parquet.ParquetWriter(target, table.schema))
                 writer.write_table(table)
 
-        yield add
+        yield append

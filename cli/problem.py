@@ -1,4 +1,4 @@
-"""From the words of the command line to a mapping problem: what is sent, and over which torus."""
+"""Read the traffic and the torus of a command as a mapping problem."""
 
 from __future__ import annotations
 
@@ -19,113 +19,109 @@ from toruscast.errors import InputError, MissingFileError
 from toruscast.text import closest, counted, nbytes, part_of, percent, printable, shortened, spanned
 from toruscast.validation import read_bytes, read_seconds, read_sizes
 
-from .options import Host, Include, TorusOptions, Traffic, read_pair
-from .progress import working
-from .slow import sources, tables
+from .options import AllocationOptions, Include, TorusOptions, TrafficOptions, read_pair
+from .progress import show_progress
+from .slow import format_source, tables
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, MappingProblem, TaskMapping, Torus, Workload
     from toruscast.validation import Routing
 
-# A time of a network that is longer than this many seconds lacks its unit.
-_LONG = 1e-3
-# Keys of --network that are fields of `Torus`, not of `Network`.
-_OF_THE_TORUS = ("tie_break", "bandwidth", "routing_order", "zones")
-_TIMES = ("hop_latency", "overhead", "short_overhead", "start")
-_SIZES = (
+# Network times of at least this many seconds must have a unit.
+_LONG_TIME = 1e-3
+# Keys of --network that are fields of `Torus` instead of `Network`.
+_TORUS_KEYS = ("tie_break", "bandwidth", "routing_order", "zones")
+_TIME_KEYS = ("hop_latency", "overhead", "short_overhead", "start")
+_SIZE_KEYS = (
     *("bandwidth", "memory_bandwidth", "payload", "header"),
     *("eager_limit", "short_limit", "deterministic_limit"),
 )
-# Share of the bytes left out from which on it is reported.
-_NOTABLE = 0.001
+# Minimum share of bytes in edges without a whole message that is reported.
+_MIN_REPORTED_SHARE = 0.001
+COLLECTIVE_FORM = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64MB:2"
 
 
-def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, float | None]:
-    """Return the traffic of a file or dataset, and the dataset's iterations.
+def read_traffic(comm: str, include: Include, **arguments: Any) -> tuple[Workload, float | None]:
+    """Return the traffic of a file or dataset, and the iterations that a dataset covers.
 
-    ``how`` goes to `read_workload`.
+    ``arguments`` are those of `read_workload`.
     """
-    known = datasets.names()
-    # A folder of results may be called as what was simulated.
-    if is_file(comm) and not (comm in known and Path(comm).is_dir()):
-        return _read(comm, include, how), None
-    if comm in known:
-        for option, value in how.items():
+    shipped = datasets.names()
+    # A folder of results may have the name of the dataset that was simulated.
+    if path_exists(comm) and not (comm in shipped and Path(comm).is_dir()):
+        return _read_workload(comm, include, arguments), None
+    if comm in shipped:
+        for option, value in arguments.items():
             if value not in (None, "auto", "refuse", "each", {}):
                 name = "--tasks" if option == "n_tasks" else f"--{option}"
                 raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
         graph = datasets.load(comm, include=include)
         return tc.mapping.as_workload(graph), None if iterations is None else float(iterations)
-    # A path that does not exist may be the common prefix of per-rank files.
+    # A missing path may be the common prefix of per-rank files.
     try:
-        return _read(comm, include, how), None
+        return _read_workload(comm, include, arguments), None
     except MissingFileError:
         if "/" in comm or "." in comm:
             raise
         raise InputError(
             "neither a file nor a shipped dataset",
             found=comm,
-            expected=f"a file or {closest(comm, known)}",
+            expected=f"a file or {closest(comm, shipped)}",
         ) from None
 
 
-def _read(comm: str, include: Include, how: dict[str, Any]) -> Workload:
-    with working(f"Reading {shortened(printable(comm), 40)}", part_of("bytes")) as progress:
-        return tc.read_workload(comm, include=include, progress=progress, **how)
+def _read_workload(comm: str, include: Include, arguments: dict[str, Any]) -> Workload:
+    with show_progress(f"Reading {shortened(printable(comm), 40)}", part_of("bytes")) as progress:
+        return tc.read_workload(comm, include=include, progress=progress, **arguments)
 
 
-def is_file(text: str) -> bool:
-    """Whether a word of the command line names something that exists."""
+def path_exists(text: str) -> bool:
+    """Whether a path exists; False for text that cannot be a path."""
     try:
         return Path(text).exists()
     except (OSError, ValueError):
         return False
 
 
-FORM = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64MB:2"
-
-
-def _load_collective(traffic: Traffic, text: str) -> LoadedTraffic:
-    """Return the rounds of a collective; on all nodes if the number of tasks is not given.
-
-    The algorithm sees the dimensions of the torus where there is a task a node.
-    """
+def _load_collective(traffic: TrafficOptions, text: str) -> LoadedTraffic:
+    """Return the rounds of a collective on ``--tasks`` tasks, or on one per node."""
     torus = tc.torus(traffic.torus or "")
     name, *rest = text.split(":")
     if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
-        raise InputError("bad --collective", found=text, expected=FORM)
+        raise InputError("bad --collective", found=text, expected=COLLECTIVE_FORM)
     collectives = tc.mapping.collectives
     known = collectives.names()
     if name not in known:
         of_kind = collectives.names(name.split("/")[0])
         expected = closest(name, known, " or ".join(of_kind or known))
         raise InputError("unknown collective algorithm", found=name, expected=expected)
-    tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
-    shape = torus.shape if tasks == torus.n_nodes else None
+    n_tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
+    # Algorithms follow the dimensions of the torus if each node has one task.
+    shape = torus.shape if n_tasks == torus.n_nodes else None
     ports = int(rest[1]) if len(rest) == 2 else 1
-    rounds = collectives.schedule(name, tasks, read_bytes(rest[0]), shape, ports=ports)
+    rounds = collectives.schedule(name, n_tasks, read_bytes(rest[0]), shape, ports=ports)
     return LoadedTraffic(rounds.workload(), (text,), traffic.include, None)
 
 
 @dataclass(frozen=True)
 class LoadedTraffic:
-    """What an application sends in one iteration, and how it came about."""
+    """Traffic of one iteration of an application, with its origin."""
 
     workload: Workload
     sources: tuple[str, ...]
-    """Files or datasets that it was read from, or the collective."""
-    traffic: str
+    """Files, datasets or the collective that it was read from."""
+    include: str
     iterations: float | None
-    """Application steps by which the graphs were divided; None if not given."""
+    """Application steps by which the graphs were divided, if given."""
 
     @property
     def source(self) -> str:
-        """Its files in one text."""
+        """The sources in one text."""
         return ", ".join(self.sources)
 
     def describe(self) -> dict[str, object]:
-        """Return what JSON output says about it."""
+        """Return the entries of JSON output."""
         total = self.workload.total
         return {
             "name": self.workload.name,
@@ -134,7 +130,7 @@ class LoadedTraffic:
             "edges": total.n_edges,
             "bytes": float(total.nbytes.sum()),
             "messages": float(total.n_messages.sum()),
-            "traffic": self.traffic,
+            "traffic": self.include,
             "iterations": self.iterations,
             "phases": list(self.sources),
             "n_phases": len(self.workload),
@@ -142,8 +138,8 @@ class LoadedTraffic:
             "summed": self.workload.summed,
         }
 
-    def in_words(self) -> str:
-        """Return it as a line for people."""
+    def summary(self) -> str:
+        """Return a line for people."""
         workload = self.workload
         comm = workload.total
         line = f"{printable(workload.name)}: {counted(comm.n_tasks, 'task')}, "
@@ -154,58 +150,59 @@ class LoadedTraffic:
             line += f" in {counted(len(workload), 'round' if workload.dependent else 'phase')}"
         if self.iterations is not None:
             line += f" per iteration (1/{self.iterations:g} of the capture)"
-        if self.traffic != "all":
-            line += f", {self.traffic.replace('_', '-')} only"
+        if self.include != "all":
+            line += f", {self.include.replace('_', '-')} only"
         silent = np.setdiff1d(np.arange(comm.n_tasks), np.concatenate([comm.src, comm.dst]))
-        # Where it alone is silent, the warning of the file's reader says so.
+        # The reader of the file warns if only task 0 is silent.
         if silent.size > 1 and silent[0] == 0:
             line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
-        left = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
-        left_out = left / max(float(comm.nbytes.sum()), 1e-300)
-        if left_out >= _NOTABLE:
-            share = percent(left_out, digits=2)
-            line += f"; {share} of them in edges of less than half a message, not simulated"
+        unsent = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
+        unsent_share = unsent / max(float(comm.nbytes.sum()), 1e-300)
+        if unsent_share >= _MIN_REPORTED_SHARE:
+            share = percent(unsent_share, digits=2)
+            line += f"; {share} of the bytes, in edges of less than half a message, not simulated"
         return line
 
 
-def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraffic:
-    """Read what is sent: of one file, of several as phases after each other, or of a collective.
+def load_application(traffic: TrafficOptions, *, simulated: bool = True) -> LoadedTraffic:
+    """Read the traffic of a file, of several files as phases, or of a collective.
 
-    If there are several files, single ones may be without messages.
+    Raises InputError if a single file, or with ``simulated`` the whole traffic, has no message.
     """
     if traffic.collective is not None:
         return _load_collective(traffic, traffic.collective)
     if not traffic.comms:
-        raise click.UsageError("missing --comm, or --collective")
+        raise click.UsageError("missing --comm or --collective")
     parts = [_read_application(comm, traffic) for comm in traffic.comms]
     if len(parts) == 1 and not parts[0].workload.total.n_messages.any():
         raise InputError("communication graph without a message", file=parts[0].source)
-    found = parts[0] if len(parts) == 1 and not traffic.dependent else _joined(parts, traffic)
+    is_single = len(parts) == 1 and not traffic.dependent
+    application = parts[0] if is_single else _join_phases(parts, traffic)
     if simulated:
-        check_sends(found.workload, found.source)
-    return found
+        check_messages(application.workload, application.source)
+    return application
 
 
-def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
-    """Return the phases of all parts, one after the other."""
+def _join_phases(parts: Sequence[LoadedTraffic], traffic: TrafficOptions) -> LoadedTraffic:
     for part in parts[1:]:
         if part.workload.n_tasks != parts[0].workload.n_tasks:
             found = " and ".join(f"{p.workload.n_tasks} in {p.source}" for p in (parts[0], part))
             raise InputError(
                 "phases differ in their number of tasks",
                 found=found,
-                expected="the same, which the first line of a file may tell (in CSV: # n_tasks N)",
+                expected="the same number; the first line of a file may state it (CSV: # n_tasks "
+                "N)",
             )
     phases = [phase for part in parts for phase in part.workload]
     if traffic.dependent and len(phases) < 2:
-        raise click.UsageError("--dependent needs several --comm, a round each")
+        raise click.UsageError("--dependent needs several --comm, one per round")
     rounds = [part.source for part in parts if part.workload.dependent and len(part.workload) > 1]
     if rounds and not traffic.dependent:
         raise InputError(
-            "rounds of one file and a barrier before another cannot be one workload",
+            "a file of dependent rounds cannot be one of several phases",
             file=rounds[0],
             found=f"{len(parts)} files",
-            expected="that file alone, or --dependent: then all files are rounds without a barrier",
+            expected="that file alone, or --dependent to make all files rounds",
         )
     names = dict.fromkeys(part.workload.name for part in parts)
     divisors = {part.iterations for part in parts}
@@ -223,23 +220,22 @@ def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
     )
 
 
-def _read_application(comm: str, traffic: Traffic) -> LoadedTraffic:
-    """The traffic of a file, whether or not there is something in it to send."""
-    read, known = read_traffic(comm, traffic.include, **traffic.how)
+def _read_application(comm: str, traffic: TrafficOptions) -> LoadedTraffic:
+    workload, known = read_traffic(comm, traffic.include, **traffic.reader_arguments)
     iterations = known if traffic.iterations is None else traffic.iterations
-    phases = [per_iteration(phase, iterations) for phase in read]
+    phases = [divide_by_iterations(phase, iterations) for phase in workload]
     if traffic.grid is not None:
         grid = read_sizes(traffic.grid.strip())
         if grid is None:
             expected = "sizes such as 8x8x8"
             raise InputError("bad task grid", found=traffic.grid, expected=expected)
         phases = [phase.renamed(phase.name, grid) for phase in phases]
-    workload = replace(read, phases=phases)
+    workload = replace(workload, phases=phases)
     return LoadedTraffic(workload, (comm,), traffic.include, iterations)
 
 
-def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
-    """Divide a graph by the iterations that it was captured over."""
+def divide_by_iterations(graph: CommGraph, iterations: float | None) -> CommGraph:
+    """Divide the traffic of a graph by the number of iterations that it covers."""
     if iterations is None:
         return graph
     if not math.isfinite(iterations):
@@ -247,27 +243,27 @@ def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
     return graph if iterations == 1 else graph.scaled(1 / iterations)
 
 
-def check_sends(workload: Workload, file: str) -> None:
-    """Raise, naming the file, unless a simulation has something to send."""
+def check_messages(workload: Workload, file: str) -> None:
+    """Raise unless an edge has a whole message, which a simulation needs."""
     if not any(phase.whole_messages.any() for phase in workload):
-        most = max(float(phase.n_messages.max(initial=0.0)) for phase in workload)
+        maximum = max(float(phase.n_messages.max(initial=0.0)) for phase in workload)
         raise InputError(
-            "at most half a message on every edge: nothing to send",
+            "no edge has more than half a message per iteration",
             file=file,
-            found=f"{most:.2g} at most",
-            expected="one in each of the --iterations; a list of edges without a fourth column has "
-            "one in all",
+            found=f"at most {maximum:.2g}",
+            expected="1 or more; a smaller --iterations raises it, and edges without a fourth "
+            "column count as one message in all",
         )
 
 
-def graph_line(facts: Mapping[str, Any]) -> str:
-    """Return tasks, edges, bytes and messages in words."""
+def format_graph(facts: Mapping[str, Any]) -> str:
+    """Return tasks, edges, bytes and messages as text."""
     counts = [counted(round(facts[key]), key[:-1]) for key in ("tasks", "edges", "messages")]
     return ", ".join([*counts[:2], nbytes(facts["bytes"]), counts[2]])
 
 
 def read_time(text: str, name: str) -> float:
-    """Return the time that is given as ``name``, in seconds.
+    """Read a time in seconds; errors call it ``name``.
 
     Examples
     --------
@@ -280,19 +276,19 @@ def read_time(text: str, name: str) -> float:
         value = read_seconds(text)
     except InputError as error:
         raise error.replace(f"bad {name}") from None
-    if text[-1:].isdigit() and value >= _LONG:
+    if text[-1:].isdigit() and value >= _LONG_TIME:
         expected = f"{text}us, {text}ns or {text}s"
         raise InputError(f"{name} without a unit", found=text, expected=expected)
     return value
 
 
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
-    """Return the torus with constants of its network set by ``KEY=VALUE``.
+    """Return the torus with constants set by ``KEY=VALUE``.
 
-    Also of the torus itself: ``routing_order=1,0``, ``zones=0,1/2`` (groups of dimensions, or
-    ``bluegene_q``), ``tie_break=random``, ``bandwidth=1e9`` or one for each dimension,
-    ``bandwidth=1e9,2e9``. Keys in ``unused`` are refused: they only affect packets, and the caller
-    simulates none. ``unknown`` alone is short for ``rules=unknown``.
+    Keys are the fields of `Network`, and of the torus ``routing_order=1,0``, ``zones=0,1/2``
+    (groups of dimensions, or ``bluegene_q``), ``tie_break=random`` and ``bandwidth=1e9`` or
+    ``bandwidth=1e9,2e9``. ``unknown`` is short for ``rules=unknown``. Keys in ``unused`` are
+    refused because they affect only packets, which the caller does not simulate.
 
     Examples
     --------
@@ -302,16 +298,15 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     >>> change_network(Torus((4, 4)), ["routing_order=1,0", "zones=0/1"]).routing_order
     (1, 0)
     """
-    everything = [field.name for field in fields(tc.Network)] + list(_OF_THE_TORUS)
-    known = [key for key in everything if key not in unused]
+    keys = [field.name for field in fields(tc.Network)] + list(_TORUS_KEYS)
+    known = [key for key in keys if key not in unused]
     texts: dict[str, str] = {}
     for change in changes:
-        # The short form for a machine whose rules are not public.
         change = "rules=unknown" if change.strip() == "unknown" else change
         key, text = read_pair(change, "--network")
         if key in unused:
             raise InputError(
-                "--network key that changes nothing without packets",
+                "--network key that has no effect without packets",
                 found=key,
                 expected=f"one of {', '.join(known)}, or 'toruscast simulate'",
             )
@@ -323,128 +318,128 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
             raise InputError("--network key given twice", found=change, expected="one value")
         texts[key] = text
     try:
-        values = {key: _value_of(key, text) for key, text in texts.items()}
-        of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
+        values = {key: _parse_constant(key, text) for key, text in texts.items()}
+        of_torus = {key: values.pop(key) for key in _TORUS_KEYS if key in values}
         return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
     except InputError as error:
         raise error.replace(f"--network: {error.message}") from None
 
 
-def _value_of(key: str, text: str) -> object:
-    """Return the value of a constant: a number where the text is one, in the constant's unit."""
-    if key in _TIMES:
+def _parse_constant(key: str, text: str) -> object:
+    if key in _TIME_KEYS:
         return read_time(text, key)
     if key == "routing_order" or (key == "zones" and not text.isidentifier()):
-        words = text.split("/") if key == "zones" else [text]
-        zones = [[part.strip() for part in word.split(",")] for word in words]
-        if not all(re.fullmatch("[0-9]{1,2}", part) for zone in zones for part in zone):
+        parts = text.split("/") if key == "zones" else [text]
+        zones = [[number.strip() for number in part.split(",")] for part in parts]
+        if not all(re.fullmatch("[0-9]{1,2}", number) for zone in zones for number in zone):
             expected = "numbers of dimensions such as 1,0"
             raise InputError(f"bad {key}", found=repr(text), expected=expected)
         groups = tuple(tuple(map(int, zone)) for zone in zones)
         return groups if key == "zones" else groups[0]
     if key == "bandwidth" and "," in text:
-        return tuple(_value_of(key, part) for part in text.split(","))
+        return tuple(_parse_constant(key, part) for part in text.split(","))
     with suppress(ValueError):
         return int(text)
     with suppress(ValueError):
-        return read_bytes(text.removesuffix("/s")) if key in _SIZES else float(text)
+        return read_bytes(text.removesuffix("/s")) if key in _SIZE_KEYS else float(text)
     with suppress(ValueError):
         return float(text)
     return text
 
 
-def only_nodes(torus: Torus, path: str) -> Torus:
-    """Return the torus with the nodes alone that a file lists.
+def restrict_nodes(torus: Torus, path: str) -> Torus:
+    """Return the torus with only the nodes in a file.
 
-    A node is a number, or its coordinates; one a line, or in a CSV the column ``node``. A table of
-    hosts, as of ``--hosts``, lists theirs.
+    The file has a node per line, as a number or coordinates, or is a CSV with a column ``node``, or
+    a table of hosts as for ``--hosts``.
     """
-    text = sources.read_text(path)
+    text = format_source.read_text(path)
     lines = list(text.lines())
-    head = sources.cells(lines[0][1])[1] if lines else []
-    if "host" in head:
+    header = format_source.cells(lines[0][1])[1] if lines else []
+    if "host" in header:
         nodes = {*tc.read_hosts(path, torus).node.tolist()}
     else:
-        column = head.index("node") if "node" in head else None
+        column = header.index("node") if "node" in header else None
         nodes = set()
         for number, line in lines[column is not None :]:
             words = re.split(r"[,;\s]+", line.strip(" ()\t"))
             if column is not None:
-                words = sources.cells(line)[1][column : column + 1]
-            node = _read_node(torus, words)
+                words = format_source.cells(line)[1][column : column + 1]
+            node = _parse_node(torus, words)
             if node is None:
-                expected = f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node a "
+                expected = f"0 to {torus.n_nodes - 1} or {torus.ndim} coordinates, one node per "
                 expected += "line, or a CSV with a column node"
                 raise text.fault("bad node", number, line, expected)
             if node in nodes:
-                raise text.fault("node stands twice", number, node, "each node once")
+                raise text.fault("duplicate node", number, node, "each node once")
             nodes.add(node)
     if not nodes:
         raise text.fault("allocation without a node")
     return torus.without(nodes=sorted(set(range(torus.n_nodes)) - nodes))
 
 
-def _read_node(torus: Torus, words: Sequence[str]) -> int | None:
+def _parse_node(torus: Torus, words: Sequence[str]) -> int | None:
     with suppress(InputError):
         if all(re.fullmatch("[0-9]{1,9}", word) for word in words):
             numbers = [int(word) for word in words]
-            of_one = len(numbers) == 1 and numbers[0] < torus.n_nodes
-            return numbers[0] if of_one else int(torus.node(numbers))
+            is_node = len(numbers) == 1 and numbers[0] < torus.n_nodes
+            return numbers[0] if is_node else int(torus.node(numbers))
     return None
 
 
 def change_links(torus: Torus, path: str) -> Torus:
-    """Return the torus with links as slow as a CSV has them, and without those of bandwidth 0."""
-    text = sources.read_text(path)
+    """Return the torus with the link bandwidths of a CSV; a bandwidth of 0 removes the link."""
+    text = format_source.read_text(path)
     names = ["link", "bandwidth"]
-    _, rows = tables.read_words(text, text.lines(), lambda head: head == names, names)
-    rates: dict[int, float] = {}
-    for number, (word, rate) in rows:
+    _, rows = tables.read_words(text, text.lines(), lambda header: header == names, names)
+    bandwidths: dict[int, float] = {}
+    for number, (label, value) in rows:
         with text.at(number):
-            link = torus.read_link(word)
+            link = torus.read_link(label)
             try:
-                bandwidth = float(rate)
+                bandwidth = float(value)
             except ValueError:
-                raise InputError("bad bandwidth", found=rate, expected="bytes per second") from None
-            if link in rates:
-                raise InputError("link stands twice", found=word, expected="each link once")
-            # Checked one by one, so that the line is known.
+                expected = "bytes per second"
+                raise InputError("bad bandwidth", found=value, expected=expected) from None
+            if link in bandwidths:
+                raise InputError("duplicate link", found=label, expected="each link once")
+            # Check each link here, so that an error has its line.
             torus.with_links({link: bandwidth}) if bandwidth else torus.without(links=[link])
-            rates[link] = bandwidth
-    slow = {link: rate for link, rate in rates.items() if rate}
-    return torus.with_links(slow).without(links=sorted(rates.keys() - slow))
+            bandwidths[link] = bandwidth
+    slow = {link: bandwidth for link, bandwidth in bandwidths.items() if bandwidth}
+    return torus.with_links(slow).without(links=sorted(bandwidths.keys() - slow))
 
 
-def load_torus(traffic: TorusOptions, unused: Collection[str] = ()) -> Torus:
-    """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
-    if traffic.torus is None:
+def load_torus(options: TorusOptions, unused: Collection[str] = ()) -> Torus:
+    """Read a torus and change its network; keys in ``unused`` must not be set."""
+    if options.torus is None:
         raise click.UsageError("missing --torus")
-    torus = tc.torus(traffic.torus)
-    if torus.twist and "twisted" not in traffic.torus.lower():
+    torus = tc.torus(options.torus)
+    if torus.twist and "twisted" not in options.torus.lower():
         sizes = "x".join(map(str, torus.shape))
         name = f"{torus.name}:{sizes}"
-        # Also where messages are not wanted: other machines of that name are not twisted.
+        # Print this even with --quiet, because other machines of this kind are not twisted.
         click.echo(
             f"toruscast: {name} is a twisted torus; {name}:untwisted is a plain one", err=True
         )
-    torus = change_network(torus, traffic.changes, unused)
-    if not isinstance(traffic, Host):
+    torus = change_network(torus, options.changes, unused)
+    if not isinstance(options, AllocationOptions):
         return torus
-    if traffic.allocation is not None:
-        torus = only_nodes(torus, traffic.allocation)
-    return torus if traffic.slow_links is None else change_links(torus, traffic.slow_links)
+    if options.allocation is not None:
+        torus = restrict_nodes(torus, options.allocation)
+    return torus if options.slow_links is None else change_links(torus, options.slow_links)
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A problem, where its traffic is from, and the ``changes`` of its network."""
+class LoadedProblem:
+    """A mapping problem, the origin of its traffic, and the changes of its network."""
 
     application: LoadedTraffic
     problem: MappingProblem
     changes: Sequence[str] = ()
 
     def describe(self) -> dict[str, Any]:
-        """Return what JSON output says about it."""
+        """Return the entries of JSON output."""
         torus = self.problem.torus
         return {
             "application": self.application.describe(),
@@ -458,68 +453,68 @@ class Setting:
             },
         }
 
-    def in_words(self) -> str:
-        """Return it as a line for people."""
-        changed = f"; {', '.join(map(printable, self.changes))}" if self.changes else ""
-        return f"{self.application.in_words()}; on torus {self.problem.torus}{changed}"
+    def summary(self, mappings: Sequence[TaskMapping] = ()) -> str:
+        """Return a line for people, with the candidate mappings if there are some."""
+        line = f"{self.application.summary()}; on torus {self.problem.torus}"
+        if self.changes:
+            line += f"; {', '.join(map(printable, self.changes))}"
+        if mappings:
+            n = counted(len(mappings), "candidate mapping")
+            line += f"; {n}, {describe_occupancy(mappings)}"
+        return line
 
-    def of(self, mappings: Sequence[TaskMapping]) -> str:
-        """Return it with the candidates, as a line for people."""
-        n = counted(len(mappings), "candidate mapping")
-        return f"{self.in_words()}; {n}, {occupancy(mappings)}"
 
-
-def load_setting(
-    traffic: Traffic,
+def load_problem(
+    traffic: TrafficOptions,
     routing: Routing,
     unused: Collection[str] = (),
     *,
     simulated: bool = True,
-) -> Setting:
-    """Read what is sent and the torus; keys of its network that are ``unused`` must not be set."""
+) -> LoadedProblem:
+    """Read the traffic and the torus; network keys in ``unused`` must not be set."""
     application = load_application(traffic, simulated=simulated)
     torus = load_torus(traffic, unused)
     problem = tc.MappingProblem(application.workload, torus, routing)
-    return Setting(application, problem, traffic.changes)
+    return LoadedProblem(application, problem, traffic.changes)
 
 
-def occupancy(mappings: Sequence[TaskMapping]) -> str:
-    """Return the tasks on a node that has any, and how many nodes have, where not all do.
+def describe_occupancy(mappings: Sequence[TaskMapping]) -> str:
+    """Return the range of tasks per used node, and of used nodes if not all are used.
 
     Examples
     --------
     >>> from toruscast.mapping import TaskMapping
-    >>> occupancy([TaskMapping([3, 2, 1, 0], 4)])
+    >>> describe_occupancy([TaskMapping([3, 2, 1, 0], 4)])
     '1 task a node'
-    >>> occupancy([TaskMapping([0, 0, 0, 1], 4, tasks_per_node=3)])
+    >>> describe_occupancy([TaskMapping([0, 0, 0, 1], 4, tasks_per_node=3)])
     '1 to 3 tasks a node on 2 of 4 nodes'
     """
-    seen = Occupancy()
+    occupancy = Occupancy()
     for mapping in mappings:
-        seen.note(mapping)
-    return str(seen)
+        occupancy.add(mapping)
+    return str(occupancy)
 
 
 class Occupancy:
-    """Tasks per node over a stream of mappings, which are counted and not stored."""
+    """Range of tasks per node over a stream of mappings, which are not stored."""
 
     def __init__(self) -> None:
-        self.n = self.n_nodes = 0
-        self.tasks: set[int] = set()
-        self.used: set[int] = set()
+        self.n_mappings = self.n_nodes = 0
+        self.n_tasks: set[int] = set()
+        self.n_used: set[int] = set()
 
-    def note(self, mapping: TaskMapping) -> TaskMapping:
-        """Count a mapping in, and return it."""
-        load = mapping.occupancy[mapping.occupancy > 0]
-        self.n += 1
+    def add(self, mapping: TaskMapping) -> TaskMapping:
+        """Count a mapping and return it."""
+        used = mapping.occupancy[mapping.occupancy > 0]
+        self.n_mappings += 1
         self.n_nodes = mapping.n_nodes
-        self.tasks |= {int(load.min()), int(load.max())}
-        self.used.add(load.size)
+        self.n_tasks |= {int(used.min()), int(used.max())}
+        self.n_used.add(used.size)
         return mapping
 
     def __str__(self) -> str:
-        plural = "" if self.tasks == {1} else "s"
-        text = f"{spanned(self.tasks)} task{plural} a node"
-        if self.used == {self.n_nodes}:
+        plural = "" if self.n_tasks == {1} else "s"
+        text = f"{spanned(self.n_tasks)} task{plural} a node"
+        if self.n_used == {self.n_nodes}:
             return text
-        return f"{text} on {spanned(self.used)} of {counted(self.n_nodes, 'node')}"
+        return f"{text} on {spanned(self.n_used)} of {counted(self.n_nodes, 'node')}"

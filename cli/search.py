@@ -1,4 +1,4 @@
-"""``toruscast search`` and ``toruscast explain``: a better mapping, and why one takes its time."""
+"""``toruscast search`` and ``toruscast explain``: find a faster mapping, and explain a time."""
 
 from __future__ import annotations
 
@@ -13,41 +13,38 @@ from toruscast import answers
 from .mappings import MappingFile, check_job, check_seed, load_mapping, stream_files
 from .options import (
     MAPPING_HELP,
-    Placing,
-    Traffic,
-    Work,
+    MappingFileOptions,
+    TrafficOptions,
+    WorkOptions,
     mapping_option,
+    multi_option,
     option,
     search_time_option,
     sub_command,
     top_option,
 )
 from .output import PageOutput
-from .problem import load_setting
+from .problem import load_problem
 
 
 @dataclass(frozen=True)
-class Search(Placing):
-    """Starts, bounds and goal of a search."""
-
+class _SearchOptions(MappingFileOptions):
     GROUP: ClassVar = "Mappings"
-    mappings: tuple[str, ...] = option(
-        "Yours: the gain counts from the best. May be given several times.",
-        "FILE|FOLDER",
-        default=(),
+    mappings: tuple[str, ...] = multi_option(
+        "Your mappings; the gain is relative to the best of them.", "FILE|FOLDER"
     )
-    seconds: float = search_time_option("How long to search; Ctrl-C ends it with the best so far.")
+    seconds: float = search_time_option(
+        "Duration of the search in seconds. Ctrl-C ends it with the best mapping so far."
+    )
     objective: str = option(
-        "What to minimise: time (simulated) or a feature, such as max_bytes or hop_bytes.",
+        "Objective to minimise: time (simulated) or a feature, such as max_bytes or hop_bytes.",
         "NAME",
         default="time",
         group="Answer",
     )
-    extra: tuple[str, ...] = option(
-        "Start from what this program finds, too, where it is installed. May be given several "
-        "times.",
-        default=(),
-        multiple=True,
+    extra: tuple[str, ...] = multi_option(
+        "Start also from the mapping of this program, which must be installed. May be given "
+        "several times.",
         type=click.Choice(["scotch", "mt-kahypar"]),
         group="Answer",
     )
@@ -56,83 +53,88 @@ class Search(Placing):
 
 @sub_command("search")
 def search(
-    traffic: Traffic, how: Search, work: Work, best: MappingFile, output: PageOutput
+    traffic: TrafficOptions,
+    options: _SearchOptions,
+    work: WorkOptions,
+    best: MappingFile,
+    output: PageOutput,
 ) -> None:
-    """Search for a better mapping than those of all strategies, and yours.
+    """Search for a faster mapping than yours and those of all strategies.
 
-    Simulated annealing over the loads of links, FIFOs and receivers finds candidates; the best race
-    each other as in 'toruscast rank', and the winners are simulated anew.
+    Simulated annealing of the loads of links, FIFOs and receivers finds candidates. The best are
+    compared as in 'toruscast rank', and the winners are simulated.
 
     \b
     toruscast search --comm lammps-droplet-128 --torus 4x4x8 --seconds 30 --out best.map
     toruscast search --comm app.prof --torus 8x8x8 --allocation nodes.txt --fix 0=17
     """  # noqa: D301
-    output.check(also={"--out": best.out})
-    best.check(how.hosts)
-    setting = load_setting(traffic, work.routing)
-    problem = setting.problem
+    output.check(others={"--out": best.out})
+    best.check(options.hosts)
+    loaded = load_problem(traffic, work.routing)
+    problem = loaded.problem
     torus = problem.torus
-    check_job(best.out, best.out_format, problem, how, ())
+    check_job(best.out, best.out_format, problem, options, ())
     given: list[tc.TaskMapping] = []
-    if how.mappings:
+    if options.mappings:
         with output.progress("Reading mappings"):
-            given = list(stream_files(problem, how.mappings, how))
+            given = list(stream_files(problem, options.mappings, options))
 
-    def keep(mapping: tc.TaskMapping, _value: float) -> None:
-        best.write(mapping, torus, how.hosts)
+    def write(mapping: tc.TaskMapping, _value: float) -> None:
+        best.write(mapping, torus, options.hosts)
 
-    with best.only_if_done(), output.progress(f"Searching for {how.seconds:g} s"):
-        found = tc.search(
+    with best.restore_on_error(), output.progress(f"Searching for {options.seconds:g} s"):
+        result = tc.search(
             problem.workload,
             torus,
             given,
-            seconds=how.seconds,
-            objective=how.objective,
-            fixed=how.bound,
-            tasks_per_node=how.tasks_per_node,
-            extra=how.extra,
+            seconds=options.seconds,
+            objective=options.objective,
+            fixed=options.fixed_nodes,
+            tasks_per_node=options.tasks_per_node,
+            extra=options.extra,
             routing=problem.routing,
             seed=work.seed,
             n_jobs=work.jobs,
-            callback=keep,
+            callback=write,
         )
-    in_words = f"{setting.in_words()}."
-    output.deliver(answers.search.answer(found, yours=bool(given), setting=in_words, top=how.top))
-    output.say(best.write(found.mapping, torus, how.hosts))
+    setting = f"{loaded.summary()}."
+    output.write_answer(
+        answers.search.answer(result, yours=bool(given), setting=setting, top=options.top)
+    )
+    output.print_line(best.write(result.mapping, torus, options.hosts))
 
 
 @dataclass(frozen=True)
-class Compared(Placing):
-    """Two mappings."""
-
+class _ExplainOptions(MappingFileOptions):
     mapping: str = mapping_option(
         f"A file ({MAPPING_HELP}), or a strategy such as identity or random@2.", required=True
     )
-    against: str = mapping_option("What it is compared with.", default="identity")
+    against: str = mapping_option("Mapping to compare with.", default="identity")
     top: int = top_option(5)
 
 
 @sub_command("explain")
-def explain(traffic: Traffic, two: Compared, work: Work, output: PageOutput) -> None:
-    """Explain why a mapping takes its time.
+def explain(
+    traffic: TrafficOptions, options: _ExplainOptions, work: WorkOptions, output: PageOutput
+) -> None:
+    """Explain the time of a mapping.
 
-    Which links are hot, which task pairs put the load there, what the model weighs, and which
-    exchange of two blocks of nodes would help most.
+    Reports the busiest links, the task pairs that load them, the weights of the model, and the swap
+    of two blocks of nodes that would help most.
 
     \b
     toruscast explain --comm lammps-droplet-128 --torus 4x4x8 --mapping random
     toruscast explain --comm app.prof --torus 8x8x8 --mapping my.map --against best.map
     """  # noqa: D301
     output.check()
-    setting = load_setting(traffic, work.routing)
-    problem = setting.problem
-    check_seed(problem, two, two.mapping, two.against)
-    first, second = (
-        load_mapping(problem, name, two, work.seed) for name in (two.mapping, two.against)
-    )
+    loaded = load_problem(traffic, work.routing)
+    problem = loaded.problem
+    names = (options.mapping, options.against)
+    check_seed(problem, options, *names)
+    mappings = [load_mapping(problem, name, options, work.seed) for name in names]
     with output.progress("Explaining"):
-        why = tc.explain(
-            problem.workload, problem.torus, first, second, routing=problem.routing, n=two.top
+        explanation = tc.explain(
+            problem.workload, problem.torus, *mappings, routing=problem.routing, n=options.top
         )
-    in_words = f"{setting.in_words()}."
-    output.deliver(answers.search.explanation(why, setting=in_words, top=two.top))
+    setting = f"{loaded.summary()}."
+    output.write_answer(answers.search.explanation(explanation, setting=setting, top=options.top))

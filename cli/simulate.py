@@ -1,4 +1,4 @@
-"""``toruscast simulate``: one mapping or many, as packets or as flows."""
+"""``toruscast simulate``: simulate one mapping or many, with packets or flows."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from toruscast.text import part_of, percent, printable, seconds
 
 from .mappings import check_seed, load_mapping, load_mappings
 from .options import (
+    CANDIDATE_COUNT,
     MAPPING_HELP,
     ORDERS,
-    Amount,
-    Candidates,
-    Traffic,
-    Work,
+    CandidateOptions,
+    TrafficOptions,
+    WorkOptions,
     mapping_option,
     option,
-    refuse,
+    refuse_options,
     sub_command,
     top_option,
 )
-from .output import Output, PageOutput, check_folder, write_text
-from .problem import Setting, load_setting, occupancy, read_time
-from .progress import json_text
-from .slow import flows, pool, reasons, routes, simulation_trace, simulator
+from .output import Output, PageOutput, check_output_folder, write_text
+from .problem import LoadedProblem, describe_occupancy, load_problem, read_time
+from .progress import format_json
+from .slow import flows, reasons, routing, simulation_trace, simulator, workers
 
 if TYPE_CHECKING:
     from toruscast._features.reasons import Reasons
     from toruscast.simulation import Simulation
     from toruscast.workers import Task
 
-# Of the network and the torus; without packets they change nothing.
-OF_PACKETS = frozenset(
+# Constants of the network and the torus that have no effect on flows.
+PACKET_KEYS = frozenset(
     (
         "buffer_packets",
         "fifo_packets",
@@ -57,248 +57,72 @@ OF_PACKETS = frozenset(
         "rules",
     )
 )
-_NO_BUFFERS = (
-    "No buffer is ever full: where routers push back on each other, packets take longer "
+_FLOW_NOTE = (
+    "Flows have unlimited buffers. Where routers wait for full buffers, packets take longer "
     "(simulate without --flows)."
 )
 _FLOW_ERROR = 0.01
-# The files of a folder of results; those that each has tell whose the folder is.
+# Files of --out. The last two are always written and identify such a folder.
 _TABLES = ("messages", "tasks", "phases", "links", "fifos", "series")
-_ALWAYS = ("summary.json", "trace.json")
-_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
+_ALWAYS_WRITTEN = ("summary.json", "trace.json")
+_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS_WRITTEN)
 
-Tell = Callable[[int], None]
-Sent = tuple[dict[str, Any], "Reasons"]
-"""A row of the ranking, and what bounds its time."""
-
-
-def _rank(
-    setting: Setting,
-    mappings: Sequence[tc.TaskMapping],
-    packets: Packets,
-    work: Work,
-    top: int,
-    output: Output,
-) -> None:
-    """Simulate every mapping, several at once, and write which is fastest."""
-    problem = setting.problem
-    about: dict[str, Any] = {"error": packets.error, "iterations": packets.repeat}
-    about["seed"] = work.seed
-    task: Task[Sent]
-    if packets.flows:
-        what, how = "messages", "messages flow, in dimension order"
-        about = {"error": packets.flow_error, "seed": work.seed}
-        messages = sum(int((phase.whole_messages > 0).sum()) for phase in problem.workload)
-        sizes = [messages] * len(mappings)
-        task = pool.Task(_send_flows, problem, packets.flow_error)
-    else:
-        what, how = "packet-hops", f"{work.routing} routing"
-        # Packet-hops as if no packets were merged.
-        sizes = [
-            packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
-        ]
-        task = pool.Task(_send_packets, problem, {"coarsening": packets.coarsening or 1, **about})
-        about = {"routing": work.routing, **about}
-    with output.progress("Simulating", count=part_of(what)) as progress:
-        bar = _Bar(sizes, progress)
-        sent: dict[int, Sent] = {}
-        items = ((mapping, partial(bar.update, i)) for i, mapping in enumerate(mappings))
-        for i, timed in task.each(items, work.jobs):
-            sent[i] = timed
-            bar.update(i, sizes[i])
-    found = [sent[i] for i in range(len(mappings))]
-    note = _NO_BUFFERS if packets.flows else _merged(found, packets.error)
-    output.deliver(
-        answers.simulation.answer_of_many(
-            problem,
-            mappings,
-            found,
-            setting=f"{setting.of(mappings)}; {how}.",
-            content={**setting.describe(), "network": asdict(problem.torus.network), **about},
-            error=about["error"] or 0.0,
-            top=top,
-            estimated=not packets.flows and routes.ways_are_open(problem),
-            note=note,
-        )
-    )
-
-
-def _send_packets(
-    problem: tc.mapping.MappingProblem, how: Mapping[str, Any], item: tuple[tc.TaskMapping, Tell]
-) -> Sent:
-    (mapping, tell), torus = item, problem.torus
-    result = simulator.simulate_packets(
-        problem, mapping, **how, progress=lambda done, _: tell(done * how["coarsening"])
-    )
-    why = reasons.explain(problem, mapping, n=1, simulation=result)
-    busy = result.wire_bytes / torus.link_bandwidth / how["iterations"]
-    link = int(busy.argmax())
-    row = _row(result.time, torus.link_label(link) if busy[link] else None, float(busy[link]))
-    more = {name: getattr(result, name) for name in ("phase_times", "coarsening", "change")}
-    return row | more, why
-
-
-def _send_flows(
-    problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, Tell]
-) -> Sent:
-    mapping, tell = item
-    result = flows.flow_messages(problem, mapping, error=error, progress=lambda done, _: tell(done))
-    # Flows have no clock: their bound is exact.
-    least = tc.routing.time_bounds(problem, mapping).total
-    why = replace(reasons.explain(problem, mapping, n=1), lower_bound=least)
-    links = why.links
-    link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-    # The error accepted may shorten a time, but not below what it takes at least.
-    time = max(result.time, why.lower_bound)
-    return _row(time, link, busy) | {"phase_times": result.phase_times}, why
-
-
-def _row(time: float, link: str | None, busy: float) -> dict[str, Any]:
-    return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
-
-
-def _merged(found: Sequence[Sent], error: float | None) -> str:
-    """How many real packets one represents in the simulations, in a sentence."""
-    coarsening = [row["coarsening"] for row, _ in found]
-    most = max(coarsening)
-    merged = sum(each > 1 for each in coarsening)
-    each_one = f"each simulated packet represents up to {most} real ones"
-    if merged == len(coarsening):
-        return f"{each_one.capitalize()}."
-    if error is None:
-        return ""
-    asked = percent(error, digits=3)
-    others = f"coarser ones would miss the error of {asked} asked for, or save little."
-    if not merged:
-        return f"No packets are merged: {others}"
-    return f"In {merged} of {len(coarsening)} simulations {each_one}; in the others {others}"
-
-
-class _Bar:
-    """How much of each mapping is done; in another process than that of the bar it does nothing."""
-
-    def __init__(
-        self, sizes: Sequence[int] = (), progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        self.sizes, self.progress = sizes, progress
-        self.done = [0] * len(sizes)
-
-    def update(self, i: int, now: int) -> None:
-        if self.progress is not None:
-            # What begins again does not go back.
-            self.done[i] = max(self.done[i], min(now, self.sizes[i]))
-            self.progress(sum(self.done), sum(self.sizes))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _Bar, ()
-
-
-def _inside(folder: str | None) -> dict[str, str | None]:
-    """Return the folder and the files in it that `write_folder` may write, by name."""
-    if folder is None:
-        return {}
-    inside: dict[str, str | None] = {
-        f"{file} of --out": str(Path(folder) / file) for file in _FILES
-    }
-    return inside | {"--out": folder}
-
-
-def _check_result_folder(folder: str) -> None:
-    """Raise early what `write_folder` would raise after the work."""
-    check_folder(folder)
-    standing = [name for name in _FILES if (Path(folder) / name).exists()]
-    if standing and not set(_ALWAYS).issubset(standing):
-        raise InputError(
-            "would be replaced",
-            file=Path(folder) / standing[0],
-            expected="--out with a new folder, or that of an earlier simulation",
-        )
-
-
-def write_folder(
-    folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
-) -> None:
-    """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
-
-    Other files of an existing folder are kept. Files of an earlier run are replaced once all new
-    ones are written; its time series is removed if this run has none.
-    """
-    place = Path(os.path.realpath(folder))
-    # In the place if it stands, else on the same disk.
-    beside = place if place.exists() else place.parent
-    with folder_beside(place, beside) as stage:
-        for name in _TABLES:
-            if name != "series" or any(stretch.snapshots for stretch in result.stretches):
-                table = links if name == "links" else getattr(result, name)()
-                write_text(csv_text(table), str(stage / f"{name}.csv"))
-        simulation_trace.write_trace(result, stage / "trace.json")
-        write_text(json_text(summary), str(stage / "summary.json"))
-        if not place.exists():
-            stage.rename(place)
-            return
-        written = {path.name for path in stage.iterdir()}
-        for name in written:
-            (stage / name).replace(place / name)
-        for name in set(_FILES) - written:
-            (place / name).unlink(missing_ok=True)
+ReportProgress = Callable[[int], None]
+RankedRow = tuple[dict[str, Any], "Reasons"]
+"""A row of the ranking, and the bounds of its time."""
 
 
 @dataclass(frozen=True)
-class OneOrMany(Candidates):
-    """One mapping, or many."""
-
+class _MappingOptions(CandidateOptions):
     mapping: str | None = mapping_option(
-        f"One mapping, in detail: a file ({MAPPING_HELP}), or a strategy such as identity, "
-        "permute-ZYX or random@2.",
+        f"One mapping to simulate in detail: a file ({MAPPING_HELP}), or a strategy such as "
+        "identity, permute-ZYX or random@2.",
         excludes=("mappings", "candidates"),
     )
     candidates: int | Literal["orders"] | None = option(
-        "Instead: N mappings from the strategies, of very different quality, or the orders of the "
-        "machine's launcher, ranked by time.",
+        "Instead: rank N mappings of the strategies, of very different quality, or the rank orders "
+        "of the machine's launcher.",
         f"N|{ORDERS}",
-        type=Amount(min=1),
+        type=CANDIDATE_COUNT,
         excludes=("mappings",),
     )
     top: int = top_option(10)
 
-    def check(self, packets: Packets) -> None:
-        """Raise unless one mapping or many are given, and only what means something there."""
+    def check(self, packets: _PacketOptions) -> None:
+        """Raise if no mapping is given, or an option that has no effect."""
         if not (self.mapping or self.mappings or self.candidates or packets.flows):
             raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
-        details = ("interval", "out", "trace", "links_path", "report", "figures")
+        of_one = ("interval", "out", "trace", "links_path", "report", "figures")
         if packets.flows:
-            refuse("without --flows", *details, "coarsening", "repeat", "routing")
+            names = (*of_one, "coarsening", "repeat", "routing")
+            refuse_options("cannot be used with --flows", *names)
         elif self.mapping is None:
-            refuse("with --mapping, which simulates one", *details)
+            refuse_options("needs --mapping, which simulates one", *of_one)
         else:
-            refuse("with --mappings or --candidates", "top", "jobs")
+            refuse_options("needs --mappings or --candidates", "top", "jobs")
 
 
 @dataclass(frozen=True)
-class Packets:
-    """How messages are sent."""
-
+class _PacketOptions:
     GROUP: ClassVar = "Work"
     flows: bool = option(
-        "Send flows that share links, in place of packets: gigabytes take no longer than "
-        "kilobytes. Routes are in dimension order, and no buffer is ever full.",
+        "Simulate flows that share links instead of packets: the duration does not grow with the "
+        "bytes. Routes are in dimension order, and buffers are unlimited.",
         default=False,
         group="Answer",
     )
     coarsening: int | None = option(
         "Let a simulated packet represent up to N real ones: faster, less exact.  [default: 1]",
-        "N",
         excludes=("error",),
     )
     error: float | None = option(
-        "Instead: choose N for a relative error of the time of about E, such as 0.03; with "
-        "--flows accept it, 0.01 if not given.",
+        "Choose N for a relative error of the time of about E, such as 0.03. With --flows: the "
+        "accepted error.  [default with --flows: 0.01]",
         "E",
     )
     repeat: int = option(
-        "Send everything N times, without a barrier between: a task begins the next time "
-        "when what is sent to it has arrived. The time is then the mean of all but the first.",
-        "N",
+        "Repeat the application N times without a barrier: a task starts the next iteration when "
+        "its messages have arrived. The time is the mean of all iterations but the first.",
         default=1,
         group="Answer",
     )
@@ -310,111 +134,102 @@ class Packets:
 
     @property
     def flow_error(self) -> float:
-        """The relative error that flows may have."""
         return _FLOW_ERROR if self.error is None else self.error
 
 
 @dataclass(frozen=True)
-class Details:
-    """What to record, and where it goes."""
-
+class _RecordOptions:
     GROUP: ClassVar = "Output"
     interval: str | None = option(
-        "Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
+        "Record the links every TIME, such as 5us, for --out and --trace.",
         "TIME",
         needs=("out", "trace"),
     )
     out: str | None = option(
-        "Write everything there: messages, tasks, phases, links, FIFOs and time series as "
-        "CSV, summary.json, trace.json.",
+        "Write all results: messages, tasks, phases, links, FIFOs and time series as CSV, "
+        "summary.json, trace.json.",
         "FOLDER",
     )
-    trace: str | None = option(
-        "Write a timeline to look at in ui.perfetto.dev or chrome://tracing.", "FILE.json"
-    )
+    trace: str | None = option("Timeline for ui.perfetto.dev or chrome://tracing.", "FILE.json")
 
-    def every(self) -> float | None:
-        """Return the seconds between two snapshots of the links; None for none."""
+    def interval_seconds(self) -> float | None:
         if self.interval is None:
             return None
-        every = read_time(self.interval, "--interval")
-        if not 0 < every < float("inf"):
+        interval = read_time(self.interval, "--interval")
+        if not 0 < interval < float("inf"):
             expected = "a time such as 500ns or 5us"
             raise InputError("bad --interval", found=self.interval, expected=expected)
-        return every
+        return interval
 
 
 @dataclass(frozen=True)
-class SimulationOutput(PageOutput):
-    """Output that may also be the counters of links."""
-
-    links_path: str | None = option(
-        "Write the counters of every link as CSV.", "FILE.csv|-", "--links"
-    )
+class _SimulationOutput(PageOutput):
+    links_path: str | None = option("Write the link counters as CSV.", "FILE.csv|-", "--links")
 
 
 @sub_command("simulate")
 def command(
-    traffic: Traffic,
-    which: OneOrMany,
-    packets: Packets,
-    work: Work,
-    details: Details,
-    output: SimulationOutput,
+    traffic: TrafficOptions,
+    options: _MappingOptions,
+    packets: _PacketOptions,
+    work: WorkOptions,
+    record: _RecordOptions,
+    output: _SimulationOutput,
 ) -> None:
-    """Simulate mappings packet by packet: what takes one its time, or many ranked by time.
+    """Simulate one mapping in detail, or rank many by simulated time.
 
-    For one mapping, --csv has one row with its totals, --links has a row for each link, and --out
-    has everything. For many mappings, --csv has a row for each. With --flows, messages that use a
-    link at the same time share it, as connections do, and no packets are made.
+    For one mapping, --csv has one row with its totals, --links has a row per link, and --out has
+    everything. For many mappings, --csv has a row per mapping. With --flows, messages that use a
+    link at the same time share its bandwidth, and no packets are simulated.
 
     \b
     toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
     toruscast simulate --comm app.edges --torus 8x8x8 --mappings maps/ --csv times.csv
     toruscast simulate --flows --comm lammps-salt-64 --torus 4x4x4 --candidates 84
     """  # noqa: D301
-    which.check(packets)
-    output.check({"--trace": details.trace}, _inside(details.out))
-    if details.out is not None:
-        _check_result_folder(details.out)
-    every = details.every()
-    setting = load_setting(
+    options.check(packets)
+    written = {} if record.out is None else {f"{f} of --out": f"{record.out}/{f}" for f in _FILES}
+    output.check({"--trace": record.trace}, {**written, "--out": record.out})
+    if record.out is not None:
+        _check_result_folder(record.out)
+    interval = record.interval_seconds()
+    loaded = load_problem(
         traffic,
         "deterministic" if packets.flows else work.routing,
-        OF_PACKETS if packets.flows else (),
+        PACKET_KEYS if packets.flows else (),
     )
-    torus, named = setting.problem.torus, filter(None, [which.mapping])
-    is_drawn = not packets.flows and torus.draws_ways
-    check_seed(setting.problem, which, *named, others=is_drawn)
-    if which.mapping is None:
-        several = load_mappings(setting.problem, which, work.seed)
+    problem = loaded.problem
+    names = filter(None, [options.mapping])
+    is_drawn = not packets.flows and problem.torus.draws_ways
+    check_seed(problem, options, *names, is_drawn=is_drawn)
+    if options.mapping is None:
+        mappings = load_mappings(problem, options, work.seed)
     else:
-        several = [load_mapping(setting.problem, which.mapping, which, work.seed)]
-    if which.mapping is None or packets.flows:
-        _rank(setting, several, packets, work, which.top, output)
+        mappings = [load_mapping(problem, options.mapping, options, work.seed)]
+    if options.mapping is None or packets.flows:
+        _rank_mappings(loaded, mappings, packets, work, options.top, output)
     else:
-        _simulate_one(setting, several[0], packets, work, details, every, output)
+        _simulate_one(loaded, mappings[0], packets, work, record, interval, output)
 
 
 def _simulate_one(
-    setting: Setting,
+    loaded: LoadedProblem,
     mapping: tc.TaskMapping,
-    packets: Packets,
-    work: Work,
-    details: Details,
-    every: float | None,
-    output: SimulationOutput,
+    packets: _PacketOptions,
+    work: WorkOptions,
+    record: _RecordOptions,
+    interval: float | None,
+    output: Output,
 ) -> None:
-    """Simulate a mapping, and write all that is wanted of it."""
-    problem = setting.problem
+    problem = loaded.problem
     torus = problem.torus
-    if every is not None:
-        bound = reasons.explain(problem, mapping).lower_bound
-        shortest = bound / simulator.max_snapshots(torus)
-        if every < shortest:
+    if interval is not None:
+        lower_bound = reasons.explain(problem, mapping).lower_bound
+        shortest = lower_bound / simulator.max_snapshots(torus)
+        if interval < shortest:
             raise InputError(
                 "--interval too short for this run",
-                found=seconds(every),
+                found=seconds(interval),
                 expected=f"at least {seconds(shortest)}",
             )
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
@@ -425,24 +240,191 @@ def _simulate_one(
             error=packets.error,
             iterations=packets.repeat,
             seed=work.seed,
-            interval=every,
+            interval=interval,
             progress=progress,
         )
-    why = reasons.explain(problem, mapping, simulation=result)
-    in_words = f"{setting.in_words()}; mapping {printable(mapping.name)}, {occupancy([mapping])}"
-    found = answers.simulation.answer(result, why, setting=f"{in_words}; {work.routing} routing.")
-    more = {
-        **setting.describe(),
+    explanation = reasons.explain(problem, mapping, simulation=result)
+    setting = f"{loaded.summary()}; mapping {printable(mapping.name)}, "
+    setting += f"{describe_occupancy([mapping])}; {work.routing} routing."
+    answer = answers.simulation.answer(result, explanation, setting=setting)
+    metadata = {
+        **loaded.describe(),
         "routing": work.routing,
         "tasks_per_node": mapping.tasks_per_node,
         "seed": work.seed,
     }
-    output.deliver(found, more)
-    if details.trace is not None:
-        simulation_trace.write_trace(result, details.trace)
-    if output.links_path is not None or details.out is not None:
-        named = answers.simulation.labelled(result.links(), torus)
+    output.write_answer(answer, metadata)
+    if record.trace is not None:
+        simulation_trace.write_trace(result, record.trace)
+    if output.links_path is not None or record.out is not None:
+        links = answers.simulation.labelled(result.links(), torus)
         if output.links_path is not None:
-            write_text(csv_text(named), output.links_path)
-        if details.out is not None:
-            write_folder(details.out, result, named, {**more, **found.content})
+            write_text(csv_text(links), output.links_path)
+        if record.out is not None:
+            write_folder(record.out, result, links, {**metadata, **answer.content})
+
+
+def _rank_mappings(
+    loaded: LoadedProblem,
+    mappings: Sequence[tc.TaskMapping],
+    packets: _PacketOptions,
+    work: WorkOptions,
+    top: int,
+    output: Output,
+) -> None:
+    problem = loaded.problem
+    metadata: dict[str, Any]
+    task: Task[RankedRow]
+    if packets.flows:
+        unit, method = "messages", "flows in dimension order"
+        metadata = {"error": packets.flow_error, "seed": work.seed}
+        n_messages = sum(int((phase.whole_messages > 0).sum()) for phase in problem.workload)
+        sizes = [n_messages] * len(mappings)
+        task = workers.Task(_simulate_flows, problem, packets.flow_error)
+    else:
+        unit, method = "packet-hops", f"{work.routing} routing"
+        # Count real packets, because the coarsening is chosen during the simulation.
+        sizes = [
+            packets.repeat * tc.RoutedTraffic(problem, mapping).packet_hops for mapping in mappings
+        ]
+        settings = {"error": packets.error, "iterations": packets.repeat, "seed": work.seed}
+        metadata = {"routing": work.routing, **settings}
+        settings["coarsening"] = packets.coarsening or 1
+        task = workers.Task(_simulate_packets, problem, settings)
+    with output.progress("Simulating", count=part_of(unit)) as progress:
+        bar = _SummedProgress(sizes, progress)
+        rows: dict[int, RankedRow] = {}
+        items = ((mapping, partial(bar.update, i)) for i, mapping in enumerate(mappings))
+        for i, row in task.each(items, work.jobs):
+            rows[i] = row
+            bar.update(i, sizes[i])
+    ordered = [rows[i] for i in range(len(mappings))]
+    note = _FLOW_NOTE if packets.flows else _describe_coarsening(ordered, packets.error)
+    network = asdict(problem.torus.network)
+    output.write_answer(
+        answers.simulation.answer_of_many(
+            problem,
+            mappings,
+            ordered,
+            setting=f"{loaded.summary(mappings)}; {method}.",
+            content={**loaded.describe(), "network": network, **metadata},
+            error=metadata["error"] or 0.0,
+            top=top,
+            estimated=not packets.flows and routing.ways_are_open(problem),
+            note=note,
+        )
+    )
+
+
+def _simulate_packets(
+    problem: tc.mapping.MappingProblem,
+    settings: Mapping[str, Any],
+    item: tuple[tc.TaskMapping, ReportProgress],
+) -> RankedRow:
+    (mapping, report), torus = item, problem.torus
+    result = simulator.simulate_packets(
+        problem,
+        mapping,
+        **settings,
+        progress=lambda done, _: report(done * settings["coarsening"]),
+    )
+    bounds = reasons.explain(problem, mapping, n=1, simulation=result)
+    busy = result.wire_bytes / torus.link_bandwidth / settings["iterations"]
+    link = int(busy.argmax())
+    label = torus.link_label(link) if busy[link] else None
+    row = _make_row(result.time, label, float(busy[link]))
+    details = {name: getattr(result, name) for name in ("phase_times", "coarsening", "change")}
+    return row | details, bounds
+
+
+def _simulate_flows(
+    problem: tc.mapping.MappingProblem, error: float, item: tuple[tc.TaskMapping, ReportProgress]
+) -> RankedRow:
+    mapping, report = item
+    result = flows.flow_messages(
+        problem, mapping, error=error, progress=lambda done, _: report(done)
+    )
+    # Flows are not rounded to clock cycles, so the exact bound applies.
+    lower_bound = tc.routing.time_bounds(problem, mapping).total
+    bounds = replace(reasons.explain(problem, mapping, n=1), lower_bound=lower_bound)
+    links = bounds.links
+    label, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
+    # The accepted error must not reduce the time below its lower bound.
+    row = _make_row(max(result.time, lower_bound), label, busy)
+    return row | {"phase_times": result.phase_times}, bounds
+
+
+def _make_row(time: float, link: str | None, busy: float) -> dict[str, Any]:
+    return {"time": time, "busiest_link": link, "busy_share": busy / time if link else 0.0}
+
+
+def _describe_coarsening(rows: Sequence[RankedRow], error: float | None) -> str:
+    coarsening = [row["coarsening"] for row, _ in rows]
+    n_coarse = sum(each > 1 for each in coarsening)
+    packets = f"each simulated packet represents up to {max(coarsening)} real ones"
+    if n_coarse == len(coarsening):
+        return f"{packets.capitalize()}."
+    if error is None:
+        return ""
+    reason = f"coarser packets would exceed the error of {percent(error, digits=3)}, or save little"
+    if not n_coarse:
+        return f"No packets are merged: {reason}."
+    return f"In {n_coarse} of {len(coarsening)} simulations {packets}; in the others {reason}."
+
+
+class _SummedProgress:
+    """Progress over all mappings; a copy in another process does nothing."""
+
+    def __init__(
+        self, sizes: Sequence[int] = (), progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        self.sizes, self.progress = sizes, progress
+        self.done = [0] * len(sizes)
+
+    def update(self, i: int, done: int) -> None:
+        if self.progress is not None:
+            # A simulation may start again with another coarsening.
+            self.done[i] = max(self.done[i], min(done, self.sizes[i]))
+            self.progress(sum(self.done), sum(self.sizes))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _SummedProgress, ()
+
+
+def _check_result_folder(folder: str) -> None:
+    """Raise before the work if files would replace others than those of an earlier simulation."""
+    check_output_folder(folder)
+    existing = [name for name in _FILES if (Path(folder) / name).exists()]
+    if existing and not set(_ALWAYS_WRITTEN).issubset(existing):
+        raise InputError(
+            "would be replaced",
+            file=Path(folder) / existing[0],
+            expected="--out with a new folder, or that of an earlier simulation",
+        )
+
+
+def write_folder(
+    folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
+) -> None:
+    """Write every table as CSV, ``summary.json`` and ``trace.json``, or nothing on an error.
+
+    Files of an earlier run are replaced once all new files are written, and its time series is
+    removed if this run has none. Other files of the folder are kept.
+    """
+    target = Path(os.path.realpath(folder))
+    # The stage must be on the same file system as the target.
+    with folder_beside(target, target if target.exists() else target.parent) as stage:
+        for name in _TABLES:
+            if name != "series" or any(stretch.snapshots for stretch in result.stretches):
+                table = links if name == "links" else getattr(result, name)()
+                write_text(csv_text(table), str(stage / f"{name}.csv"))
+        simulation_trace.write_trace(result, stage / "trace.json")
+        write_text(format_json(summary), str(stage / "summary.json"))
+        if not target.exists():
+            stage.rename(target)
+            return
+        written = {path.name for path in stage.iterdir()}
+        for name in written:
+            (stage / name).replace(target / name)
+        for name in set(_FILES) - written:
+            (target / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Modules that a command needs when it runs, each imported when first used."""
+"""Modules of other rooms, each imported at its first use, named by room and module."""
 
 from typing import TYPE_CHECKING
 
@@ -6,40 +6,32 @@ from toruscast._lazy import slow_modules
 
 if TYPE_CHECKING:
     from toruscast import _mesh as mesh
-    from toruscast import workers as pool
-    from toruscast._features import reasons as reasons
+    from toruscast import workers
+    from toruscast._features import reasons
     from toruscast._features import registry as feature_registry
     from toruscast._features import table as feature_table
     from toruscast._mesh import answer as mesh_answer
     from toruscast._mesh import devices as mesh_devices
-    from toruscast._mesh import ranking as placements
+    from toruscast._mesh import ranking as mesh_ranking
     from toruscast._mesh import traffic as mesh_traffic
-    from toruscast.decision import measured as measured_runs
-    from toruscast.decision import results as forecast_results
-    from toruscast.decision import run_loop as run_loop
-    from toruscast.formats import dialect as dialects
-    from toruscast.formats import jobs as jobs
-    from toruscast.formats import readers as readers
-    from toruscast.formats import registry as registry
-    from toruscast.formats import source as sources
-    from toruscast.formats import tables as tables
-    from toruscast.formats import times as times
-    from toruscast.formats import tracer as tracer
-    from toruscast.mapping import task_mapping as allocation
-    from toruscast.mapping.strategies import permute as rank_orders
-    from toruscast.mapping.strategies import registry as strategy_names
-    from toruscast.mapping.strategies import sampling as sampling
-    from toruscast.routing import routing as routes
+    from toruscast.decision import measured as decision_measured
+    from toruscast.decision import results as decision_results
+    from toruscast.decision import run_loop
+    from toruscast.formats import dialect as format_dialect
+    from toruscast.formats import jobs, readers, tables, times, tracer
+    from toruscast.formats import registry as format_registry
+    from toruscast.formats import source as format_source
+    from toruscast.mapping import task_mapping
+    from toruscast.mapping.strategies import permute, sampling
+    from toruscast.mapping.strategies import registry as strategy_registry
+    from toruscast.routing import routing
     from toruscast.scaling import fit as scaling_fit
-    from toruscast.scaling import formula as formula
+    from toruscast.scaling import formula, stages
     from toruscast.scaling import models as scaling_models
-    from toruscast.scaling import stages as stages
-    from toruscast.simulation import flows as flows
-    from toruscast.simulation import simulator as simulator
+    from toruscast.simulation import flows, simulator
     from toruscast.simulation import trace as simulation_trace
-    from toruscast.training import application as drawn_samples
-    from toruscast.training import evaluation as evaluation
-    from toruscast.training import metrics as metrics
-    from toruscast.training import samples as stored
+    from toruscast.training import application as training_application
+    from toruscast.training import evaluation, metrics
+    from toruscast.training import samples as training_samples
 else:
     globals().update(slow_modules(__name__))

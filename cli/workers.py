@@ -1,4 +1,4 @@
-"""Who does the work: threads, processes or a cluster."""
+"""Processes or a Dask cluster that a command runs its work on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from toruscast._slow import asyncio, joblib, metadata
 from toruscast.errors import InputError, WorkersError
 from toruscast.files import parse_toml, read_limited
 
-# Batch systems that dask-jobqueue knows, by the tables of a cluster's file.
-_SYSTEMS = {
+# Classes of dask-jobqueue by the table of a cluster file.
+_CLUSTER_CLASSES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
     "lsf": "LSFCluster",
@@ -22,102 +22,97 @@ _SYSTEMS = {
     "oar": "OARCluster",
     "htcondor": "HTCondorCluster",
 }
-_MOST_BYTES = 100_000
-# Seconds until a scheduler must have answered: the refusal stands within ten.
-_PATIENCE = 6
+_MAX_FILE_BYTES = 100_000
+# Seconds to wait for a scheduler, so that an error is reported within ten.
+_TIMEOUT = 6
 
 
 @contextmanager
-def on_workers(work: Any) -> Iterator[Any]:
-    """Start or find the workers, and give the work with as many jobs as they can do at once."""
+def start_workers(work: Any) -> Iterator[Any]:
+    """Start or find the workers; yield ``work`` with their number as ``jobs``."""
     if work.workers is not None:
         with joblib.parallel_config("loky", n_jobs=work.workers):
             yield replace(work, jobs=work.workers)
     elif work.cluster is not None:
-        with _cluster(work.cluster) as jobs:
+        with _connect_cluster(work.cluster) as jobs:
             yield replace(work, jobs=jobs)
     else:
         yield work
 
 
 @contextmanager
-def _cluster(where: str) -> Iterator[int]:
-    """Connect to a cluster, or start one, for as long as it is needed; give its threads."""
+def _connect_cluster(address_or_file: str) -> Iterator[int]:
+    """Connect to a cluster, or start the one of a file; yield its number of threads."""
     try:
         from distributed import Client
     except ModuleNotFoundError:
         raise InputError(
             "--cluster needs dask.distributed", expected="pip install 'toruscast[dask]'"
         ) from None
+    # Errors of the connection are reported below, in one line.
     for name in ("distributed", "distributed.client", "distributed.core"):
-        # What it would say is said in one line.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    started = _started(where) if "://" not in where else None
-    if started is None:
-        _greet(where)
-    client = Client(started or where, timeout=_PATIENCE, set_as_default=False)
+    cluster = None
+    if "://" in address_or_file:
+        _check_scheduler(address_or_file)
+    else:
+        cluster = _start_cluster(address_or_file)
+    client = Client(cluster or address_or_file, timeout=_TIMEOUT, set_as_default=False)
     try:
-        _check(client, where)
+        _check_workers(client, address_or_file)
         with joblib.parallel_config("dask", client=client):
             yield max(sum(client.nthreads().values()), 1)
     finally:
         client.close(timeout=1)
-        if started is not None:
-            started.close()
+        if cluster is not None:
+            cluster.close()
 
 
-def _greet(address: str) -> None:
-    """Raise unless a scheduler answers in time: a client would try again and again."""
+def _check_scheduler(address: str) -> None:
+    """Raise unless a scheduler answers within the timeout; a client would retry for ever."""
     from distributed import rpc
 
-    async def identity() -> Any:
-        scheduler = rpc(address, timeout=_PATIENCE)
+    async def request_identity() -> Any:
+        scheduler = rpc(address, timeout=_TIMEOUT)
         try:
-            return await asyncio.wait_for(scheduler.identity(), _PATIENCE)
+            return await asyncio.wait_for(scheduler.identity(), _TIMEOUT)
         finally:
             await scheduler.close_rpc()
 
     try:
-        answer, why = asyncio.run(identity()), ""
+        answer, reason = asyncio.run(request_identity()), ""
     except Exception as error:
-        # Bytes of another protocol give errors of many kinds.
-        answer, why = {}, f" ({type(error).__name__})"
+        # A server of another protocol causes errors of many types.
+        answer, reason = {}, f" ({type(error).__name__})"
     kind = answer.get("type")
     if kind != "Scheduler":
         raise InputError(
             "no scheduler answers",
-            found=address + (f", where a {kind} does" if kind else why),
-            expected="the address that dask scheduler shows, such as tcp://host:8786",
+            found=address + (f", which is a {kind}" if kind else reason),
+            expected="the address that dask scheduler prints, such as tcp://host:8786",
         )
 
 
-def _check(client: Any, where: str) -> None:
-    """Wait for a first worker; see that toruscast is there, in the same version."""
-    ours = metadata.version("toruscast")
+def _check_workers(client: Any, address: str) -> None:
+    """Wait for a worker, and compare the toruscast version of every worker with ours."""
+    expected = metadata.version("toruscast")
     try:
-        client.wait_for_workers(1, timeout=None if client.cluster is not None else _PATIENCE)
+        client.wait_for_workers(1, timeout=None if client.cluster is not None else _TIMEOUT)
     except (TimeoutError, futures.TimeoutError):
         raise WorkersError(
-            f"the scheduler at {where} has no worker: start some with dask worker {where}"
+            f"the scheduler at {address} has no worker; start some with dask worker {address}"
         ) from None
-    for address, theirs in client.run(_version, on_error="return").items():
-        if theirs != ours:
-            raise WorkersError(
-                f"worker {address} has toruscast {theirs or 'nowhere'}, and here it is {ours}"
-            )
+    versions = client.run(metadata.version, "toruscast", on_error="return")
+    for worker, version in versions.items():
+        if version != expected:
+            found = f"toruscast {version}" if isinstance(version, str) else "no toruscast"
+            raise WorkersError(f"worker {worker} has {found}, expected {expected} as here")
 
 
-def _version() -> str | None:
-    try:
-        return metadata.version("toruscast")
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _started(path: str) -> Any:
-    """Ask a batch system for the workers that a file describes."""
-    content = parse_toml(read_limited(path, _MOST_BYTES), path)
-    known = ", ".join(_SYSTEMS)
+def _start_cluster(path: str) -> Any:
+    """Submit the jobs of a cluster file to its batch system."""
+    content = parse_toml(read_limited(path, _MAX_FILE_BYTES), path)
+    known = ", ".join(_CLUSTER_CLASSES)
     if len(content) != 1 or not isinstance(next(iter(content.values())), dict):
         raise InputError(
             "bad cluster file",
@@ -126,11 +121,11 @@ def _started(path: str) -> Any:
             expected=f"one table of {known}",
         )
     system, options = next(iter(content.items()))
-    if system not in _SYSTEMS:
+    if system not in _CLUSTER_CLASSES:
         raise InputError("unknown batch system", file=path, found=system, expected=known)
     jobs = options.pop("jobs", None)
     if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
-        raise InputError("bad jobs", file=path, found=jobs, expected="how many jobs to submit")
+        raise InputError("bad jobs", file=path, found=jobs, expected="the number of jobs to submit")
     try:
         import dask_jobqueue
     except ModuleNotFoundError:
@@ -140,7 +135,7 @@ def _started(path: str) -> Any:
             expected="pip install 'toruscast[dask]'",
         ) from None
     try:
-        cluster = getattr(dask_jobqueue, _SYSTEMS[system])(**options)
+        cluster = getattr(dask_jobqueue, _CLUSTER_CLASSES[system])(**options)
     except (TypeError, ValueError) as error:
         raise InputError(f"bad options of {system}", file=path, found=error) from None
     cluster.scale(jobs=jobs)

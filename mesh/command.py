@@ -14,16 +14,24 @@ import toruscast as tc
 from toruscast import answers
 from toruscast._slow import numpy as np
 from toruscast.answers.table import Column, Table, records
-from toruscast.cli.options import HloOptions, TorusOptions, Workers, option, refuse, sub_command
+from toruscast.cli.options import (
+    HloOptions,
+    TorusOptions,
+    WorkerOptions,
+    multi_option,
+    option,
+    refuse_options,
+    sub_command,
+)
 from toruscast.cli.output import PageOutput, write_text
 from toruscast.cli.problem import load_torus
 from toruscast.cli.slow import (
+    format_registry,
     mesh,
     mesh_answer,
     mesh_devices,
+    mesh_ranking,
     mesh_traffic,
-    placements,
-    registry,
 )
 from toruscast.files import atomic_path, check_target
 from toruscast.text import seconds
@@ -72,7 +80,6 @@ class Step(HloOptions):
         "Devices that each node of the torus counts as, such as 4 logical cores of a Trainium2 "
         "chip; they share its links.  [default: 1, or as many as the mesh needs of those that the "
         "machine has]",
-        "N",
         type=click.IntRange(1, 64),
         group="Machine",
     )
@@ -91,9 +98,7 @@ class Step(HloOptions):
 class MeshRequest:
     """What is ranked and written."""
 
-    top: int = option(
-        "Layouts to list.", "N", default=5, type=click.IntRange(1, 100), group="Output"
-    )
+    top: int = option("Layouts to list.", default=5, type=click.IntRange(1, 100), group="Output")
     slices: int | None = option(
         "Instead of one slice: rank all that have so many chips, twisted or not, of the machine "
         "that --torus names, or of every accelerator.",
@@ -105,14 +110,13 @@ class MeshRequest:
         "ones that which leaves the largest box free. --write writes the first.",
         default=False,
     )
-    files: tuple[str, ...] = option(
+    files: tuple[str, ...] = multi_option(
         "Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
         "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank "
         "on a line; or as any format of mappings, such as .map, vcoord=FILE or "
-        "tt-rank-bindings=FILE. May be given several times.",
+        "tt-rank-bindings=FILE.",
         "[FORM=]FILE",
         "--write",
-        default=(),
         group="Output",
     )
 
@@ -139,12 +143,12 @@ def check_files(files: Sequence[str], output: PageOutput) -> Targets:
             form, path = "", text
         form = form.strip() or _SUFFIXES.get(Path(path).suffix.lower(), "")
         if form not in (*_TEXTS, "npy"):
-            registry.dialect_to_write("mapping", path, form or None)
+            format_registry.dialect_to_write("mapping", path, form or None)
         targets.append((form, path))
     paths = [path for _, path in targets]
     if len({*paths}) < len(paths):
         raise click.UsageError("--write names the same file twice")
-    output.check(also={f"--write {path}": path for path in paths})
+    output.check(others={f"--write {path}": path for path in paths})
     for path in paths:
         check_target(path)
     return targets
@@ -168,7 +172,7 @@ def write_files(answer: tc.MeshLayouts, targets: Targets) -> dict[str, str]:
 
 @sub_command("mesh")
 def command(
-    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: WorkerOptions, output: PageOutput
 ) -> None:
     """Rank the ways to lay the axes of a sharded model over a torus.
 
@@ -194,11 +198,11 @@ def command(
 
 
 def _rank_layouts(
-    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: WorkerOptions, output: PageOutput
 ) -> None:
     """Rank the layouts on one slice, and write the best."""
     targets = check_files(asked.files, output)
-    sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
+    sends = step.sends or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     if isinstance(sends, str):
         n = mesh_traffic.parse_axes(step.axes or "").n_tasks
     else:
@@ -220,7 +224,7 @@ def _rank_layouts(
             n_jobs=work.jobs,
             progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
         )
-    places = placements.placements(found) if asked.placements else []
+    places = mesh_ranking.placements(found) if asked.placements else []
     if places:
         best = places[0].layout
         others = (each for each in found.layouts if each.words != best.words)
@@ -233,24 +237,24 @@ def _rank_layouts(
         shown = replace(
             shown, sections=[*shown.sections, answers.blocks.Section(table.title, [table])]
         )
-    output.deliver(shown, more)
+    output.write_answer(shown, more)
     advice = write_files(found, targets)
     for _, path in targets:
         how = f": {advice[path]}" if advice.get(path) else ""
-        output.say(f"the best layout is in {path}{how}")
+        output.print_line(f"the best layout is in {path}{how}")
     if not targets:
-        output.say("--write mesh.py writes the mesh for JAX.")
+        output.print_line("--write mesh.py writes the mesh for JAX.")
 
 
 def _rank_slices(
-    machine: TorusOptions, step: Step, asked: MeshRequest, work: Workers, output: PageOutput
+    machine: TorusOptions, step: Step, asked: MeshRequest, work: WorkerOptions, output: PageOutput
 ) -> None:
     """Rank the slices of as many chips as the user asks for."""
     n_chips = asked.slices or 0
     one_slice = ("devices", "devices_per_chip", "compare", "changes", "placements")
-    refuse("without --slices, which ranks several", *one_slice, "files", "report", "figures")
+    refuse_options("cannot be used with --slices", *one_slice, "files", "report", "figures")
     output.check()
-    sends = step.sends or tc.read_hlo(step.hlo or "", **step.stated)
+    sends = step.sends or tc.read_hlo(step.hlo or "", **step.hlo_arguments)
     with output.progress("Ranking slices") as move:
         found = mesh.which_slice(
             n_chips,
@@ -274,7 +278,7 @@ def _rank_slices(
         "Not every slice is sold everywhere. Times are of communication alone.",
     ]
     text = f": {seconds(best['time'])} for what a step sends, with {best['layout']}"
-    output.deliver(
+    output.write_answer(
         answers.blocks.Answer(
             answers.blocks.Headline("Use ", best["slice"], text),
             notes=notes,

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from toruscast import InputError
-from toruscast.cli.app import SETTINGS, Program
-from toruscast.cli.progress import working
+from toruscast.cli.app import CONTEXT_SETTINGS, Program
+from toruscast.cli.progress import show_progress
 from toruscast.training import read_samples
 
 from . import SAMPLES, STUDIES
@@ -37,7 +37,7 @@ _jobs = click.option(
 _quiet = click.option("-q", "--quiet", is_flag=True, help="No word on the progress.")
 
 
-@click.group("python -m studies", cls=Program, context_settings=SETTINGS)
+@click.group("python -m studies", cls=Program, context_settings=CONTEXT_SETTINGS)
 def command() -> None:
     """Repeat the published experiments, or make their samples anew.
 
@@ -92,7 +92,7 @@ def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quie
     for number, block in enumerate(chosen, start=1):
         if not quiet:
             click.echo(f"block {number} of {len(chosen)}: {block.label}", err=True)
-        with working("Simulating") as progress:
+        with show_progress("Simulating") as progress:
             plan.build(out, block, n_jobs=jobs, progress=progress)
     origin = read_samples(out).attrs["provenance"]
     hours = sum(origin.get("processor_seconds", {}).values()) / 3600

@@ -16,7 +16,7 @@ import numpy as np
 
 from toruscast import InputError
 from toruscast.answers.html import describe_machine
-from toruscast.cli.progress import working
+from toruscast.cli.progress import show_progress
 from toruscast.files import atomic_path, folder_to_fill
 from toruscast.training import read_samples
 
@@ -52,7 +52,7 @@ def run(
     seconds: dict[str, float] = {}
     total = sum(len(study.parts) for study in chosen)
     done = count()
-    with folder_to_fill(out), working("Studies") as progress:
+    with folder_to_fill(out), show_progress("Studies") as progress:
         for number, study in enumerate(chosen, start=1):
             if not quiet:
                 print(f"{number} of {len(chosen)}: {study.name}, {study.title}", file=sys.stderr)

@@ -52,19 +52,19 @@ def shared_data():
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What a command tells its progress bar, in order: done and all."""
-    seen = []
+def progress_calls(monkeypatch):
+    """Calls of the progress bar of a command as (done, total)."""
+    calls = []
 
-    class Seen:
+    class RecordedProgress:
         def __init__(self, *_, **__):
             pass
 
         def __enter__(self):
-            return lambda done, total: seen.append((done, total))
+            return lambda done, total: calls.append((done, total))
 
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr(Output, "progress", Seen)
-    return seen
+    monkeypatch.setattr(Output, "progress", RecordedProgress)
+    return calls

@@ -19,7 +19,7 @@ import toruscast as tc
 from toruscast._mesh.devices import read_devices
 from toruscast._mesh.hlo import read_hlo
 from toruscast._mesh.traffic import parse_axes, parse_traffic
-from toruscast.cli.problem import change_links, only_nodes
+from toruscast.cli.problem import change_links, restrict_nodes
 from toruscast.decision.runs import Runs
 from toruscast.errors import InputError
 from toruscast.formats import read_hosts, read_mappings, read_runs, read_torus, read_workload
@@ -221,4 +221,4 @@ def _slowed(path):
 
 
 def _allocated(path):
-    return only_nodes(SQUARE, str(path))
+    return restrict_nodes(SQUARE, str(path))

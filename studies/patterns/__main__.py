@@ -8,7 +8,7 @@ import click
 import numpy as np
 import pandas as pd
 
-from toruscast.cli.progress import working
+from toruscast.cli.progress import show_progress
 from toruscast.errors import InputError
 from toruscast.scaling.models import of_points
 
@@ -45,7 +45,7 @@ def command(expressions: tuple[str, ...], repetitions: int, sizes: str, csv: str
             f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"
         )
     try:
-        with working("Measuring") as progress:
+        with show_progress("Measuring") as progress:
             rows = measure(expressions or EXPRESSIONS, items, repetitions, progress=progress)
     except InputError as error:
         raise click.UsageError(str(error)) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toruscast import InputError
 from toruscast._features import unregister_feature
-from toruscast.cli.evaluate import MOST
+from toruscast.cli.evaluate import MAX_MESSAGES
 from toruscast.training import read_samples
 from toruscast.training.evaluation import evaluate_metrics
 from toruscast.training.samples import add_metrics
@@ -32,7 +32,7 @@ def later_metric(inputs: Inputs) -> Findings:
     runpy.run_path(str(PLUGIN))
     try:
         table = read_samples(inputs.samples)
-        more = add_metrics(table, ["hot_region"], most=MOST, n_jobs=inputs.n_jobs)
+        more = add_metrics(table, ["hot_region"], most=MAX_MESSAGES, n_jobs=inputs.n_jobs)
         found = evaluate_metrics(more, ["hot_region"], n_jobs=inputs.n_jobs)
     finally:
         unregister_feature("hot_region")

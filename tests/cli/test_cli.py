@@ -1,4 +1,4 @@
-"""How the command behaves around the work: help, errors, exit codes, streams, files."""
+"""Help, errors, exit codes, streams and files of the command."""
 
 import errno
 import json
@@ -104,7 +104,7 @@ def test_traceback_on_request(run, monkeypatch):
 def test_help_of_every_command(run, name):
     text = run(f"{name} --help").stdout
     assert text.startswith(f"Usage: toruscast {name}")
-    # Some start programs.
+    # These commands start programs.
     assert ("--json" in text and "--csv" in text) or name in ("trace", "launch")
     assert "\b" not in text
     assert "\\b" not in text
@@ -123,19 +123,19 @@ def test_version(run):
 
 
 def required_parts():
-    """Each option and argument that a command requires, with a line that has all others."""
+    """Yield each required option and argument, with a line that has all others."""
     for path, command in leaves(main):
         parts = [(one, wordlist(one)) for one in command.params if one.required]
         for one, _ in parts:
             others = [word for other, words in parts if other is not one for word in words]
-            # Arguments are positional: without any one of them the last is missing.
+            # Arguments are positional, so the last one counts as missing.
             missing = [p for p, _ in parts if p.param_type_name == one.param_type_name][-1]
             name = missing.metavar if missing.param_type_name == "argument" else one.opts[0]
             yield pytest.param([*path, *others], name, id=f"{'-'.join(path)} {one.name}")
 
 
 def leaves(command, path=()):
-    """Every command below a group, with the words that call it."""
+    """Yield every command of a group, with its path."""
     if not isinstance(command, click.Group):
         yield path, command
         return
@@ -150,7 +150,7 @@ def wordlist(parameter):
 
 @pytest.mark.parametrize("is_checked", [True, False], ids=["click checks", "click does not"])
 @pytest.mark.parametrize(("line", "name"), list(required_parts()))
-def test_what_is_required_is_asked_for_before_the_work(run, monkeypatch, line, name, is_checked):
+def test_required_options_are_checked_before_the_work(run, monkeypatch, line, name, is_checked):
     if not is_checked:
         monkeypatch.setattr(click.Parameter, "value_is_missing", lambda *_: False)
     monkeypatch.setattr(Output, "check", lambda *_, **__: pytest.fail("the work began"))
@@ -192,7 +192,7 @@ def test_closed_pipe_is_quiet():
 
 
 @pytest.mark.parametrize("given", ["", "--log-file log", "--json -"])
-def test_closed_stdout_is_told(tmp_path, given):
+def test_closed_stdout_is_reported(tmp_path, given):
     done = closed(f"features --list {given} >&-", tmp_path)
     assert (done.returncode, done.stderr) == (1, "toruscast: error: stdout is closed\n")
 
@@ -215,7 +215,7 @@ def test_an_error_on_a_closed_stderr_has_its_exit_code(inputs):
 
 
 def closed(line, folder):
-    """Run a command of which the shell closes streams."""
+    """Run a command with streams that the shell closed."""
     code = "from toruscast.cli import main; main()"
     line = f'exec "{sys.executable}" -c "{code}" {line}'
     return subprocess.run(
@@ -252,12 +252,12 @@ def test_few_tasks_have_few_candidates(run, tmp_path):
     path.write_text("0 1 5000\n1 2 5000\n2 3 90000\n3 0 5000\n")
     for command in ("simulate --flows", "features", "rank"):
         result = run(f"{command} --comm {path} --torus 2x2 --json -")
-        told = json.loads(result.stdout)
-        assert len(told.get("mappings", told.get("features", told.get("ranking")))) == 24
-    assert told["model"]["source"] == "default"
+        content = json.loads(result.stdout)
+        assert len(content.get("mappings", content.get("features", content.get("ranking")))) == 24
+    assert content["model"]["source"] == "default"
 
 
-def test_full_disk_is_told():
+def test_full_disk_is_reported():
     if not Path("/dev/full").exists():
         pytest.skip("/dev/full not found")
     code = "from toruscast.cli import main; main(['--help'])"
@@ -271,17 +271,17 @@ def test_full_disk_is_told():
 
 
 @pytest.mark.filterwarnings("always")
-def test_tasks_numbered_from_one_are_told_once(run, tmp_path):
+def test_tasks_numbered_from_one_are_reported_once(run, tmp_path):
     (tmp_path / "one.edges").write_text("1 2 100\n2 3 100\n3 1 100\n2 1 9\n")
     (tmp_path / "gaps.edges").write_text("1 2 100\n2 3 100\n3 1 100\n2 6 9\n")
     for name in ("one", "gaps"):
-        told = run(f"simulate --comm {tmp_path}/{name}.edges --torus 8 --mapping identity")
-        text = " ".join((told.stdout + told.stderr).split())
+        result = run(f"simulate --comm {tmp_path}/{name}.edges --torus 8 --mapping identity")
+        text = " ".join((result.stdout + result.stderr).split())
         assert text.count("task 0 neither sends nor receives") == 1
 
 
 def every_command(group=main, words=()):
-    """Yield the words and the command of each sub-command."""
+    """Yield the path and the command of each sub-command."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -322,7 +322,7 @@ def test_a_signal_ends_the_workers_too(inputs, number, n_children):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     until(lambda: process.poll() is not None or len(children.read_text().split()) >= n_children)
     process.send_signal(number)
-    # The pipe ends with the last process that inherited it; idle workers would live for minutes.
+    # The pipe closes with the last process that inherited it. Idle workers would stay for minutes.
     _, errors = process.communicate(timeout=60)
     if number == signal.SIGKILL:
         assert process.returncode == -number
@@ -343,8 +343,8 @@ def test_a_signal_reaches_the_program_that_was_started(tmp_path, number):
     assert (tmp_path / "saved").exists()
 
 
-def test_ctrl_c_is_left_to_the_program_that_was_started(tmp_path):
-    """A terminal sends it to both."""
+def test_ctrl_c_is_handled_by_the_started_program(tmp_path):
+    """A terminal sends Ctrl-C to both processes."""
     script = "trap 'sleep 1; exit 7' INT; touch began; while :; do sleep 0.1; done"
     words = ["sh", "-c", script]
     code = f"from toruscast.cli.mpi import run_program; exit(run_program({words}, {{}}))"
@@ -370,7 +370,7 @@ SILENT = [
 
 
 @pytest.mark.parametrize(("line", "option", "needed"), SILENT)
-def test_an_option_that_would_say_nothing_is_refused(run, line, option, needed):
+def test_an_option_without_effect_is_refused(run, line, option, needed):
     assert f"{option.split()[0]} needs {needed}" in run(f"{line} {option}", code=2).stderr
 
 

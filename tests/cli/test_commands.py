@@ -1,4 +1,4 @@
-"""What each sub-command finds, prints and writes, on small inputs."""
+"""Results, output and files of each sub-command on small inputs."""
 
 import io
 import json
@@ -15,7 +15,7 @@ import toruscast as tc
 from toruscast import datasets
 from toruscast._features import FEATURES, unregister_feature
 from toruscast.cli import main
-from toruscast.cli.options import Traffic, argument, sub_command
+from toruscast.cli.options import TrafficOptions, argument, sub_command
 from toruscast.cli.problem import load_application
 from toruscast.formats import (
     read_comm,
@@ -48,7 +48,7 @@ def busiest_share(traffic):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A graph, and what 'train' makes of it."""
+    """A graph, and a model trained with it."""
     place = tmp_path_factory.mktemp("work")
     write_comm(HALO, place / "halo.csv")
     line = f"train --comm {place}/halo.csv --torus 4x4 -n 24 --splits 2 --quiet"
@@ -74,7 +74,7 @@ def run(folder, monkeypatch):
 
 @pytest.fixture(scope="module")
 def ranked(folder):
-    """One ranking, checked, with everything that it writes."""
+    """A checked ranking with all its output files."""
     line = f"rank --comm {folder}/halo.csv --torus 4x4 --candidates 20 --check --top 4"
     line += f" --json {folder}/r.json --csv {folder}/r.csv --out {folder}/best.map --jobs 1"
     result = CliRunner().invoke(main, line.split())
@@ -98,7 +98,7 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     maps = strategies.sample(HALO, TORUS, n=20, seed=5)
     write_mappings(maps, tmp_path / "maps", torus=TORUS)
     times = {mapping.name: 1.5 * simulate(HALO, TORUS, mapping).time for mapping in maps[1:]}
-    # The slope tells the model's bandwidth from the machine's, the constant is computation.
+    # The slope is the ratio of the bandwidths, the constant is computation.
     times = {name: 1e-3 + time for name, time in times.items()}
     lines = [f"x,{time!r},{name}\n" for name, time in times.items()]
     (tmp_path / "t.csv").write_text("host,time,mapping\n" + "".join(lines))
@@ -111,13 +111,13 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     result = run(f"train {measured} --out {tmp_path}/m.npz --splits 5")
     assert "1.00 ms do not depend on the mapping; the rest is 1.50 times the simu" in result.stdout
     assert load_predictor(tmp_path / "m.npz").reference == "simulated_time"
-    told = json.loads(run(f"evaluate {measured} --features prior --json - --splits 5").stdout)
-    assert told["n_samples"] == 19
-    assert set(told["feature_sets"]) == {"prior"}
-    rcc = {row["features"]: row["mean"] for row in told["quality"] if row["metric"] == "rcc"}
+    content = json.loads(run(f"evaluate {measured} --features prior --json - --splits 5").stdout)
+    assert content["n_samples"] == 19
+    assert set(content["feature_sets"]) == {"prior"}
+    rcc = {row["features"]: row["mean"] for row in content["quality"] if row["metric"] == "rcc"}
     assert rcc["line in simulated_time"] == 1
-    assert told["learned"]["slope"] == pytest.approx(1.5)
-    assert told["learned"]["constant"] == pytest.approx(1e-3)
+    assert content["learned"]["slope"] == pytest.approx(1.5)
+    assert content["learned"]["constant"] == pytest.approx(1e-3)
     for line, message in (
         (f"{measured} -n 30", "-n and --times exclude each other"),
         (measured.replace("--times", "--samples"), "--mappings needs --times"),
@@ -126,7 +126,7 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
             "--times and --samples exclude each other",
         ),
         (measured.replace("t.csv", "u.csv"), "no such file"),
-        (f"{measured} --target time", "--target goes without --times"),
+        (f"{measured} --target time", "--target cannot be used with --times"),
     ):
         assert message in run(f"evaluate {line}", 2).stderr
     (tmp_path / "t.csv").write_text("unknown 1\n")
@@ -208,7 +208,7 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
     assert content["quality"] == {}
 
 
-def test_rank_calls_what_is_no_bound_an_estimate(run):
+def test_rank_calls_an_estimate_by_its_name(run):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5 --check"
     for routing in ("deterministic", "adaptive"):
         text = run(f"{line} --routing {routing} --csv routed.csv").stdout
@@ -230,7 +230,7 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
         ("prior", "", "time"),
     ],
 )
-def test_what_train_learns(run, folder, features, target, learned):
+def test_the_target_of_train(run, folder, features, target, learned):
     graph = "--comm halo.csv --torus 4x4 -n 12 --splits 2"
     run(f"train {graph} --features {features} {target} --out t.npz --json t.json --quiet")
     assert json.loads((folder / "t.json").read_text())["target"] == learned
@@ -238,7 +238,7 @@ def test_what_train_learns(run, folder, features, target, learned):
     assert ("read a coarser simulation" in " ".join(found.split())) == (learned == "correction")
 
 
-def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
+def test_rank_announces_long_simulations(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5"
     assert run(f"{line} --check").stderr == ""
     monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
@@ -250,12 +250,14 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
 
     monkeypatch.setattr(toruscast, "rank", noted)
     assert (
-        "minutes of simulation ahead, for 5 mappings; without --check"
-        in run(f"{line} --check").stderr
+        "simulating 5 mappings takes about 1 minutes; omit --check" in run(f"{line} --check").stderr
     )
-    assert "for 3 mappings; none begins later" in run(f"{line} --simulations 3").stderr
+    assert (
+        "simulating 3 mappings takes at most 1 minutes; no simulation starts later"
+        in run(f"{line} --simulations 3").stderr
+    )
     assert run(f"{line} --seconds 9").stderr == ""
-    # What was announced ends it: no minute is less than one.
+    # The announced time becomes the limit; minutes are rounded up.
     assert [budget.seconds for budget in budgets] == [None, 60, 9]
 
 
@@ -374,9 +376,9 @@ def test_simulate_writes_everything_into_one_folder(run, folder):
         ("fullest_buffers", "mean_buffered", links["mean_buffered"]),
         ("longest_waiting_fifos", "waited", waited[waited > 0]),
     ):
-        told = [row[column] for row in summary[key]]
-        assert len(told) >= 2
-        assert told == pytest.approx(values.nlargest(len(told)).tolist())
+        listed = [row[column] for row in summary[key]]
+        assert len(listed) >= 2
+        assert listed == pytest.approx(values.nlargest(len(listed)).tolist())
     trace = (folder / "run" / "trace.json").read_text()
     assert trace == (folder / "run.json").read_text()
     assert json.loads(trace)["otherData"]["edges"] == len(messages)
@@ -435,7 +437,7 @@ def test_evaluate_own_feature(run, folder):
         stored = run("evaluate --samples own.parquet --splits 2 --plugin own.py", code=2).stderr
         unregister_feature("busiest_share")
         again = "evaluate --comm halo.csv --samples own.parquet --splits 2 --plugin own.py --json -"
-        told = json.loads(run(again).stdout)
+        content = json.loads(run(again).stdout)
         unregister_feature("busiest_share")
         refused = run(f"{made} --plugin own.py", code=2).stderr
         unregister_feature("busiest_share")
@@ -446,15 +448,15 @@ def test_evaluate_own_feature(run, folder):
         unregister_feature("busiest_share")
     assert re.search("busiest_share (adds|takes) .* prior", text)
     assert "do not tell what was sent" in stored
-    assert told["metrics"] == ["busiest_share"]
-    assert told["answers"]["prior"] in text
-    assert "-n goes with new samples" in refused
+    assert content["metrics"] == ["busiest_share"]
+    assert content["answers"]["prior"] in text
+    assert "-n needs new samples" in refused
     assert "own.parquet: " in wrong
     assert wrong.count("\n") == 1
 
 
 def test_a_model_that_reads_an_own_feature(run, folder):
-    # Its file's name is what the report calls forecasts that are none.
+    # The name of the model file must not be read as a source of times.
     (folder / "own.py").write_text(PLUGIN)
     made = "--comm lammps-lj-64 --torus 4x4x4"
     try:
@@ -468,20 +470,20 @@ def test_a_model_that_reads_an_own_feature(run, folder):
         table = run(f"features {made} --candidates 4 --plugin own.py").stdout
         unregister_feature("busiest_share")
         for line in (f"features {made} --features prior", f"train {made} --out x"):
-            said = run(f"{line} --plugin own.py", code=2).stderr
-            assert "no feature of --plugin is used" in said
+            message = run(f"{line} --plugin own.py", code=2).stderr
+            assert "no feature of --plugin is used" in message
             unregister_feature("busiest_share")
     finally:
         unregister_feature("busiest_share")
-    assert "forecast by the model simulation" in text
+    assert "predicted by the model simulation" in text
     assert "busiest_share" in table
 
 
 def test_evaluate_names_missing_features(run, folder):
     table = read_samples(folder / "s.parquet").drop(columns="avg_buffer_TO")
     write_samples(table, folder / "analytic.parquet")
-    said = run("evaluate --samples analytic.parquet --features H5", code=2).stderr
-    assert "analytic.parquet: features missing from the samples: found avg_buffer_TO" in said
+    message = run("evaluate --samples analytic.parquet --features H5", code=2).stderr
+    assert "analytic.parquet: features missing from the samples: found avg_buffer_TO" in message
 
 
 @pytest.mark.parametrize("suffix", ["txt", "edges", "csv", "npz", "mtx"])
@@ -491,7 +493,7 @@ def test_convert_graphs(run, folder, suffix):
     assert np.array_equal(graph.nbytes, HALO.nbytes)
 
 
-def test_convert_divides_only_when_told(run, folder):
+def test_convert_divides_only_on_request(run, folder):
     run("convert --iterations 2 halo.csv half.npz --json half.json")
     half = read_comm(folder / "half.npz")
     assert half.nbytes.sum() == HALO.nbytes.sum() / 2
@@ -530,11 +532,13 @@ def test_shipped_dataset_is_divided_by_its_iterations():
     name = "lammps-lj-64"
     iterations = datasets.provenance(name)["iterations"]
     whole = datasets.load(name)
-    application = load_application(Traffic(comms=(name,)))
+    application = load_application(TrafficOptions(comms=(name,)))
     assert application.iterations == iterations
     assert application.workload.total.nbytes == pytest.approx(whole.nbytes / iterations)
     assert application.workload.total.grid == whole.grid
-    assert load_application(Traffic(comms=(name,), iterations=1)).workload.total.equals(whole)
+    assert load_application(TrafficOptions(comms=(name,), iterations=1)).workload.total.equals(
+        whole
+    )
 
 
 def measured_case(tmp_path, n=14):
@@ -555,28 +559,28 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     some = list(times.items())[:10]
     write_times(tmp_path, [(name, time * k) for k in (0.99, 1.0, 1.01) for name, time in some])
     result = run(f"rank {given} --json {tmp_path}/a.json")
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert told["learned"]["constant"] == pytest.approx(1e-5, rel=1e-3)
-    assert told["learned"]["noise"] == pytest.approx(0.01, rel=0.1)
-    assert told["cost"]["measured"] == 10
-    for row in told["ranking"]:
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert content["learned"]["constant"] == pytest.approx(1e-5, rel=1e-3)
+    assert content["learned"]["noise"] == pytest.approx(0.01, rel=0.1)
+    assert content["cost"]["measured"] == 10
+    for row in content["ranking"]:
         assert row["source"] == ("measured" if row["mapping"] in dict(some) else "predicted")
         assert row["time"] == pytest.approx(times[row["mapping"]], rel=1e-4)
         assert row["lower_bound"] <= row["low"] <= row["time"] <= row["high"]
-    assert sum(row["p_best"] for row in told["ranking"]) == pytest.approx(1)
+    assert sum(row["p_best"] for row in content["ranking"]) == pytest.approx(1)
     out = " ".join(result.stdout.split())
     assert "do not depend on the mapping" in out
     assert "of one mapping vary by 1 %" in out
-    assert "forecast by measured times of 10 of them" in out
+    assert "predicted from measured times of 10 of them" in out
     assert "the least of all mappings is unknown: 'toruscast search' may" in out
 
 
-def test_times_below_the_bound_show_that_it_is_none(run, folder, tmp_path):
+def test_times_below_the_bound_remove_it(run, folder, tmp_path):
     times, given = measured_case(tmp_path)
     write_times(tmp_path, [(name, (time - 1e-5) / 5) for name, time in times.items()])
     result = run(f"rank {given} --json {tmp_path}/a.json")
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert {row["lower_bound"] for row in told["ranking"]} == {None}
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert {row["lower_bound"] for row in content["ranking"]} == {None}
     assert "No lower bound is shown" in result.stdout
 
 
@@ -589,14 +593,14 @@ def test_times_below_the_bound_show_that_it_is_none(run, folder, tmp_path):
         (lambda i, time: time * (1000 if i == 3 else 1), "are all times in one unit?"),
     ],
 )
-def test_times_that_teach_nothing_are_refused_in_one_line(run, folder, tmp_path, change, message):
+def test_uninformative_times_are_refused_in_one_line(run, folder, tmp_path, change, message):
     times, given = measured_case(tmp_path)
-    # The sample begins with the regular mappings, and features tell those.
+    # Shuffle, because the sample begins with regular mappings.
     order = np.random.default_rng(7).permutation(len(times))
     rows = [list(times.items())[k] for k in order]
     write_times(tmp_path, [(name, change(i, time)) for i, (name, time) in enumerate(rows)])
     commands = ("rank", "evaluate", f"train --out {tmp_path}/m.npz")
-    # All three read times alike.
+    # All three commands read times in the same way.
     for command in commands if "equal" in message else commands[:1]:
         result = run(f"{command} {given}", 2)
         assert message in result.stderr
@@ -618,8 +622,8 @@ def test_times_in_another_unit_are_asked_about_once(run, folder, tmp_path):
 def test_options_that_measured_times_exclude(run, folder, tmp_path):
     times, given = measured_case(tmp_path)
     write_times(tmp_path, times.items())
-    assert "--check goes without --times" in run(f"rank {given} --check", 2).stderr
-    assert "--model goes without --times" in run(f"rank {given} --model m.npz", 2).stderr
+    assert "--check cannot be used with --times" in run(f"rank {given} --check", 2).stderr
+    assert "--model cannot be used with --times" in run(f"rank {given} --model m.npz", 2).stderr
     alone = f"rank --comm halo.csv --torus 4x4 --times {tmp_path}/t.csv"
     assert "--times needs --mappings" in run(alone, 2).stderr
     write_times(tmp_path, list(times.items())[:5])
@@ -627,21 +631,21 @@ def test_options_that_measured_times_exclude(run, folder, tmp_path):
 
 
 def test_a_check_compares_simulated_times(run, tmp_path):
-    """The default order is simulated like the winner, beyond the allowed number too."""
-    # A ring along 5 i mod 16: tasks in order lie far from their partners.
+    """The default order is simulated even if the budget is spent."""
+    # A ring over 5 i mod 16, so the default order has long routes.
     at = [(5 * i) % 16 for i in range(16)]
     pairs = [(at[i], at[(i + step) % 16]) for i in range(16) for step in (1, 15)]
     rows = "".join(f"{src},{dst},40960\n" for src, dst in pairs)
     (tmp_path / "far.csv").write_text(f"src,dst,nbytes\n{rows}")
     line = f"rank --comm {tmp_path}/far.csv --torus 4x4 --candidates 12 --simulations 1 --check"
-    told = run(f"{line} --json {tmp_path}/answer.json").stdout
+    text = run(f"{line} --json {tmp_path}/answer.json").stdout
     answer = json.loads((tmp_path / "answer.json").read_text())
     rows = {row["mapping"]: row for row in answer["ranking"]}
     best, yours = answer["ranking"][0], rows[answer["default_order"]]
     less = f"{100 * (1 - best['observed_time'] / yours['observed_time']):.0f} % less"
     assert yours["time"] == yours["observed_time"]
-    assert less in told.splitlines()[0]
-    assert f"{1e6 * yours['observed_time']:.3g} us" in told.splitlines()[0]
+    assert less in text.splitlines()[0]
+    assert f"{1e6 * yours['observed_time']:.3g} us" in text.splitlines()[0]
 
 
 def test_an_argument_must_be_given_unless_its_type_has_none():

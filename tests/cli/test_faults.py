@@ -1,4 +1,4 @@
-"""Damaged and hostile input ends in one line and an exit code."""
+"""Damaged and hostile input gives one line and an exit code."""
 
 import errno
 import gzip
@@ -26,7 +26,7 @@ def call(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def test_a_plugin_that_ends_the_program_is_told(tmp_path):
+def test_a_plugin_that_ends_the_program_is_reported(tmp_path):
     from toruscast._features import unregister_feature
 
     (tmp_path / "plugin.py").write_text(PLUGIN)
@@ -125,12 +125,12 @@ def test_small_packed_files_do_not_fill_the_memory(tmp_path):
         tc.read_comm(tmp_path / "many.npz")
 
 
-def test_a_byte_in_very_many_messages_is_told_as_what_it_is():
+def test_very_many_messages_for_one_byte_are_refused():
     comm = tc.CommGraph(2, [0], [1], [1], [100_000])
     torus = tc.Torus((2,), network=tc.Network(header=0))
     with pytest.raises(InputError, match="fewer messages for so few bytes") as caught:
         tc.simulate(comm, torus, tc.TaskMapping([0, 1], torus))
-    # Nothing is merged, so that no smaller coarsening would help.
+    # No packets are merged, so a smaller coarsening cannot help.
     assert "coarsening" not in str(caught.value)
 
 
@@ -138,7 +138,7 @@ def test_a_byte_in_very_many_messages_is_told_as_what_it_is():
 def test_lists_of_very_many_hosts_are_split_in_linear_time(line):
     from toruscast.formats.hosts import split_list
 
-    # At the square of this length it would take minutes.
+    # An algorithm of quadratic time would take minutes.
     assert len(split_list(",".join(line.format(i) for i in range(60_000)))) >= 60_000
 
 
@@ -154,7 +154,7 @@ def test_tables_of_very_many_columns(tmp_path):
 
 
 def test_many_blank_lines_above_a_partitioner_s_graph(tmp_path):
-    # At the square of their number it would take minutes.
+    # An algorithm of quadratic time would take minutes.
     (tmp_path / "a.graph").write_text("\n" * 200_000 + "2 1\n2\n1\n")
     assert tc.read_comm(tmp_path / "a.graph", format="metis").n_edges == 2
 
@@ -165,7 +165,7 @@ def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
     from toruscast.formats.registry import formats_of
     from toruscast.formats.source import Source
 
-    # Patterns that try each start anew would take minutes.
+    # Patterns with backtracking would take minutes.
     (tmp_path / "a").write_text(start + word * (2**16 // len(word)) + ";")
     assert isinstance(formats_of(Source(tmp_path / "a")), list)
 
@@ -180,7 +180,7 @@ def test_fields_of_any_length_in_tables_of_times_and_links(tmp_path):
             read(tmp_path / "a.csv")
 
 
-def test_wrong_words_of_any_length_are_told_shortly():
+def test_very_long_arguments_give_short_messages():
     for words in (["x" * 6000], ["rank", "--" + "x" * 6000], ["simulate", "x" * 6000]):
         result = call(*words)
         assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""``formats``, ``doctor`` and ``convert``: what files are, and files of launchers."""
+"""Tests of ``formats``, ``doctor`` and ``convert``."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from toruscast.formats.registry import dialects
 from toruscast.mapping import TaskMapping, Torus
 
 RING = "4\n0 1 10\n1 2 10\n2 3 10\n3 0 10\n"
-# What the command shows of what can be used; elsewhere the tests leave it out.
+# Show the warnings that other tests ignore.
 SHOWN = pytest.mark.filterwarnings("default::toruscast.errors.InputWarning")
 HOSTS = "host,x,y\nc00,0,0\nc01,0,1\nc02,1,0\nc03,1,1\n"
 

@@ -1,4 +1,4 @@
-"""Fitted models go from pmnf into codesign and compose, as files and as objects."""
+"""Fitted models as input of codesign and compose, as files and as objects."""
 
 import io
 from pathlib import Path
@@ -105,9 +105,9 @@ def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--app", "kripke", "--metric", "bytes_used=x"), "--metric goes with --app FILE"),
-        (("--app", "kripke", "--callpath", "x"), "--callpath goes with --app FILE"),
-        (("--app", "solver.csv", "--printed"), "--printed goes with a published application"),
+        (("--app", "kripke", "--metric", "bytes_used=x"), "--metric needs --app FILE"),
+        (("--app", "kripke", "--callpath", "x"), "--callpath needs --app FILE"),
+        (("--app", "solver.csv", "--printed"), "--printed needs a published application"),
         (("--app", "solver.csv", "--metric", "flopp=y"), "bad requirement: found flopp"),
         (("--app", "solver.csv", "--metric", "flop=y"), "bad metric of flop: found y"),
         (("--app", "solver.csv", "--metric", "flop=y", "--metric", "flop=z"), "given twice"),

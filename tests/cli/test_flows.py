@@ -1,4 +1,4 @@
-"""`toruscast simulate --flows`: mappings ranked as the flow-level simulator times them."""
+"""Tests of `toruscast simulate --flows`, which ranks mappings with the flow simulator."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.simulate import OF_PACKETS
+from toruscast.cli.simulate import PACKET_KEYS
 from toruscast.formats import write_comm, write_mapping
 from toruscast.mapping import (
     CommGraph,
@@ -82,7 +82,7 @@ def test_times_are_those_of_the_library(run, dependent):
 
 
 def test_the_error_is_passed_on(run):
-    # One that is large lets messages end together that otherwise would not.
+    # A large error merges the ends of several messages.
     times = {}
     for error in (0.0, 0.9):
         content = json.loads(run(f"{FEW} --comm second.csv --error {error} --json -").stdout)
@@ -103,7 +103,7 @@ def test_given_mappings(run):
     assert content["ranking"][0]["time"] == simulate_flows(LONG, TORUS, mapping).time
 
 
-def test_where_nothing_leaves_a_node(run):
+def test_messages_within_a_node(run):
     line = "simulate --flows --comm node.txt --torus 1 --tasks-per-node 2 --candidates 1"
     row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
     assert row["busiest_link"] is None
@@ -112,16 +112,16 @@ def test_where_nothing_leaves_a_node(run):
     assert run(f"{line} --csv -").stdout.splitlines()[1].endswith(",1.0,,0.0")
 
 
-def test_what_takes_no_time(run, tmp_path):
-    # Nothing to divide by.
+def test_a_time_of_zero(run, tmp_path):
+    # A bound of zero must not be divided by.
     (tmp_path / "free.txt").write_text("0 1 0 1\n2 3 0 1\n")
     line = "simulate --flows --comm free.txt --torus 1 --network overhead=0 --candidates 1"
     row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
     assert (row["time"], row["lower_bound"], row["over_bound"]) == (0, 0, None)
 
 
-# Traffic whose time depends on every constant that flows know: three tasks a node, ways of half a
-# ring, short messages and long ones, messages between tasks of a node.
+# Traffic whose time depends on every constant of flows: three tasks per node, routes of half a
+# ring, short and long messages, and messages within a node.
 EDGES = [
     (task, (task + k) % 24, nbytes)
     for task in range(24)
@@ -155,7 +155,7 @@ CHANGED = {
     "rules": "unknown",
     "start": 1e-5,
 }
-# What else is needed for a constant to matter.
+# Other constants that a constant needs to have an effect.
 BESIDES = {"short_overhead": ["short_limit=600"], "fifo_rule": ["fifos=2", "bandwidth=1e9,4e9"]}
 
 
@@ -171,29 +171,29 @@ def test_a_constant_changes_the_time_or_is_refused(run, tmp_path, key):
     line = "simulate --flows --comm mixed.csv --torus 4x2 --mappings triples.csv --error 0 --json -"
     line += "".join(f" --network {other}" for other in BESIDES.get(key, ()))
     changed = f"{line} --network {key}={CHANGED[key]}"
-    if key in OF_PACKETS:
+    if key in PACKET_KEYS:
         error = run(changed, code=2).stderr
-        assert f"--network key that changes nothing without packets: found {key}," in error
+        assert f"--network key that has no effect without packets: found {key}," in error
         assert f" {key}" not in error.partition("expected")[2]
         return
     before, after = (json.loads(run(each).stdout)["ranking"][0] for each in (line, changed))
     if key == "fifo_rule":
-        # It moves messages of these, but not the last one.
+        # It delays some messages but not the last one.
         hosts = [Torus((4, 2), bandwidth=(1e9, 4e9)).with_network(fifos=2) for _ in range(2)]
         hosts[1] = hosts[1].with_network(fifo_rule=CHANGED[key])
         first, second = (simulate_flows(MIXED, host, TRIPLES, error=0) for host in hosts)
         assert not np.allclose(first.message_times[0], second.message_times[0])
     else:
         assert before["time"] != after["time"]
-    told = in_a_line(run(changed.replace(" --json -", "")).stdout)
-    assert f"{key}={CHANGED[key]}; 1 candidate mapping, 3 tasks a node; " in told
+    text = in_a_line(run(changed.replace(" --json -", "")).stdout)
+    assert f"{key}={CHANGED[key]}; 1 candidate mapping, 3 tasks a node; " in text
 
 
-def test_progress_counts_the_messages_of_all_mappings(run, told):
+def test_progress_counts_the_messages_of_all_mappings(run, progress_calls):
     run(f"{FEW} --jobs 1")
     n = 6 * LONG.n_edges
-    assert {total for _, total in told} == {n}
-    done = [done for done, _ in told]
+    assert {total for _, total in progress_calls} == {n}
+    done = [done for done, _ in progress_calls]
     assert done == sorted(done)
     assert done[-1] == n
 

@@ -1,4 +1,4 @@
-"""Orders of ranks that a launcher offers: jobs on Fugaku, blocks of Blue Gene."""
+"""Rank orders of launchers: jobs on Fugaku, blocks of Blue Gene."""
 
 import json
 from itertools import product
@@ -20,7 +20,7 @@ def run(capsys, *words):
 
 
 def test_orders_as_the_system_lays_ranks_out():
-    # The first letter runs fastest; more ranks than nodes begin anew.
+    # The first letter varies fastest; ranks beyond the nodes start again.
     shape = (2, 3, 4)
     for order in ("XYZ", "ZYX", "YXZ"):
         sizes = [shape["XYZ".index(letter)] for letter in reversed(order)]
@@ -33,7 +33,7 @@ def test_orders_as_the_system_lays_ranks_out():
 
 
 def test_the_order_of_the_application_is_faster():
-    # Ranks of the halo run fastest along its last dimension, of 8 as Z has.
+    # The last dimension of the halo varies fastest and has 8 ranks, as Z has nodes.
     comm = halo_3d((4, 6, 8), 1e6)
     mappings, in_job = job_mappings(comm, (4, 6, 8))
     found = {each.name: each for each in mappings}
@@ -91,7 +91,7 @@ def test_rank_writes_a_vcoordfile(capsys, tmp_path):
 def test_a_scattered_job_is_written_in_its_own_shape(capsys, tmp_path):
     coords, file = tmp_path / "coords", tmp_path / "best.vcoord"
     places = [(x, 0, 0, a, b, 0) for x in (3, 7) for a in range(2) for b in range(2)]
-    # As several programs print a place: with blanks, as a tuple in a list, in two brackets.
+    # Coordinates as printed by several programs: with blanks, as tuples, in two brackets.
     forms = ["{} {} {} {} {} {}\n", "({}, {}, {}, {}, {}, {}),\n", "({},{},{})({},{},{})\n"]
     coords.write_text("".join(forms[i % 3].format(*place) for i, place in enumerate(places)))
     (tmp_path / "ring.csv").write_text(

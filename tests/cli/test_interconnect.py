@@ -1,4 +1,4 @@
-"""The commands interconnect and codesign, as a user runs them."""
+"""Tests of the command interconnect."""
 
 import io
 import json

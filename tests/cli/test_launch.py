@@ -1,4 +1,4 @@
-"""A program is launched with its ranks placed better, by the option of its launcher."""
+"""Tests of `toruscast launch`, which passes a placement to a launcher."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ MANAGED = ("SLURM_", "PJM_", "FLUX_")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with a machine's hosts, and the graph of tasks in a bad order."""
+    """A folder with a table of hosts and a graph whose default order is slow."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(MANAGED)]:
         monkeypatch.delenv(name)
@@ -63,12 +63,12 @@ def launch(folder, monkeypatch, variables, *words, comm="app.edges", hosts=True,
 
 
 def a_launcher(folder, monkeypatch, name):
-    """A program of this name that says what it was told, and fails with 3."""
+    """Create a program that writes its arguments and exits with 3."""
     path = folder / "bin" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exec cat version\n'
-        'echo "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > told\nexit 3\n'
+        'echo "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > arguments\nexit 3\n'
     )
     path.chmod(path.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
@@ -81,7 +81,7 @@ def time_of(mapping):
 
 
 @pytest.mark.parametrize(
-    ("variables", "words", "file", "told"),
+    ("variables", "words", "file", "arguments"),
     [
         (SLURM, "srun -n 16", "toruscast.hosts", "toruscast.hosts|--distribution=arbitrary -n 16"),
         (SLURM, "mpirun -np 16", "toruscast.rankfile", "|--rankfile toruscast.rankfile -np 16"),
@@ -89,32 +89,32 @@ def time_of(mapping):
         (PJM, "mpiexec -n 16", "toruscast.vcoord", "|--vcoordfile toruscast.vcoord -n 16"),
     ],
 )
-def test_the_launcher_is_told_a_better_placement(folder, monkeypatch, variables, words, file, told):
+def test_the_launcher_gets_a_placement(folder, monkeypatch, variables, words, file, arguments):
     a_launcher(folder, monkeypatch, words.split()[0])
     ran = launch(
         folder, monkeypatch, variables, *words.split(), "./app", hosts=variables is not PJM
     )
     assert ran.exit_code == 3, ran.stderr
-    assert (folder / "told").read_text().strip() == f"{told} ./app"
+    assert (folder / "arguments").read_text().strip() == f"{arguments} ./app"
     hosts = None if variables is PJM else "hosts.csv"
     assert time_of(tc.read_mapping(file, TORUS, hosts=hosts, n_tasks=16)) < 0.9
 
 
-def test_hydra_is_told_a_host_for_each_rank(folder, monkeypatch):
+def test_hydra_gets_a_host_for_each_rank(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "mpirun")
     (folder / "version").write_text("HYDRA build details:\n    Version: 4.0.2\n")
     ran = launch(folder, monkeypatch, SLURM, "mpirun", "-n", "16", "./app")
     assert ran.exit_code == 3, ran.stderr
-    assert (folder / "told").read_text().strip() == "|-machinefile toruscast.hosts -n 16 ./app"
+    assert (folder / "arguments").read_text().strip() == "|-machinefile toruscast.hosts -n 16 ./app"
     assert sorted((folder / "toruscast.hosts").read_text().split()) == NAMES
     assert "it is in toruscast.hosts, a hostfile" in ran.stderr
     assert launcher_option(["mpiexec.mpich"], None).dialect == "hostfile"
     assert launcher_option(["mpirun.openmpi"], None, "HYDRA").dialect == "rankfile"
 
 
-def test_flux_is_told_the_map_itself(folder, monkeypatch):
+def test_flux_gets_the_map_itself(folder, monkeypatch):
     ran = launch(folder, monkeypatch, {"FLUX_JOB_ID": "f1"}, "flux", "run", "-n", "16", "./app")
-    # There is no flux here that could be run; what it would be told is printed.
+    # Flux is not installed, so only print the command.
     assert ran.exit_code == 2
     ran = CliRunner().invoke(main, [*PRINT, "--", "flux", "run", "-n", "16", "./app"])
     words = shlex.split(ran.stdout)
@@ -137,11 +137,11 @@ def test_the_command_is_printed_for_a_script(folder, monkeypatch):
     assert "less time in simulation" in ran.stderr
 
 
-def test_what_is_good_stays_as_it_is(folder, monkeypatch):
+def test_a_good_placement_is_kept(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "srun")
     ran = launch(folder, monkeypatch, SLURM, "srun", "-n", "16", "./app", comm="good.edges")
-    assert (folder / "told").read_text().strip() == "|-n 16 ./app"
-    assert "the best saves 0.0 %" in ran.stderr
+    assert (folder / "arguments").read_text().strip() == "|-n 16 ./app"
+    assert "the best placement saves 0.0 %" in ran.stderr
     assert not (folder / "toruscast.hosts").exists()
 
 
@@ -149,14 +149,14 @@ def test_one_node_is_not_searched(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "srun")
     one = {"SLURM_JOB_NODELIST": "c03", "SLURM_TASKS_PER_NODE": "16"}
     assert launch(folder, monkeypatch, one, "srun", "./app").exit_code == 3
-    assert (folder / "told").read_text().strip() == "|./app"
+    assert (folder / "arguments").read_text().strip() == "|./app"
 
 
 def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
     a_launcher(folder, monkeypatch, "mpiexec")
     ran = launch(folder, monkeypatch, PJM, "mpiexec", "./app", hosts=False, torus=False)
     assert ran.exit_code == 3, ran.stderr
-    assert "--vcoordfile" in (folder / "told").read_text()
+    assert "--vcoordfile" in (folder / "arguments").read_text()
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
         ),
     ],
 )
-def test_wrong_jobs_are_told_on_a_line(folder, monkeypatch, variables, words, message):
+def test_wrong_jobs_are_reported_in_one_line(folder, monkeypatch, variables, words, message):
     ran = launch(folder, monkeypatch, variables, *words.split())
     assert ran.exit_code == 2
     assert len(ran.stderr.splitlines()) == 1
@@ -219,7 +219,7 @@ def test_the_launchers_order_fills_host_after_host():
     assert mapping.slot.tolist() == [0, 1, 2, 3, 0, 1, 2]
 
 
-def test_what_stands_behind_the_program_is_its_own():
+def test_arguments_of_the_program_are_ignored():
     check_tasks(["srun", "-n", "4", "./app", "-n", "8", "--map-by", "x"], 4)
     check_tasks(["srun", "-n", "4", "sh", "-m"], 4)
     with pytest.raises(InputError):

@@ -1,4 +1,4 @@
-"""What is done is told on stderr with -v, and in a file of JSON lines with --log-file."""
+"""Log messages on stderr with -v, and as JSON lines with --log-file."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from toruscast.workers import Task
 ENDS = (
     "import os\n"
     "from toruscast import register_feature\n"
-    "@register('ends', description='x')\n"
+    "@register_feature('ends', description='x')\n"
     "def ends(traffic):\n"
     "    os._exit(9)\n"
 )
@@ -85,15 +85,15 @@ def test_errors_and_warnings_are_in_the_log(given, tmp_path):
     assert ended["code"] == 2
 
 
-def test_verbose_says_it_in_words(given):
-    told = call("rank", *given, "-v", "--jobs", "1")
-    assert told.exit_code == 0
-    assert "toruscast: read graph" in told.stderr
-    assert "toruscast: decided" in told.stderr
-    assert "decided" not in told.stdout
+def test_verbose_prints_log_messages(given):
+    result = call("rank", *given, "-v", "--jobs", "1")
+    assert result.exit_code == 0
+    assert "toruscast: read graph" in result.stderr
+    assert "toruscast: decided" in result.stderr
+    assert "decided" not in result.stdout
 
 
-def test_nothing_is_said_without_being_asked_for(given):
+def test_nothing_is_printed_without_request(given):
     assert call("rank", *given, "--jobs", "1").stderr == ""
     (handler,) = logging.getLogger("toruscast").handlers
     assert isinstance(handler, logging.NullHandler)
@@ -101,7 +101,7 @@ def test_nothing_is_said_without_being_asked_for(given):
 
 
 @pytest.mark.parametrize("place", ["none/log.jsonl", "."])
-def test_a_log_that_cannot_be_written_is_told_at_once(given, tmp_path, place):
+def test_a_log_that_cannot_be_written_is_reported_at_once(given, tmp_path, place):
     result = call("rank", *given, "--log-file", tmp_path / place)
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
@@ -148,9 +148,9 @@ def test_records_of_worker_processes_come_back(caplog):
 
     with caplog.at_level(logging.INFO, "toruscast"), joblib.parallel_config("loky", n_jobs=2):
         assert Task(tell).in_order([1, 2, 3], 2) == [1, 2, 3]
-    told = [record for record in caplog.records if record.name == "toruscast.told"]
-    assert sorted(record.item for record in told) == [1, 2, 3]
-    assert all(record.process != os.getpid() for record in told)
+    repeated = [record for record in caplog.records if record.name == "toruscast.told"]
+    assert sorted(record.item for record in repeated) == [1, 2, 3]
+    assert all(record.process != os.getpid() for record in repeated)
     caplog.clear()
     with joblib.parallel_config("loky", n_jobs=2):
         Task(tell).in_order([1, 2, 3], 2)

@@ -25,7 +25,7 @@ def test_machines_as_json(capsys):
     )
 
 
-def test_a_twisted_slice_is_told_in_a_line(capsys):
+def test_a_twisted_slice_is_reported_in_one_line(capsys):
     words = ["features", "--comm", "lammps-lj-64", "--candidates", "1", "--quiet"]
     _, _, err = run(capsys, *words, "--torus", "tpu_v4:4x4x8")
     assert (

@@ -1,4 +1,4 @@
-"""Tables of very many mappings are written as their rows come."""
+"""Tables of very many mappings are written row by row."""
 
 import json
 
@@ -31,7 +31,7 @@ def run(tmp_path, monkeypatch):
 
 
 def test_blocks_of_a_table_make_one_file(run):
-    said = run(f"{LINE} --candidates 1500 --csv t.csv --parquet t.parquet --json t.json").stdout
+    text = run(f"{LINE} --candidates 1500 --csv t.csv --parquet t.parquet --json t.json").stdout
     whole = tc.features(
         HALO,
         TORUS,
@@ -42,8 +42,8 @@ def test_blocks_of_a_table_make_one_file(run):
     pd.testing.assert_frame_equal(pd.read_parquet("t.parquet"), whole)
     with open("t.json") as file:  # noqa: PTH123
         assert len(json.load(file)["features"]) == 1500
-    assert f"{1500 - command.MOST_SHOWN} more mappings in --csv" in said
-    assert "1500 mappings of 16 tasks on torus 4x4: 1 task a node." in said
+    assert f"{1500 - command.MAX_ROWS} more mappings in --csv" in text
+    assert "1500 mappings of 16 tasks on torus 4x4: 1 task a node." in text
     rows = run(f"{LINE} --candidates 1500 --csv -").stdout.splitlines()
     assert rows[0] == "mapping,max_bytes,max_dilation"
     assert len(rows) == 1501
@@ -57,9 +57,9 @@ def test_files_of_a_folder_are_read_one_after_the_other(run, tmp_path):
     last = sorted(mapping.name for mapping in mappings)[-1]
     (tmp_path / "maps" / f"{last}.map").write_text("0 0 0\n0 0 x\n")
     assert first.name == sorted(mapping.name for mapping in mappings)[0]
-    said = run(f"{LINE} --mappings maps --csv t.csv", 2).stderr
-    assert f"maps/{last}.map:2: " in said
-    assert len(said.splitlines()) == 1
+    text = run(f"{LINE} --mappings maps --csv t.csv", 2).stderr
+    assert f"maps/{last}.map:2: " in text
+    assert len(text.splitlines()) == 1
     assert not (tmp_path / "t.csv").exists()
     run(f"{LINE} --mappings halo.csv --csv t.csv", 2)
 
@@ -85,5 +85,5 @@ def test_mappings_of_several_files_and_folders_are_read_together(run, tmp_path):
         *sorted(mapping.name for mapping in mappings[:2]),
         *(mapping.name for mapping in mappings[2:]),
     ]
-    said = run(f"{LINE} --mappings maps {words[0]} {words[0]} --csv t.csv", 2).stderr
-    assert f"{mappings[2].name}.txt: name of a mapping stands twice" in said
+    text = run(f"{LINE} --mappings maps {words[0]} {words[0]} --csv t.csv", 2).stderr
+    assert f"{mappings[2].name}.txt: name of a mapping stands twice" in text

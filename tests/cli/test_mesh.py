@@ -1,4 +1,4 @@
-"""``toruscast mesh``: what it says and writes."""
+"""Output and files of ``toruscast mesh``."""
 
 import io
 import json
@@ -35,13 +35,13 @@ def run(*words):
     return ended.value.code
 
 
-def test_json_tells_the_same(capsys):
+def test_json_has_the_same_content(capsys):
     assert run(*ASKED, "--traffic", SENT, "--json", "-") == 0
-    said = json.loads(capsys.readouterr().out)
+    content = json.loads(capsys.readouterr().out)
     answer = tc.mesh(tc.torus("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
-    assert said["ids"] == answer.ids.tolist()
-    assert said["ranking"][0]["time"] == pytest.approx(answer.best.time)
-    assert [row["what"] for row in said["traffic"]] == ["tensor allreduce", "data allgather"]
+    assert content["ids"] == answer.ids.tolist()
+    assert content["ranking"][0]["time"] == pytest.approx(answer.best.time)
+    assert [row["what"] for row in content["traffic"]] == ["tensor allreduce", "data allgather"]
 
 
 def test_every_form_is_the_same_mesh(tmp_path, monkeypatch, capsys):
@@ -59,7 +59,7 @@ def test_every_form_is_the_same_mesh(tmp_path, monkeypatch, capsys):
     assert (torus.coords[nodes] @ [1, 4] == ids.ravel()).all()
 
 
-def test_sentences_break_between_words_and_tell_what_is_idle(monkeypatch):
+def test_sentences_break_between_words_and_report_idle_devices(monkeypatch):
     """A terminal of 60 columns."""
     screen = io.StringIO()
     screen.isatty = lambda: True
@@ -67,17 +67,17 @@ def test_sentences_break_between_words_and_tell_what_is_idle(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     words = ["--torus", "4x8", "--axes", "a=4,b=4", "--order", "overlap"]
     assert run(*words, "--traffic", "a:exchange:1MB,b:permute:1MB") == 0
-    said = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
-    sentences, _, _ = said.partition("import jax")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    sentences, _, _ = text.partition("import jax")
     assert max(map(len, sentences.splitlines())) <= 60
     together = " ".join(sentences.split())
     assert "The mesh uses 16 of 32 devices: 16 stay idle." in together
     assert "The time is not simulated, since these collectives run at once: a exchange" in together
-    assert "what a step sends at once" in " ".join(said.split())
+    assert "what a step sends at once" in " ".join(text.split())
 
 
 def test_the_program_of_pytorch_makes_the_same_mesh(tmp_path, monkeypatch):
-    """The class is faked: it takes flat numbers, the shape and the names."""
+    """A fake class takes flat device numbers, the shape and the names."""
     target = tmp_path / "mesh_torch.py"
     assert run(*ASKED, "--traffic", SENT, "--write", f"torch={target}") == 0
     spmd = types.ModuleType("torch_xla.distributed.spmd")
@@ -100,8 +100,8 @@ def test_devices_of_a_chip(tmp_path, capsys):
     assert sorted(map(int, ranks.read_text().split(","))) == list(range(64))
     assert run("--torus", "4x4", *words) == 2
     assert run("--torus", "4x4", *words, "--devices-per-chip", "4", "--json", "-") == 0
-    said = capsys.readouterr().out
-    assert json.loads(said[said.index("{") :])["idle"] == 0
+    text = capsys.readouterr().out
+    assert json.loads(text[text.index("{") :])["idle"] == 0
 
 
 HLO = Path(__file__).parents[1] / "data/hlo"
@@ -112,7 +112,7 @@ STATED = {
 
 
 @pytest.mark.parametrize("name", STATED)
-def test_what_a_program_leaves_open_is_told_by_every_command(name, capsys):
+def test_open_values_of_a_program_are_reported_by_every_command(name, capsys):
     file = str(HLO / f"{name}.hlo")
     found = []
     for words in (
@@ -125,10 +125,10 @@ def test_what_a_program_leaves_open_is_told_by_every_command(name, capsys):
             with pytest.raises(SystemExit) as ended:
                 main([*words, *stated, "--json", "-"])
             assert ended.value.code == 0
-            said = json.loads(capsys.readouterr().out)
-            found.append(said["files"][0]["omitted"] if "files" in said else said["omitted"])
+            content = json.loads(capsys.readouterr().out)
+            found.append(content["files"][0] if "files" in content else content)
     (step,) = tc.read_hlo(file).omitted
-    assert found == [[asdict(step)], []] * 4
+    assert [each["omitted"] for each in found] == [[asdict(step)], []] * 4
     assert run("--torus", "tpu_v5e:2x4", "--hlo", file) == 0
     assert describe_omissions([step]) in " ".join(capsys.readouterr().out.split())
 
@@ -144,7 +144,7 @@ DEVICES = [(0, 0, 0, 0), (1, 1, 0, 0), (4, 0, 1, 0), (2, 2, 0, 1), (3, 3, 0, 1),
 
 
 def test_devices_of_a_slice_with_missing_chips(tmp_path, capsys):
-    """As JAX lists them, host by host; the numbers are places among the ids sorted."""
+    """JAX lists devices host by host; a device number is its index among the sorted ids."""
     path = tmp_path / "devices.txt"
     path.write_text(
         "["
@@ -156,11 +156,11 @@ def test_devices_of_a_slice_with_missing_chips(tmp_path, capsys):
     )
     torus = ["--torus", "tpu_v5e:4x2", "--devices", str(path), "--traffic", "b:exchange:1MB"]
     assert run(*torus, "--axes", "a=2,b=3", "--json", "-") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert sorted(np.ravel(said["ids"])) == list(range(6))
+    content = json.loads(capsys.readouterr().out)
+    assert sorted(np.ravel(content["ids"])) == list(range(6))
     at = {n: (x, y) for n, (_, x, y, _) in enumerate(sorted(DEVICES))}
-    places = [at[n] for n in np.ravel(said["ids"])]
-    nodes = tc.torus("tpu_v5e:4x2").coords[np.ravel(said["nodes"])]
+    places = [at[n] for n in np.ravel(content["ids"])]
+    nodes = tc.torus("tpu_v5e:4x2").coords[np.ravel(content["nodes"])]
     assert places == [tuple(place) for place in nodes.tolist()]
     assert run(*torus, "--axes", "a=2,b=4") == 2
 
@@ -169,8 +169,9 @@ def test_the_best_is_compared_with_a_layout_of_ones_own(tmp_path, capsys):
     (tmp_path / "mine.json").write_text("[[0, 2, 1, 3], [4, 6, 5, 7]]")
     words = [*ASKED, "--traffic", "tensor:exchange:4MB", "--compare", str(tmp_path / "mine.json")]
     assert run(*words, "--json", "-") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["yours"]["time"] > said["devices_in_order"]["time"] > said["ranking"][0]["time"]
+    content = json.loads(capsys.readouterr().out)
+    best = content["ranking"][0]["time"]
+    assert content["yours"]["time"] > content["devices_in_order"]["time"] > best
     assert run(*words) == 0
     assert "less than your layout" in capsys.readouterr().out
     (tmp_path / "mine.json").write_text("[[0, 2], [4, 6]]")
@@ -184,21 +185,21 @@ CASES = [
     ("trainium2:2x2", {"dp": 4, "tp": 4}),
     ("tpu7x:2x2x1", {"x": 3, "y": 2}),
 ]
-# How a file is called, with the form before it where the suffix does not name it.
+# File names, with the form before it if the suffix does not identify it.
 FORMS = ["a.json", "a.npy", "a.py", "json=a", "torch=a.py", "torch=a.txt", "neuron=a.txt", "a.map"]
 FORMS += [
     f"{each.name}=a{next(iter(each.suffixes), '.txt')}" if each.suffixes[:1] != (".json",) else ""
     for each in registry.dialects("mapping")
     if each.write and not each.on_hosts
 ]
-# A count and then the nodes may be nodes alone.
+# A count followed by nodes looks like nodes alone.
 NAMED = ("sst-macro=",)
 
 
 @settings(deadline=None, max_examples=15)
 @given(st.sampled_from(CASES), st.booleans(), st.data())
 def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_lack, data):
-    """A random layout on all chips, or where some are missing; with the form named and without."""
+    """Read random layouts on all or some chips, with and without the name of the form."""
     text, axes = case
     torus = chips_as_devices(tc.torus(text), math.prod(axes.values()))
     there = data.draw(st.permutations(range(torus.n_nodes)))
@@ -215,7 +216,7 @@ def test_every_form_that_is_written_is_compared(tmp_path_factory, case, chips_la
     for form in filter(None, FORMS):
         name, equals, file = form.rpartition("=")
         path = folder / file
-        # Launchers that fill node after node, or have three dimensions, have no such layout.
+        # Some launchers cannot express every layout.
         with suppress(InputError):
             write_files(answer, [(name or _SUFFIXES.get(path.suffix, ""), str(path))])
         if not path.exists():

@@ -1,4 +1,4 @@
-"""What a reader left out is stated by every command that reads traffic."""
+"""Every command reports the traffic that a reader omitted."""
 
 import json
 
@@ -39,7 +39,7 @@ WITHOUT_PAGE = ("features", "simulate-many", "simulate-flows")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a graph whose reader leaves something out, mappings, and runs of them."""
+    """A folder with a graph with omissions, mappings, and runs of them."""
     monkeypatch.chdir(tmp_path)
     tc.write_comm(HALO, "halo.csv")
     tc.write_mappings(MAPPINGS, "maps", torus=TORUS)
@@ -54,7 +54,7 @@ def in_a_line(text):
     return " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
 
 
-# These fit many trees; 'rank-times' learns from times too.
+# These fit many trees; 'rank-times' covers learning from times.
 SLOW = ("train-times", "evaluate-times")
 
 

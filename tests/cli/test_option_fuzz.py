@@ -1,9 +1,9 @@
-"""Random combinations of options: one line and an exit code, or an answer."""
+"""Random combinations of options give an answer, or one line and an exit code."""
 
 import pytest
 from option_cases import LINES, cases, fault_of, leaves, write_files
 
-# Simulations of other networks compile for a minute; `tools/option_fuzz.py` has them too.
+# These compile other simulators for a minute; `tools/option_fuzz.py` includes them.
 SLOW = ("--routing", "deadlock=dateline", "adaptive", "by_size", "--check")
 
 

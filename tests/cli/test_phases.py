@@ -1,4 +1,4 @@
-"""Every command and the library answer about the same phases, whatever they were read from."""
+"""Every command and the library use the same phases for every source of traffic."""
 
 import json
 
@@ -17,7 +17,7 @@ from toruscast.training import read_samples
 
 TASKS = 8
 TORUS = tc.Torus((4, 2))
-# In the order in which a folder of maps is read: the order of sums decides the last digit.
+# In the order of a folder of maps, because the order of sums changes the last digit.
 MAPPINGS = sorted(
     tc.strategies.sample(tc.patterns.ring(TASKS, 1), TORUS, n=6, seed=5), key=lambda m: m.name
 )
@@ -33,7 +33,7 @@ ENTRY %main (p: f32[4096]) -> f32[4096] {
 
 
 def goal():
-    """A message that goes round: each rank sends once it has received."""
+    """Return a ring in which each rank sends after it has received."""
     lines = [f"num_ranks {TASKS}"]
     for rank in range(TASKS):
         before = (rank - 1) % TASKS
@@ -45,7 +45,7 @@ def goal():
 
 
 def chakra(folder):
-    """Write two collectives after each other, a trace for each rank."""
+    """Write two successive collectives, with a trace per rank."""
     folder.mkdir()
     for rank in range(TASKS):
         nodes = [
@@ -56,7 +56,7 @@ def chakra(folder):
 
 
 def otf2(folder):
-    """Write a message that goes on to the next rank, and back, one after the other."""
+    """Write messages to the next rank and then back."""
     writer = pytest.importorskip("otf2", reason="the package otf2 is not installed")
     enums = writer.enums
     with writer.writer.open(str(folder), timer_resolution=1000000) as archive:
@@ -84,7 +84,7 @@ KINDS = ("goal", "hlo", "chakra", "otf2", "collective", "phases", "rounds")
 
 @pytest.fixture(params=KINDS)
 def sent(request, tmp_path, monkeypatch):
-    """The words of the command line that say what is sent, and the same as a workload."""
+    """Arguments for traffic on the command line, and the same traffic as a workload."""
     monkeypatch.chdir(tmp_path)
     write_mappings(MAPPINGS, tmp_path / "maps", torus=TORUS)
     kind = request.param
@@ -156,16 +156,16 @@ def test_all_commands_and_the_library_agree(sent):
     why = explain(workload, TORUS, MAPPINGS[0], MAPPINGS[-1])
     assert (explained["time"], explained["against_time"]) == (why.time, why.against_time)
 
-    told = json.loads(run(f"features {where} --mappings maps --level 2 --json -"))["features"]
+    features = json.loads(run(f"features {where} --mappings maps --level 2 --json -"))["features"]
     table = tc.features(workload, TORUS, MAPPINGS, level=2)
-    for name, row in rows(told).items():
+    for name, row in rows(features).items():
         assert row["time"] == table["time"][name]
         assert row["release_bound"] == table["release_bound"][name]
 
 
-# What the phases were read from is the same in the other tests; training takes long.
+# Two sources suffice, because training takes long.
 @pytest.mark.parametrize("sent", ["goal", "phases"], indirect=True)
-def test_samples_are_of_the_phases(sent):
+def test_samples_simulate_the_phases(sent):
     words, workload = sent
     where = f"{words} --torus 4x2 -n 12 --samples samples.parquet --seed 3"
     run(f"train {where} --out model.skops --splits 2")
@@ -175,13 +175,13 @@ def test_samples_are_of_the_phases(sent):
     for mapping, time in zip(trained.samples["mapping"], kept["time"], strict=True):
         again = tc.strategies.make(mapping, workload, TORUS, seed=3)
         assert time == RoutedTraffic(MappingProblem(workload, TORUS), again).simulation.time
-    # What is there already is the same traffic: nothing is added.
+    # The stored samples have the same traffic, so none are added.
     run(f"evaluate {where} --features coarse --splits 2")
     assert len(read_samples("samples.parquet")) == len(kept)
     assert np.isfinite(kept["time"]).all()
 
 
-def test_a_search_is_of_the_phases(sent):
+def test_a_search_simulates_the_phases(sent):
     words, workload = sent
     found = json.loads(run(f"search {words} --torus 4x2 --seconds 0 --mappings maps --json -"))
     assert found["given"] == min(simulate(workload, TORUS, each).time for each in MAPPINGS)

@@ -28,7 +28,7 @@ WORDS = "plan --comm halo.csv --torus 4x4 --mappings maps/ --times runs.csv --jo
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Run 'plan' in a folder that holds a graph, mappings and the time of each."""
+    """Run 'plan' in a folder with a graph, mappings and the time of each."""
     monkeypatch.chdir(tmp_path)
     write_comm(HALO, "halo.csv")
     write_mappings(MAPPINGS.values(), "maps")
@@ -51,7 +51,7 @@ MACHINE = "cat times/$(basename {map} .map)"
 
 
 def words(result):
-    """What is printed, whatever the width."""
+    """Return stdout without line breaks."""
     return " ".join(result.stdout.split())
 
 
@@ -59,7 +59,7 @@ def logged():
     return pd.read_csv("runs.csv")
 
 
-def test_before_the_first_run_the_forecast_names_the_first(run):
+def test_the_first_run_is_the_predicted_best(run):
     result = run("--out", "next", "--json", "plan.json")
     assert "no run in runs.csv yet" in result.stdout
     assert "Nothing was run yet" in result.stdout
@@ -70,13 +70,13 @@ def test_before_the_first_run_the_forecast_names_the_first(run):
     written = read_mapping(f"next/{name}.map", TORUS)
     np.testing.assert_array_equal(written.node, MAPPINGS[name].node)
     assert not Path("runs.csv").exists()
-    # Nothing but what was asked for is written.
+    # No other files are written.
     assert {p.name for p in Path().iterdir()} == {
         *("halo.csv", "maps", "times", "next", "plan.json"),
     }
 
 
-def test_asked_again_after_each_run_it_ends_with_the_fastest(run):
+def test_repeated_plans_end_with_the_fastest(run):
     for _ in range(15):
         content = json.loads(run("--json", "-", "--noise", "0.001").stdout)
         if content["enough"]:
@@ -100,16 +100,16 @@ def test_a_batch_and_a_dialect(run):
     assert {p.name for p in Path("next").iterdir()} == {f"{name}.vcoord" for name in named}
 
 
-def test_a_script_is_driven_until_it_is_enough(run, told):
+def test_a_script_runs_until_the_runs_suffice(run, progress_calls):
     result = run("--run", MACHINE, "--noise", "0.001", "--csv", "table.csv")
     runs = logged()
     assert f"{BEST}: " in result.stdout
     assert [TIMES[name] for name in runs["mapping"]] == runs["time"].tolist()
     assert pd.read_csv("table.csv")["runs"].sum() == len(runs)
-    assert result.stderr.count("toruscast: run ") == len(runs) == told[-1][0]
+    assert result.stderr.count("toruscast: run ") == len(runs) == progress_calls[-1][0]
     assert not Path(".runs.csv.run").exists()
     before = Path("runs.csv").read_bytes()
-    # There is nothing left to do.
+    # The runs already suffice.
     assert f"{BEST}: " in run("--run", MACHINE, "--noise", "0.001").stdout
     assert Path("runs.csv").read_bytes() == before
 
@@ -124,19 +124,19 @@ def test_a_budget_counts_the_runs_of_the_file(run):
     assert len(logged()) == 5
 
 
-def test_times_blurred_by_noise_are_told(run):
+def test_noisy_times_are_reported(run):
     near = sorted(TIMES, key=TIMES.__getitem__)[:2]
     rows = [(name, 1e-4 * share) for name in near for share in (0.9, 1.1, 0.95, 1.05) * 3]
     rows += [(name, 1e-3) for name in TIMES if name not in near]
     pd.DataFrame(rows, columns=["mapping", "time"]).to_csv("runs.csv", index=False)
     result = run()
-    told = words(result).replace(near[1], near[0])
-    assert f"cannot be told apart from {near[0]} without" in told
-    assert "from mappings that ran more than once" in told
+    text = words(result).replace(near[1], near[0])
+    assert f"cannot be told apart from {near[0]} without" in text
+    assert "from mappings that ran more than once" in text
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["--run", "echo no luck >&2; exit 4; {map}"], 1, "failed, exit status 4: no luck"),
         (["--run", "true {map}"], 1, "gave no time: found no number"),
@@ -154,9 +154,9 @@ def test_times_blurred_by_noise_are_told(run):
         (["--out", "halo.csv"], 2, "found a file, expected a folder"),
     ],
 )
-def test_faults_are_told_in_a_line(run, options, code, said):
+def test_faults_are_reported_in_one_line(run, options, code, message):
     result = run(*options, code=code)
-    assert said in result.stderr
+    assert message in result.stderr
     lines = [line for line in result.stderr.splitlines() if "error:" in line]
     assert len(lines) == len(result.stderr.splitlines()) == 1
     assert not Path("runs.csv").exists()
@@ -164,7 +164,7 @@ def test_faults_are_told_in_a_line(run, options, code, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("mapping,time\nnobody,1.0\n", "runs.csv:2: time of a mapping that is not there"),
         ("mapping,time\n{best},-1\n", "runs.csv:2: bad time: found -1, expected positive seconds"),
@@ -172,9 +172,9 @@ def test_faults_are_told_in_a_line(run, options, code, said):
         ("mapping,time\n{best},1\n{best},1e9\n", "are all times in one unit?"),
     ],
 )
-def test_bad_files_of_runs_are_refused(run, text, said):
+def test_bad_files_of_runs_are_refused(run, text, message):
     Path("runs.csv").write_text(text.format(best=BEST))
-    assert said in run(code=2).stderr
+    assert message in run(code=2).stderr
 
 
 def test_a_time_in_another_unit_is_not_kept(run):
@@ -189,7 +189,7 @@ def test_a_time_in_another_unit_is_not_kept(run):
 def test_two_plans_do_not_write_one_file(run):
     with only_one("runs.csv"):
         result = run("--run", MACHINE, code=1)
-        # The lock holds where another program replaces the file.
+        # Another program may replace the file without releasing the lock.
         Path("new").write_text(f"{BEST},1e-4\n")
         Path("new").replace("runs.csv")
         run("--run", MACHINE, code=1)
@@ -208,7 +208,7 @@ def test_a_file_of_runs_that_another_program_puts_there_stays(run, link):
     run("--run", puts, "--runs", "1")
     assert Path(place).read_text().startswith(f"{BEST},1e-4\n")
     assert len(Path(place).read_text().splitlines()) == 2
-    # A run without a time leaves the file of the other program too.
+    # A failed run keeps the other program's file too.
     Path(place).unlink()
     run("--run", puts.replace("echo 1e-4", "false"), code=1)
     assert Path(place).read_text() == f"{BEST},1e-4\n"
@@ -240,7 +240,7 @@ def test_no_shell_runs_the_name_of_a_mapping(run):
     rows = [",".join([name, *map(str, node)]) for name, node in zip(names, nodes, strict=False)]
     Path("names.csv").write_text("\n".join(rows) + "\n")
     given = ("--mappings", "names.csv", "--noise", "0.3", "--runs", "6")
-    # Neither this shell, nor another one that takes the path for a part of its program.
+    # Neither this shell nor a nested one expands the name.
     run(*given, "--run", "test -s {map} && echo 1")
     run(*given, "--times", "more.csv", "--run", "eval 'test -s \"{map}\"' && echo 1")
     assert set(logged()["mapping"]) <= set(names)
@@ -264,7 +264,7 @@ def test_a_plan_that_is_ended_ends_its_script_and_resumes(run, number):
         assert errors.decode().splitlines()[-1] == "toruscast: error: interrupted"
         until(all_are_gone)
     assert not list(Path().glob(".runs.csv*"))
-    # The time of the first run is kept, and the runs go on from there.
+    # The first time is kept, and the runs resume from it.
     before = Path("runs.csv").read_text()
     assert len(logged()) == 1
     run(*asked, "--run", MACHINE)

@@ -1,10 +1,10 @@
-"""Bars on a terminal."""
+"""Progress bars on a terminal."""
 
 import io
 
 import click
 
-from toruscast.cli.progress import working
+from toruscast.cli.progress import show_progress
 
 
 class Terminal(io.StringIO):
@@ -22,20 +22,20 @@ def terminal(monkeypatch):
 
 def test_the_bar_shows_what_is_done(monkeypatch):
     screen = terminal(monkeypatch)
-    with working("Working") as move:
+    with show_progress("Working") as move:
         move(0, 100)
         move(1, 100, "Adding")
     assert "Adding" in screen.getvalue()
     assert "1/100" in screen.getvalue()
 
 
-def test_nothing_is_shown_to_who_wants_quiet_or_has_no_terminal(monkeypatch):
+def test_no_bar_with_quiet_or_without_a_terminal(monkeypatch):
     screen = terminal(monkeypatch)
     quiet = click.Context(click.Command("rank"))
     quiet.params = {"quiet": True}
-    with quiet, working("Working") as move:
+    with quiet, show_progress("Working") as move:
         move(1, 2)
     assert screen.getvalue() == ""
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    with working("Working") as move:
+    with show_progress("Working") as move:
         move(1, 2)

@@ -1,4 +1,4 @@
-"""Arguments of a wrong type to every public function and class: only errors that are reported."""
+"""Arguments of a wrong type to public functions and classes raise reported errors."""
 
 import inspect
 import warnings
@@ -20,7 +20,7 @@ OTHER = tc.TaskMapping([1, 0, 2, 3], TORUS, name="n")
 PROBLEM = {"traffic": COMM, "torus": TORUS}
 MANY = {**PROBLEM, "mappings": [MAPPING, OTHER]}
 WRONG = (None, 3.5, "text", [], {}, object())
-# Results, which functions return and nobody builds.
+# Results that users do not construct.
 RETURNED = {"Forecast", "MeshForecast", "InputError"}
 # Required arguments of each function; the others have their defaults.
 GIVEN = {

@@ -1,4 +1,4 @@
-"""The command that fits and predicts."""
+"""Tests of the command pmnf."""
 
 import json
 import subprocess
@@ -73,7 +73,7 @@ def test_how_to_search(tmp_path):
 
 
 def test_terms_to_search(tmp_path):
-    # Powers that fall stand in no published space, eighths in the fine one only.
+    # Negative powers are in no published space, eighths only in the fine one.
     rows = {"falling": [100 / p for p in POINTS], "eighths": [3 + p**1.125 for p in POINTS]}
     found = {}
     for name, values in rows.items():
@@ -93,7 +93,7 @@ def test_terms_to_search(tmp_path):
 
 
 def test_one_call_path_is_fitted_among_all(tmp_path):
-    # From its repetitions alone a path cannot tell how values scatter, which all together do.
+    # The noise of one path is estimated from the repetitions of all.
     random = np.random.default_rng(3)
     lines = ["PARAMETER p", "POINTS 4 8 16 32 64"]
     for number in range(40):
@@ -154,7 +154,7 @@ def test_long_tables_are_cut_short(tmp_path, monkeypatch):
     assert len(run("fit", path, "--top", 120).stdout.splitlines()) == 123
     predicted = run("predict", path, "--at", "p=128", "--at", "p=256", "--top", 2).stdout
     assert "(235 of 240 rows are not shown" in predicted
-    # A metric of rows that are not shown is no reason to call all alike.
+    # The metric differs in hidden rows, so it is not constant.
     monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", 30)
     narrow = run("fit", path, "--top", 2).stdout
     assert "metric time" not in narrow
@@ -164,7 +164,7 @@ def test_long_tables_are_cut_short(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("width", "columns"), [(80, 6), (38, 5), (32, 4)])
-def test_what_was_asked_for_stays_in_a_narrow_terminal(file, monkeypatch, width, columns):
+def test_requested_columns_stay_in_a_narrow_terminal(file, monkeypatch, width, columns):
     monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", width)
     at = ("predict", file, "--at", "p=128", "--interval", "0.9")
     lines = run(*at).stdout.splitlines()
@@ -172,7 +172,7 @@ def test_what_was_asked_for_stays_in_a_narrow_terminal(file, monkeypatch, width,
     gone = ["at", "metric"][: 6 - columns]
     assert lines[0].split() == [name for name in head if name not in gone]
     assert not gone or lines[-1].strip() == f"(no room for: {', '.join(gone[::-1])})"
-    # Two places are told apart.
+    # Two points need the column at.
     both = run(*at, "--at", "p=256").stdout
     assert "128" in both
     assert "256" in both
@@ -191,7 +191,7 @@ def test_the_only_metric_is_the_first_column_to_go(file, monkeypatch):
     assert heads[36] == (without, ["(no room for: metric)"])
 
 
-def test_names_stand_once(file):
+def test_names_must_be_unique(file):
     plan = run("plan", "--values", "p=1,2", "--values", "p=3,4,5")
     assert (plan.exit_code, "--values given twice for p" in plan.output) == (2, True)
     again = run("plan", file, "--values", "p=64", "--values", "p=128")
@@ -204,7 +204,7 @@ def test_a_plan_without_runs_says_so(file):
     assert "no run within the budget of 1e-09" in planned.stderr
 
 
-def test_nan_is_no_number_of_an_option(file):
+def test_nan_is_refused(file):
     for given in (("plan", file, "--budget"), ("predict", file, "--at", "p=2", "--interval")):
         refused = run(*given, "nan")
         assert (refused.exit_code, "found nan, expected a number" in refused.output) == (2, True)

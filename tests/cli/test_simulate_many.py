@@ -1,4 +1,4 @@
-"""`toruscast simulate` of many mappings: ranked as the packet simulator times them."""
+"""Tests of `toruscast simulate` with many mappings."""
 
 import io
 import json
@@ -86,7 +86,7 @@ def test_every_option_is_passed_on(run):
     check(content, FIRST, tossed, mappings, coarsening=4, seed=5)
 
 
-def test_one_alone_takes_the_same_time(run):
+def test_a_single_simulation_has_the_same_time(run):
     content = json.loads(run(f"{FEW} --network tie_break=random --seed 4 --json -").stdout)
     for row in content["ranking"]:
         line = f"{LINE} --network tie_break=random --seed 4 --mapping {row['mapping']} --json -"
@@ -97,7 +97,7 @@ def test_one_alone_takes_the_same_time(run):
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_rows_stand_in_the_order_of_their_times_whatever_the_threads(run, jobs):
+def test_rows_are_ordered_by_time_for_any_number_of_threads(run, jobs):
     line = f"{LINE} --candidates 12 --csv -"
     text = run(f"{line} --jobs {jobs}").stdout
     assert text == run(line).stdout
@@ -109,8 +109,8 @@ def test_rows_stand_in_the_order_of_their_times_whatever_the_threads(run, jobs):
         assert row.rank == 1 + (table["time"] < row.time).sum()
 
 
-def test_how_far_packets_are_merged_is_said(run, monkeypatch):
-    # As if these few packets were many.
+def test_the_coarsening_is_reported(run, monkeypatch):
+    # Treat these few packets as many.
     monkeypatch.setattr("toruscast.simulation.simulator._CHEAP", 0)
     monkeypatch.setattr("toruscast.simulation.simulator._FEWEST", 2)
     traffic = patterns.all_to_all(16, 512.0 * 256)
@@ -120,11 +120,12 @@ def test_how_far_packets_are_merged_is_said(run, monkeypatch):
     check(content, traffic, TORUS, strategies.sample(traffic, TORUS, n=8, seed=1), error=0.3)
     merged = [row["coarsening"] for row in content["ranking"] if row["coarsening"] > 1]
     assert 0 < len(merged) < 8
-    said = f"In {len(merged)} of 8 simulations each simulated packet represents up to {max(merged)}"
-    assert said in in_a_line(run(line).stdout)
+    expected = f"In {len(merged)} of 8 simulations each simulated packet represents up to "
+    expected += f"{max(merged)} real ones"
+    assert expected in in_a_line(run(line).stdout)
 
 
-def test_where_nothing_leaves_a_node(run):
+def test_messages_within_a_node(run):
     line = f"{LINE.replace('4x4', '1')} --tasks-per-node 16 --candidates 1"
     row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
     assert (row["busiest_link"], row["busy_share"]) == (None, 0)
@@ -132,16 +133,16 @@ def test_where_nothing_leaves_a_node(run):
 
 
 @pytest.mark.parametrize("options", ["", "--coarsening 4", "--error 0.1", "--jobs 1"])
-def test_progress_counts_the_packet_hops_of_all_mappings(run, told, monkeypatch, options):
-    # A slice a thousand times as short, so that there is something to tell under way.
+def test_progress_counts_the_packet_hops_of_all_mappings(run, progress_calls, monkeypatch, options):
+    # Shorten the slices, so that progress is reported within a simulation.
     monkeypatch.setattr("toruscast.simulation.simulator._SLICE", 2**10)
     run(f"{LINE} --mappings maps {options}")
     mappings = strategies.sample(FIRST, TORUS, n=3, seed=8)
     hops = [
         RoutedTraffic(MappingProblem(FIRST, TORUS), mapping).packet_hops for mapping in mappings
     ]
-    assert {total for _, total in told} == {sum(hops)}
-    done = [done for done, _ in told]
+    assert {total for _, total in progress_calls} == {sum(hops)}
+    done = [done for done, _ in progress_calls]
     assert max(done) == sum(hops)
     if options == "--jobs 1":
         assert np.all(np.diff(done) >= 0)
@@ -165,7 +166,7 @@ def test_progress_shows_in_a_terminal(run, monkeypatch):
 
 
 def test_a_seed_reaches_a_draw_or_is_refused(run, tmp_path):
-    """Two seeds give two answers, or none is taken."""
+    """A seed changes the answer or is refused."""
     given = "--comm first.csv --torus 4x4"
     refused = [
         f"simulate {given} --mappings maps",
@@ -177,7 +178,7 @@ def test_a_seed_reaches_a_draw_or_is_refused(run, tmp_path):
         "collectives allreduce:1MB --torus 4x4",
     ]
     for line in refused:
-        assert "--seed goes where something is drawn" in run(f"{line} --seed 2", 2).stderr
+        assert "--seed has no effect because nothing is drawn" in run(f"{line} --seed 2", 2).stderr
     drawn = [
         f"simulate {given} --mapping random",
         f"simulate {given} --flows --candidates 8",

@@ -1,4 +1,4 @@
-"""`toruscast simulate`: phases and rounds, all of the model, and folders that appear whole."""
+"""Tests of `toruscast simulate`: phases, rounds, networks and result folders."""
 
 import json
 import shutil
@@ -76,7 +76,7 @@ def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
     ],
 )
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
-def test_what_belongs_to_the_torus_can_be_changed(run, changes, torus, routing):
+def test_constants_of_the_torus_can_be_changed(run, changes, torus, routing):
     host = Torus((4, 2), **torus)
     options = "".join(f" --network {change}" for change in changes)
     content = json.loads(
@@ -84,11 +84,11 @@ def test_what_belongs_to_the_torus_can_be_changed(run, changes, torus, routing):
     )
     result = simulate(Workload([FIRST, SECOND]), host, IDENTITY, routing=routing)
     assert content["time"] == result.time
-    told = content["torus"]
-    assert tuple(told["routing_order"]) == host.routing_order
-    assert tuple(told["bandwidth"]) == host.bandwidth
-    assert tuple(map(tuple, told["zones"])) == host.zones
-    assert told["tie_break"] == host.tie_break
+    torus_content = content["torus"]
+    assert tuple(torus_content["routing_order"]) == host.routing_order
+    assert tuple(torus_content["bandwidth"]) == host.bandwidth
+    assert tuple(map(tuple, torus_content["zones"])) == host.zones
+    assert torus_content["tie_break"] == host.tie_break
 
 
 @pytest.mark.parametrize(
@@ -117,27 +117,27 @@ def test_numbers_are_read_in_any_form(run, change):
         ("--network tie_break=random", True),
     ],
 )
-def test_what_is_no_bound_is_not_called_one(run, options, estimated):
+def test_an_estimate_is_not_called_a_bound(run, options, estimated):
     assert ("an estimate of" in run(f"{LINE} {options}").stdout) == estimated
-    told = json.loads(run(f"{LINE} {options} --json -").stdout)
-    assert 0 < told["lower_bound"] <= told["time"]
+    content = json.loads(run(f"{LINE} {options} --json -").stdout)
+    assert 0 < content["lower_bound"] <= content["time"]
 
 
 @pytest.mark.parametrize("options", ["", "--repeat 4", "--coarsening 3", "--error 0.1"])
 def test_no_printed_bound_lies_above_the_time(run, options):
-    """A packet of which the clock shortens the hop: its exact bound is longer than its time."""
+    """Rounding to clock cycles shortens this hop, so the exact bound exceeds the time."""
     Path("one.csv").write_text("src,dst,nbytes\n0,1,104\n")
     line = "--comm one.csv --torus 2 --mapping identity"
-    told = json.loads(run(f"simulate {line} {options} --json -").stdout)
-    assert 0 < told["lower_bound"] <= told["time"]
+    content = json.loads(run(f"simulate {line} {options} --json -").stdout)
+    assert 0 < content["lower_bound"] <= content["time"]
     if not options:
-        assert max(told["bounds"].values()) <= told["time"]
+        assert max(content["bounds"].values()) <= content["time"]
         why = json.loads(run(f"explain {line} --json -").stdout)
         assert max(why["bounds"].values()) <= why["time"]
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
-def test_a_folder_that_cannot_be_made_is_told_before_the_work(run, monkeypatch):
+def test_a_folder_that_cannot_be_made_is_reported_before_the_work(run, monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("simulated")
 
@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_the_work(run, monkeypatch):
 def test_the_error_reached_is_reported(run, monkeypatch):
     text = run(f"{LINE} --error 0.03").stdout
     assert "No packets are merged: coarser ones would miss the error of 3 % asked for" in text
-    # As if these few packets were many.
+    # Treat these few packets as many.
     monkeypatch.setattr("toruscast.simulation.simulator._CHEAP", 0)
     monkeypatch.setattr("toruscast.simulation.simulator._FEWEST", 2)
     line = "simulate --torus 4x2 --mapping random@2 -q --comm long.csv --error 0.5"
@@ -171,9 +171,9 @@ def test_numbers_beyond_reading_take_an_exponent(run):
     assert max(map(len, text.split())) < 40
 
 
-@pytest.mark.parametrize("stands", [False, True])
-def test_a_folder_appears_whole_or_not_at_all(run, tmp_path, monkeypatch, stands):
-    if stands:
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_appears_whole_or_not_at_all(run, tmp_path, monkeypatch, exists):
+    if exists:
         run(f"{LINE} --out run")
         (tmp_path / "run" / "notes.txt").write_text("mine")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -188,11 +188,11 @@ def test_a_folder_appears_whole_or_not_at_all(run, tmp_path, monkeypatch, stands
     run(f"{LINE} --comm second.csv --out run", code=130)
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
-    assert (tmp_path / "run").exists() == stands
+    assert (tmp_path / "run").exists() == exists
     assert not list(tmp_path.rglob(".*"))
 
 
-def test_a_link_to_a_folder_stays_one(run, tmp_path):
+def test_a_link_to_a_folder_is_kept(run, tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "run").symlink_to("real")
     run(f"{LINE} --out run")

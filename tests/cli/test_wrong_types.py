@@ -1,4 +1,4 @@
-"""Arguments of another type than is meant, at every public entry, are told in words."""
+"""Arguments of wrong types raise InputError."""
 
 import networkx as nx
 import pytest
@@ -44,7 +44,7 @@ MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
     ],
 )
 @pytest.mark.parametrize("mapping", ["identity", [0.5, 1, 2], None], ids=str)
-def test_what_is_no_mapping(call, mapping):
+def test_wrong_mappings_are_refused(call, mapping):
     expected = "bad mapping: found .*, expected (a TaskMapping|whole numbers)"
     with pytest.raises(InputError, match=expected):
         call(mapping)
@@ -60,12 +60,12 @@ def test_what_is_no_mapping(call, mapping):
         lambda comm: link_loads(MappingProblem(comm, TORUS), MAPPING),
     ],
 )
-def test_what_is_no_traffic(call):
+def test_wrong_traffic_is_refused(call):
     with pytest.raises(InputError, match="bad traffic: found str"):
         call("lammps-lj-512")
 
 
-def test_a_mapping_stands_for_itself():
+def test_a_single_mapping_is_accepted():
     assert tc.features(COMM, TORUS, MAPPING).equals(tc.features(COMM, TORUS, [MAPPING]))
     assert tc.rank(COMM, TORUS, MAPPING).table["mapping"].tolist() == ["identity"]
     for mappings in ("identity", 5, None):
@@ -105,7 +105,7 @@ def test_factors_are_named():
         COMM.scaled(1e305)
 
 
-def test_what_is_no_graph_or_table():
+def test_wrong_graphs_and_tables_are_refused():
     for wrong in ("a", None, nx.path_graph(2).edges):
         with pytest.raises(InputError, match=r"bad graph: found .*, expected a NetworkX graph"):
             from_networkx(wrong)
@@ -131,7 +131,7 @@ def test_ragged_columns(build):
 
 
 @pytest.mark.parametrize("weights", [["a", "b"], RAGGED, [1j, 1], [1e308, 1e308], [None, 1], "ab"])
-def test_weights_that_are_none(weights):
+def test_wrong_weights_are_refused(weights):
     for routing in ("deterministic", "adaptive"):
         with pytest.raises(InputError, match="bad weights"):
             link_loads(MappingProblem(COMM, TORUS, routing), MAPPING, weights)

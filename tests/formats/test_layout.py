@@ -112,4 +112,4 @@ def test_convert_is_told(tmp_path, monkeypatch):
 def test_format_without_a_graph_is_refused(line):
     result = CliRunner().invoke(main, [*line.split(), "--format", "matrix"])
     assert result.exit_code == 2
-    assert "--format goes" in result.stderr
+    assert "--format" in result.stderr

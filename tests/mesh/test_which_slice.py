@@ -96,9 +96,12 @@ def test_the_command_ranks_slices_for_a_compiled_step(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--slices", "4", "--write", "a.json"], "--write goes without --slices"),
-        (["--slices", "4", "--network", "overhead=1us"], "--network goes without --slices"),
-        (["--slices", "4", "--devices-per-chip", "2"], "--devices-per-chip goes without --slices"),
+        (["--slices", "4", "--write", "a.json"], "--write cannot be used with --slices"),
+        (["--slices", "4", "--network", "overhead=1us"], "--network cannot be used with --slices"),
+        (
+            ["--slices", "4", "--devices-per-chip", "2"],
+            "--devices-per-chip cannot be used with --slices",
+        ),
         ([], "--torus is needed, or --slices"),
     ],
 )

@@ -165,7 +165,7 @@ def test_the_command_refuses_what_holds_nothing_out(file, tmp_path):
     for more, word in (
         (["--times", "runs.csv"], "exclude each other"),
         (["--plugin", str(plugin)], "--hold-out with --plugin needs --features"),
-        (["--splits", "3"], "--splits goes without --hold-out"),
+        (["--splits", "3"], "--splits cannot be used with --hold-out"),
     ):
         result = run(*given, *more)
         assert result.exit_code == 2, result.output

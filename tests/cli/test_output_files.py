@@ -1,4 +1,4 @@
-"""What the command writes is there and can be read; what it cannot use it refuses in one line."""
+"""Output files are complete and readable, and bad paths are refused in one line."""
 
 import gzip
 import json
@@ -98,7 +98,7 @@ def test_packed_and_misnamed_answers(here, option):
     assert sorted(file.name for file in here.iterdir()) == ["a.txt.gz", "ring.edges"]
 
 
-# Every command that writes, with an option that names a file.
+# Commands with an option that names an output file.
 OUTPUTS = [
     "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --json",
     "rank --comm ring.edges --torus 2x2 --no-simulation --candidates 3 --csv",
@@ -220,7 +220,7 @@ CLUSTER = "rank --comm ring.edges --torus 2x2 --cluster"
 
 
 @pytest.mark.parametrize("says", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 64])
-def test_a_cluster_that_is_none_is_told_in_one_line(here, says):
+def test_an_address_without_a_scheduler_is_reported_in_one_line(here, says):
     pytest.importorskip("distributed")
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         held = []
@@ -291,7 +291,7 @@ def test_doctor_reads_models_and_samples(here):
         result = run("doctor", file)
         assert (result.exit_code, option in result.stdout) == (0, True), result.output
         assert run("rank", "--torus", "2x2", "--comm", file).exit_code == 2
-    # The content says what a file is, not its name.
+    # The content identifies a file, not its name.
     for file, name in {"m.npz": "m.old", "s.parquet": "s.table"}.items():
         Path(name).write_bytes(Path(file).read_bytes())
         assert run("doctor", name).stdout.splitlines()[1:] == [

@@ -1,4 +1,4 @@
-"""Allocations, slow and missing links and bound tasks on every command."""
+"""Allocations, slow and missing links and fixed tasks in every command."""
 
 import json
 
@@ -94,7 +94,7 @@ def test_a_file_that_cannot_hold_the_job_is_refused_before_the_work(files, words
         assert not [*files.glob("a.*"), *files.glob("MPICH*")]
 
 
-def test_of_mappings_given_the_best_decides_what_can_be_written(files):
+def test_one_given_mapping_must_be_expressible(files):
     (files / "few.edges").write_text("0 1 10\n1 2 10\n2 3 10\n")
     line = "rank --comm few.edges --torus 4x4 --mappings maps.csv --out MPICH_RANK_ORDER --quiet"
     (files / "maps.csv").write_text("far,0,15,5,10\n")

@@ -1,22 +1,22 @@
-"""What commands say about numbers: how many tasks share a node, plurals, large counts."""
+"""Summary lines: tasks per node, singular and plural."""
 
 import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.problem import occupancy
+from toruscast.cli.problem import describe_occupancy
 from toruscast.mapping import CommGraph, TaskMapping
 
 
 def test_occupancy_of_several_mappings():
     spread, packed = TaskMapping([0, 1, 2, 3], 4), TaskMapping([1, 1, 2, 2], 4, tasks_per_node=2)
-    assert occupancy([spread]) == "1 task a node"
-    assert occupancy([packed]) == "2 tasks a node on 2 of 4 nodes"
-    assert occupancy([spread, packed]) == "1 to 2 tasks a node on 2 to 4 of 4 nodes"
-    assert occupancy([TaskMapping([0], 1)]) == "1 task a node"
+    assert describe_occupancy([spread]) == "1 task a node"
+    assert describe_occupancy([packed]) == "2 tasks a node on 2 of 4 nodes"
+    assert describe_occupancy([spread, packed]) == "1 to 2 tasks a node on 2 to 4 of 4 nodes"
+    assert describe_occupancy([TaskMapping([0], 1)]) == "1 task a node"
 
 
-def test_one_is_no_plural():
+def test_one_is_singular():
     assert repr(CommGraph(1, [0], [0], [1])) == "CommGraph(1 task, 1 edge, 1 byte, 1 message)"
     assert repr(TaskMapping([0], 1)) == "TaskMapping(1 task on 1 node, 1 a node)"
 
@@ -38,8 +38,8 @@ def test_the_first_line_says_that_tasks_share_nodes(command, tmp_path):
     line = f"{command} --comm lammps-lj-64 --torus 4x2x4"
     result = CliRunner().invoke(main, [*line.split(), "--quiet", *page])
     assert result.exit_code == 0, result.stderr
-    said = "64 tasks on 32 nodes, 2 each"
-    assert said in " ".join(result.stdout.split("\n\n")[0].split())
-    assert not page or said in (tmp_path / "a.html").read_text()
+    expected = "64 tasks on 32 nodes, 2 each"
+    assert expected in " ".join(result.stdout.split("\n\n")[0].split())
+    assert not page or expected in (tmp_path / "a.html").read_text()
     line = f"{command} --comm lammps-lj-64 --torus 4x4x4"
     assert " each" not in CliRunner().invoke(main, [*line.split(), "--quiet"]).stdout.split("\n")[0]
